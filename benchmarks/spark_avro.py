@@ -22,7 +22,7 @@ from benchmarks.rows import PARTITIONS, Source, changes
 from benchmarks.spark_cases import Case, figures, measure, ratio, turns
 from benchmarks.spark_input import frame_of
 from schemas.model.event import Row
-from schemas.model.spark_types import quoted, spark_type
+from schemas.model.spark_types import quote_name, spark_type
 from schemas.model.types import Kind
 
 if TYPE_CHECKING:
@@ -141,7 +141,7 @@ def fastavro_udf(source: Source) -> Any:
 
     columns = source.versions[-1].columns
     long = {c.name: "bigint" for c in columns if c.type.kind is Kind.INTEGER and c.type.bits == 64}
-    shown = [f"{quoted(c.name)} {long.get(c.name) or spark_type(c)}" for c in columns]
+    shown = [f"{quote_name(c.name)} {long.get(c.name) or spark_type(c)}" for c in columns]
     kind = f"struct<{', '.join(shown)}, _tidb_op string, _tidb_commit_ts bigint>"
     names = (*(c.name for c in columns), "_tidb_op", "_tidb_commit_ts")
     texts = {e.id: e.schema for e in source.schemas.all() if isinstance(e.id, int)}

@@ -24,7 +24,7 @@ from schemas.formats.base import Context, OneTable
 from schemas.formats.craft import CraftEncoder
 from schemas.model.event import Message
 from schemas.model.options import Options
-from schemas.model.spark_types import quoted, row_type
+from schemas.model.spark_types import quote_name, row_type
 from schemas.model.table import Table, TableVersion
 from schemas.model.types import Kind
 from spark_jobs.arrow.change_schema import arrow_schema
@@ -145,7 +145,7 @@ def debezium_json(frame: DataFrame, table: Table) -> DataFrame:
     """from_json of the payload, before and after typed; BIGINT UNSIGNED as the wire's long."""
     from pyspark.sql import functions as F
 
-    fields = ",".join(f"{quoted(c.name)}:{_json_type(c)}" for c in table.columns)
+    fields = ",".join(f"{quote_name(c.name)}:{_json_type(c)}" for c in table.columns)
     row = f"struct<{fields}>"
     source = "struct<commit_ts:bigint,db:string,table:string,ts_ms:bigint>"
     payload = f"payload struct<before:{row},after:{row},op:string,source:{source}>"
@@ -170,7 +170,7 @@ def open_json(frame: DataFrame, table: Table) -> DataFrame:
 
     from schemas.model.spark_types import spark_type as spark
 
-    fields = ",".join(f"{quoted(c.name)}:struct<t:int,h:boolean,f:bigint,v:{kind(c)}>" for c in table.columns)
+    fields = ",".join(f"{quote_name(c.name)}:struct<t:int,h:boolean,f:bigint,v:{kind(c)}>" for c in table.columns)
     key = F.from_json(F.substring("key", 17, 1 << 30).cast("string"), "ts bigint, scm string, tbl string, t int")
     value = F.from_json(F.substring("value", 9, 1 << 30).cast("string"), f"u struct<{fields}>, p struct<{fields}>")
     return frame.select("topic", "partition", "offset", "timestamp", key.alias("head"), value.alias("found"))

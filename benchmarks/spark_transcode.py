@@ -20,7 +20,7 @@ from benchmarks.spark_cases import Case, figures, measure, ratio
 from benchmarks.spark_input import DISTINCT, frame_of
 from schemas.formats.avro import schema as publish
 from schemas.formats.base import OneTable
-from schemas.model.spark_types import quoted
+from schemas.model.spark_types import quote_name
 from schemas.model.table import Table, TableVersion
 from schemas.model.types import Kind
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
@@ -122,7 +122,7 @@ def _json_as_avro(frame: DataFrame, table: Table) -> DataFrame:
     from pyspark.sql import functions as F
     from pyspark.sql.avro import functions as avro
 
-    fields = ",".join(f"{quoted(c.name)}:{spark_formats._json_type(c)}" for c in table.columns)
+    fields = ",".join(f"{quote_name(c.name)}:{spark_formats._json_type(c)}" for c in table.columns)
     text = F.col("value").cast("string")
     payload = F.from_json(text, f"payload struct<after:struct<{fields}>,op:string,source:struct<commit_ts:bigint>>")
     found = frame.select("key", "topic", "partition", payload["payload"].alias("p"))

@@ -30,13 +30,13 @@ from service.api.middleware import RawPaths
 from service.api.routing import Permissions
 from service.api.services import Services
 from service.auth.file_watcher import FileWatcher
-from service.kafka_client import fetching
+from service.kafka_client import make_fetcher
 from service.registry.ports import Store
 from service.registry.registry import Registry
 from service.settings import STRICT, Settings
 from service.store import SqlStore, open_store
 from service.store.history_reader import HistoryStore
-from service.tracker.config import tracked
+from service.tracker.config import parse_tracked
 from service.tracker.metrics import TrackerMetrics
 from service.tracker.tracker import Trackers
 from service.ui import router as ui_router
@@ -74,7 +74,9 @@ def create_app(
     registry = Registry(seen(opened), settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(opened)
-    trackers = Trackers(tracked(settings.track, settings.bootstrap_servers, settings.kafka_config), histories, opened)
+    trackers = Trackers(
+        parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config), histories, opened
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -94,7 +96,7 @@ def create_app(
         histories,
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
-        fetch=fetching(settings.bootstrap_servers, settings.kafka_config),
+        fetch=make_fetcher(settings.bootstrap_servers, settings.kafka_config),
     )
     app.state.files = files
     for router in (*ROUTERS, *ui_router.ROUTERS):
@@ -112,26 +114,26 @@ def create_app(
 def create_served(settings: Settings | None = None) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
-    return served_around(create_app(settings), settings)
+    return wrap_served(create_app(settings), settings)
 
 
-def served_around(app: FastAPI, settings: Settings) -> ASGIApp:
+def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:
     """An app of `create_app` as it is served: with the hot path, and with access control where there is some."""
     services: Services = app.state.services
     registry = services.registry
 
-    def hot(seen: Registry) -> CachedAnswers:
-        lane = RegistrationBatcher(replace(services, registry=seen))
-        return CachedAnswers(app, seen.store, app.state.metrics, lane, log=settings.access_log)
+    def make_answers(view: Registry) -> CachedAnswers:
+        lane = RegistrationBatcher(replace(services, registry=view))
+        return CachedAnswers(app, view.store, app.state.metrics, lane, log=settings.access_log)
 
-    def hot_view(seen: Registry) -> CachedAnswers:
-        made = hot(seen)
+    def make_view(view: Registry) -> CachedAnswers:
+        made = make_answers(view)
         made.answers.limit = _VIEW_BYTES
         return made
 
-    served: ASGIApp = hot(registry)
+    served: ASGIApp = make_answers(registry)
     if settings.controls_access:
-        served = Authentication(app, served, registry, app.state.files, hot_view, passwords=bool(settings.auth_file))
+        served = Authentication(app, served, registry, app.state.files, make_view, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
     return served
 

@@ -40,7 +40,7 @@ def place_of(text: str) -> tuple[str, int, int]:
     return found[1], int(found[2]), int(found[3])
 
 
-def fetching(servers: str, config: str) -> Callable[[str], Message] | None:
+def make_fetcher(servers: str, config: str) -> Callable[[str], Message] | None:
     """`fetch` with the Kafka of the settings; None if they name none."""
     if not servers and not config:
         return None

@@ -25,7 +25,7 @@ _SECRETS: Final = (
 )
 
 
-def masked(text: str) -> str:
+def mask_credentials(text: str) -> str:
     """A text without the credentials of URLs, `Authorization` headers and `password=…`."""
     if "@" in text and "://" in text:
         text = _WORD.sub(_url, text)
@@ -49,14 +49,14 @@ class JsonLines(logging.Formatter):
             "ts": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": masked(record.getMessage()),
+            "message": mask_credentials(record.getMessage()),
         }
         request_id = REQUEST_ID.get()
         if request_id is not None:
             line["request_id"] = request_id
         line |= {name: getattr(record, name) for name in _EXTRA if hasattr(record, name)}
         if record.exc_info:
-            line["error"] = masked(self.formatException(record.exc_info))
+            line["error"] = mask_credentials(self.formatException(record.exc_info))
         return json.dumps(line, ensure_ascii=False, default=str)
 
 
@@ -68,7 +68,7 @@ class TextLines(logging.Formatter):
         request_id = REQUEST_ID.get()
         request = "" if request_id is None else f" (request {request_id})"
         text = f"ticdc-bridge: {level}{record.getMessage()}{request}"
-        return masked(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
+        return mask_credentials(f"{text}\n{self.formatException(record.exc_info)}" if record.exc_info else text)
 
 
 FORMATS: Final = {"text": TextLines, "json": JsonLines}
@@ -84,7 +84,7 @@ def configure(log_format: str, level: str) -> None:
     logging.getLogger("service").setLevel(level.upper())
 
 
-def access(method: str, path: str, status: int, seconds: float) -> None:
+def log_access(method: str, path: str, status: int, seconds: float) -> None:
     """One line a request; the path as it was sent, without its query."""
     ms = round(seconds * 1000, 3)
     ACCESS.info(
@@ -92,7 +92,7 @@ def access(method: str, path: str, status: int, seconds: float) -> None:
     )
 
 
-def masked_url(url: str) -> str:
+def mask_url(url: str) -> str:
     """A URL without the credentials in it."""
     try:
         parts = urlsplit(url)

@@ -21,10 +21,10 @@ from service.ddl_check.ports import RegisteredVersion as CheckedVersion
 from service.ddl_check.ports import Rehearsal
 from service.history.schema_links import RegisteredVersion
 from service.registry import config, mode, register
-from service.registry.compatibility import against, logical_changes, refusal
+from service.registry.compatibility import check_against, logical_changes, refusal
 from service.registry.config import LEVEL
 from service.registry.identity import identity
-from service.registry.model import DEFAULT_CONTEXT, NewSchema, Stored
+from service.registry.model import DEFAULT_CONTEXT, NewSchema, StoredVersion
 from service.registry.names import check_subject
 from service.registry.ports import Store, StoreReader
 from service.registry.registry import Registry
@@ -37,25 +37,25 @@ class RegistryHolders:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
 
-    def holding(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
+    def find_holders(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
         found: dict[str, list[RegisteredVersion]] = {}
         with self._registry.store.read() as tx:
             for text in texts:
-                for context, number in tx.ids_of(identity(self.canonical(text))):
+                for context, number in tx.ids_of(identity(self.canonical_text(text))):
                     holders = (one for one in tx.holders(context, number) if not one.deleted)
                     found.setdefault(text, []).extend(
                         RegisteredVersion(one.subject, one.version, one.id) for one in holders
                     )
         return found
 
-    def canonical(self, text: str) -> str:
+    def canonical_text(self, text: str) -> str:
         """A schema as the registry keeps it."""
         return self._registry.parse("AVRO", text).text
 
-    def newest(self) -> Iterator[tuple[Stored, str, str]]:
+    def newest(self) -> Iterator[tuple[StoredVersion, str, str]]:
         """The newest version of each subject that TiCDC's Avro fills, with namespace and name of its record."""
         with self._registry.store.read() as tx:
-            latest: dict[str, Stored] = {one.subject: one for one in tx.search("")}
+            latest: dict[str, StoredVersion] = {one.subject: one for one in tx.search("")}
         for one in latest.values():
             if one.content.kind == "AVRO" and '"tidb_type"' in one.content.text:
                 schema: Any = json.loads(one.content.text)
@@ -111,7 +111,9 @@ class RegistrySubjects:
                 name, rules = config.resolve_subject(registry, tx, subject)
                 own = tx.configs([name]).get(name, {})
                 newest = tx.latest(name)
-                found = Rehearsal(rules.level.name, _registered(newest) if newest else None, own_level=LEVEL in own)
+                found = Rehearsal(
+                    rules.level.name, _registered_version(newest) if newest else None, own_level=LEVEL in own
+                )
                 return self._answer(tx, name, schema, pending, rules, found)
             except RegistryError as error:
                 if error.row.http >= 500:
@@ -130,17 +132,17 @@ class RegistrySubjects:
         registry, new, wish = self._registry, NewSchema(text=schema), register.RegisterOptions()
         known = register.find_repeat(registry, tx, name, new, rules, wish)
         if known is not None:
-            return replace(found, same=_registered(known.stored))
+            return replace(found, same=_registered_version(known.stored))
         parsed, content = register.parse_for_storage(registry, tx, name, new, rules, wish)
         latest = tx.latest(name)
-        olds = tx.live(name) if rules.compares_many else [latest] if latest else []
+        olds = tx.live_versions(name) if rules.compares_many else [latest] if latest else []
         for text in pending:
             _, waiting = register.parse_for_storage(registry, tx, name, NewSchema(text=text), rules, wish)
             if waiting.identity == content.identity:
                 return found
-            olds.append(Stored(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
+            olds.append(StoredVersion(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
         changes = logical_changes(registry, tx, olds, parsed)
-        problems = against(registry, tx, olds, parsed, content, rules)
+        problems = check_against(registry, tx, olds, parsed, content, rules)
         if registry.strict_logical_types and not problems:
             problems = refusal(changes, olds, rules)
         if problems:
@@ -150,15 +152,15 @@ class RegistrySubjects:
     def newest(self, subject: str) -> CheckedVersion | None:
         with self._registry.store.read() as tx:
             found = tx.latest(config.target(tx, subject))
-        return _registered(found) if found else None
+        return _registered_version(found) if found else None
 
-    def containing(self, part: str) -> list[str]:
+    def find_containing(self, part: str) -> list[str]:
         part = part.lower()
         with self._registry.store.read() as tx:
             return [name for name, live in tx.subjects() if live and part in name.lower()]
 
 
-def _registered(stored: Stored) -> CheckedVersion:
+def _registered_version(stored: StoredVersion) -> CheckedVersion:
     return CheckedVersion(stored.subject, stored.version, stored.id, stored.content.text)
 
 

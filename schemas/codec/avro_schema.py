@@ -43,11 +43,11 @@ class SchemaType:
     nodes: int = 1
 
     @property
-    def optional(self) -> bool:
+    def is_optional(self) -> bool:
         return self.kind == "union"
 
     @property
-    def present(self) -> SchemaType:
+    def value_type(self) -> SchemaType:
         """A union's branch that is not null; the type itself where it is no union."""
         return next(b for b in self.branches if b.kind != "null") if self.kind == "union" else self
 
@@ -80,7 +80,7 @@ class _Parser:
             return self._record(schema, namespace, level)
         if kind == "array":
             items = self.type(schema["items"], namespace, level + 1)
-            return SchemaType("array", schema, branches=(items,), nodes=_sized(items.nodes + 1))
+            return SchemaType("array", schema, branches=(items,), nodes=_check_node_count(items.nodes + 1))
         if isinstance(kind, str) and kind in binary.READERS:
             return SchemaType(kind, schema)
         if isinstance(kind, dict | list):
@@ -97,7 +97,7 @@ class _Parser:
     def _union(self, branches: list[SchemaType]) -> SchemaType:
         if len(branches) != 2 or sum(b.kind == "null" for b in branches) != 1:
             raise ValueError("the schema has a union of other than null and one type")
-        return SchemaType("union", branches=tuple(branches), nodes=_sized(sum(b.nodes for b in branches)))
+        return SchemaType("union", branches=tuple(branches), nodes=_check_node_count(sum(b.nodes for b in branches)))
 
     def _record(self, schema: Mapping[str, Any], namespace: str, level: int) -> SchemaType:
         name = schema["name"]
@@ -112,7 +112,7 @@ class _Parser:
             if not isinstance(label, str) or not isinstance(listed["name"], str):
                 raise ValueError("the schema has a field without a name")
             made = SchemaField(listed["name"], label, self.type(listed["type"], namespace, level + 1), listed)
-            nodes = _sized(nodes + made.type.nodes)
+            nodes = _check_node_count(nodes + made.type.nodes)
             fields.append(made)
         for names in ([f.name for f in fields], [f.label for f in fields]):
             if len(set(names)) < len(names):
@@ -124,7 +124,7 @@ class _Parser:
 _UNKNOWN = {True: "is not complete there", False: "it does not define"}
 
 
-def _sized(nodes: int) -> int:
+def _check_node_count(nodes: int) -> int:
     if nodes > _MOST_NODES:
         raise ValueError("the schema is larger than any table's")
     return nodes
@@ -203,7 +203,7 @@ def _record_reader(of: SchemaType, number: Number, items: _Items) -> binary.Read
 
 def _union_reader(of: SchemaType, number: Number, items: _Items) -> binary.Reader:
     null = 0 if of.branches[0].kind == "null" else 1
-    value = _reader(of.present, number, items)
+    value = _reader(of.value_type, number, items)
 
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
         branch, pos = binary.read_long(buffer, pos)
@@ -249,7 +249,7 @@ def writer(of: SchemaType) -> Writer:
     if of.kind == "record":
         return _record_writer(of)
     if of.kind == "union":
-        value = writer(of.present)
+        value = writer(of.value_type)
         null, branch = (b"\x00", b"\x02") if of.branches[0].kind == "null" else (b"\x02", b"\x00")
         return lambda v: null if v is None else branch + value(v)
     if of.kind == "array":

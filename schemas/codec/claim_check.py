@@ -11,7 +11,7 @@ from schemas.model.errors import WireError
 from schemas.model.ports import ClaimChecks
 
 
-def fetched(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:
+def fetch_message(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:
     """Key and value of the message that a claim-check's URI stands for.
 
     WireError CLAIM_CHECK where nothing can be fetched, or the file is no claim-check.

@@ -17,7 +17,7 @@ def _library() -> Any:
     return cramjam
 
 
-def content(data: bytes, most: int) -> bytes:
+def decompress(data: bytes, most: int) -> bytes:
     """A JSON document as it is, or what a Snappy block or LZ4 frame holds: `large-message-handle-compression`.
 
     ValueError for neither, and for more than `most` bytes. A Snappy block can't begin like a JSON object: 0x22 or 0x7d

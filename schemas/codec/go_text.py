@@ -107,11 +107,11 @@ def unquote(text: str) -> bytes:
         return data
     if _SIMPLE.match(data):  # Python's own escapes mean the same, and a character is a byte here
         return data.decode("unicode_escape").encode("latin-1")
-    return _UNQUOTE.sub(_unquoted, data)
+    return _UNQUOTE.sub(_unescape_match, data)
 
 
-def _unquoted(found: re.Match[bytes]) -> bytes:
-    escape = found[0]
+def _unescape_match(match: re.Match[bytes]) -> bytes:
+    escape = match[0]
     made = _UNQUOTED.get(escape)
     if made is not None:
         return made
@@ -137,10 +137,10 @@ def quote(data: bytes) -> str:
     """
     if _PLAIN.match(data):
         return data.decode("ascii")
-    return "".join(map(_quoted, data.decode("utf-8", "surrogateescape")))
+    return "".join(map(_quote_char, data.decode("utf-8", "surrogateescape")))
 
 
-def _quoted(char: str) -> str:
+def _quote_char(char: str) -> str:
     code = ord(char)
     if code < 128:
         return char if 32 <= code < 127 and char not in '"\\' else _QUOTED_BYTE[code]

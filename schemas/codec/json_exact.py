@@ -35,7 +35,7 @@ def _decoder(hook: Callable[[list[tuple[str, Any]]], Any], number: Callable[[str
 _SHORT: dict[str, Number] = {}
 
 
-def _shared(text: str) -> Number:
+def _shared_number(text: str) -> Number:
     """A number; of the few (under 2,000) that have at most three characters there is one object each."""
     if len(text) > 3:
         return Number(text)
@@ -46,14 +46,14 @@ def _shared(text: str) -> Number:
 
 
 # (ordinary, sparing) decoders: a Number takes 96 bytes, of 2 bytes of text at worst. Sharing takes a sixth more time.
-_OBJECTS = _decoder(_object, Number), _decoder(_object, _shared)
-_PAIRS = _decoder(tuple, Number), _decoder(tuple, _shared)
+_OBJECTS = _decoder(_object, Number), _decoder(_object, _shared_number)
+_PAIRS = _decoder(tuple, Number), _decoder(tuple, _shared_number)
 _LONG = 1 << 18
 _STRINGS = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _CONTAINER, _ROOM = 192, 16 << 20
 
 
-def _of(decoders: tuple[json.JSONDecoder, json.JSONDecoder], text: str, start: int) -> json.JSONDecoder:
+def _choose_decoder(decoders: tuple[json.JSONDecoder, json.JSONDecoder], text: str, start: int) -> json.JSONDecoder:
     """The decoder for a text. ValueError for a long one of so many lists and objects that memory would not hold them.
 
     An object takes up to 200 bytes, a list 100: beyond 16 for a byte of text the bound of docs/reliability.md is lost.
@@ -81,7 +81,7 @@ def decode(text: str) -> Any:
 def decode_from(text: str, start: int) -> tuple[Any, int]:
     """The JSON value that starts at character `start`, and where it ends. ValueError as `decode`."""
     try:
-        return _of(_OBJECTS, text, start).raw_decode(text, start)
+        return _choose_decoder(_OBJECTS, text, start).raw_decode(text, start)
     except RecursionError:
         raise ValueError("nested too deep") from None
 
@@ -189,7 +189,7 @@ def _encodes(text: str) -> bool:
 def decode_pairs(text: str) -> Any:
     """As `decode`, objects as tuples of (key, value) in their order, with keys that stand twice."""
     try:
-        value, end = _of(_PAIRS, text, 0).raw_decode(text)
+        value, end = _choose_decoder(_PAIRS, text, 0).raw_decode(text)
     except RecursionError:
         raise ValueError("nested too deep") from None
     if end != len(text):

@@ -15,7 +15,7 @@ from schemas.columnar.avro_steps import RecordSteps, compile_steps
 from schemas.columnar.kernels import avro_read as kernel
 from schemas.columnar.kernels.avro_bytes import Scratch
 from schemas.columnar.kernels.json_cache import COMPILED
-from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, frozen
+from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
 from schemas.formats.avro.decoder import NewestRecords
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context
@@ -36,8 +36,8 @@ class CompiledSchemas:
     """
 
     def __init__(self, zone: str) -> None:
-        self._records: BoundedCache[tuple[str, str], RecordReader] = _by_text()
-        self._programs: BoundedCache[tuple[str, str, int], RecordSteps | None] = _by_text()
+        self._records: BoundedCache[tuple[str, str], RecordReader] = _new_text_cache()
+        self._programs: BoundedCache[tuple[str, str, int], RecordSteps | None] = _new_text_cache()
         self.kinds: BoundedCache[tuple[Any, ...], tuple[RecordReader | None, RecordPair | None]] = BoundedCache(
             _MOST_KINDS
         )
@@ -60,7 +60,7 @@ class CompiledSchemas:
         return self._programs[known]
 
 
-def _by_text() -> BoundedCache[Any, Any]:
+def _new_text_cache() -> BoundedCache[Any, Any]:
     return BoundedCache(_MOST_TEXTS, _HEAVIEST, lambda key, _: len(key[0]))
 
 
@@ -104,7 +104,7 @@ class AvroReader:
                     moves.append((index, found[1]))
                 shape[index] = shapes.setdefault(id(found[0]), (len(shapes), found[0]))[0]
         used = tuple(one for _, one in shapes.values())
-        return _given(_rearranged(rows, cells, moves), shape, used, data, count)
+        return _build_rows(_rearrange_cells(rows, cells, moves), shape, used, data, count)
 
     # ---- programs
     def _parts(
@@ -117,7 +117,7 @@ class AvroReader:
         places: dict[int, int] = {}
         parts = []
         for where, given in (("value", values), ("key", keys)):
-            data, offsets, ids = _cut(given)
+            data, offsets, ids = _split_messages(given)
             different = np.unique(ids)
             places |= _NO_IDS[where]
             for id_ in different.tolist():
@@ -156,7 +156,7 @@ class AvroReader:
         alone = np.flatnonzero(rows.value < 0)
         if len(alone):
             code[alone] = -1 - (rows.key[alone] * names + np.asarray(topics.of, np.int64)[rows.message[alone]])
-        for one, index in _by(code):
+        for one, index in _group_by_code(code):
             if one >= 0:
                 value, key = divmod(one, width)
                 kind = self._upsert(programs[value], programs[key - 1] if key else None)
@@ -196,19 +196,19 @@ _NO_IDS = {
 
 
 # ---------------------------------------------------------------------------------------------- arrays
-def _cut(given: Binaries) -> tuple[Any, Any, Any]:
+def _split_messages(messages: Binaries) -> tuple[Any, Any, Any]:
     """(the bytes, offsets from 0 on, the id of each message or what stands there instead)."""
     import numpy as np
 
-    offsets = np.ascontiguousarray(given.offsets, np.int64)
-    data = frozen(np.ascontiguousarray(given.data, np.uint8)[offsets[0] : offsets[-1]])
-    offsets = frozen(offsets - offsets[0])
+    offsets = np.ascontiguousarray(messages.offsets, np.int64)
+    data = freeze(np.ascontiguousarray(messages.data, np.uint8)[offsets[0] : offsets[-1]])
+    offsets = freeze(offsets - offsets[0])
     ids = np.empty(len(offsets) - 1, np.int64)
-    kernel.ids(data, offsets, frozen(np.ascontiguousarray(given.valid, np.bool_)), MAX_MESSAGE, ids)
+    kernel.ids(data, offsets, freeze(np.ascontiguousarray(messages.valid, np.bool_)), MAX_MESSAGE, ids)
     return data, offsets, ids
 
 
-def _by(code: Any) -> Iterator[tuple[int, Any]]:
+def _group_by_code(code: Any) -> Iterator[tuple[int, Any]]:
     """The different codes, and where each stands, in order."""
     import numpy as np
 
@@ -230,8 +230,8 @@ def _run(
 
     steps = [step for program in programs for step in program.steps]
     made = kernel.ReadSteps(
-        frozen(np.array(steps, np.int64).reshape(-1, kernel.STEP)),
-        frozen(np.cumsum([len(program.steps) for program in programs], dtype=np.int64)),
+        freeze(np.array(steps, np.int64).reshape(-1, kernel.STEP)),
+        freeze(np.cumsum([len(program.steps) for program in programs], dtype=np.int64)),
     )
     count, cells, text = len(value.program), 0, 0
     for part in (value, key):
@@ -261,7 +261,7 @@ def _run(
     return taken, used, data
 
 
-def _rearranged(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.ReadRows:
+def _rearrange_cells(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.ReadRows:
     """moves: rows, and where each of their new cells is among the old (-1: absent)."""
     import numpy as np
 
@@ -278,7 +278,9 @@ def _rearranged(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, Any]])
     return rows
 
 
-def _given(rows: kernel.ReadRows, shape: Any, shapes: tuple[RowShape, ...], data: Any, count: int) -> tuple[Rows, Any]:
+def _build_rows(
+    rows: kernel.ReadRows, shape: Any, shapes: tuple[RowShape, ...], data: Any, count: int
+) -> tuple[Rows, Any]:
     import numpy as np
 
     if (shape < 0).any():

@@ -67,10 +67,10 @@ class ShapeCache:
         """
         known = self._known.get((kind, id(version)))
         if known is None or known[0] is not version:
-            known = self._known[kind, id(version)] = version, self._made(kind, version)
+            known = self._known[kind, id(version)] = version, self._make_shape(kind, version)
         return known[1]
 
-    def _made(self, kind: RecordPair, version: TableVersion | None) -> tuple[RowShape, Any] | None:
+    def _make_shape(self, kind: RecordPair, version: TableVersion | None) -> tuple[RowShape, Any] | None:
         names, twice = (
             own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, frozenset())
         )
@@ -126,15 +126,15 @@ def versions_at(
     stamps = commit_ts[index]
     unknown = stamps == NO_COMMIT_TS
     if unknown.any():
-        yield from _answer(tables, kind, None, index[unknown])
+        yield from _find_version(tables, kind, None, index[unknown])
         index, stamps = index[~unknown], stamps[~unknown]
     if isinstance(tables, TableSpans):
-        yield from _by_span(tables, kind, stamps, index)
+        yield from _find_by_span(tables, kind, stamps, index)
     else:
-        yield from _one_by_one(tables, kind, stamps, index)
+        yield from _find_one_by_one(tables, kind, stamps, index)
 
 
-def _answer(
+def _find_version(
     tables: TableSource, kind: RecordPair, commit_ts: int | None, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     try:
@@ -143,18 +143,18 @@ def _answer(
         return  # the decoder says why
 
 
-def _by_span(
+def _find_by_span(
     tables: TableSpans, kind: RecordPair, stamps: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     while len(index):
         commit_ts = int(stamps[0])
         after, until = tables.sanitised_span(kind.record.id, commit_ts)
         here = (stamps > after) & (stamps <= until)
-        yield from _answer(tables, kind, commit_ts, index[here])
+        yield from _find_version(tables, kind, commit_ts, index[here])
         index, stamps = index[~here], stamps[~here]
 
 
-def _one_by_one(
+def _find_one_by_one(
     tables: TableSource, kind: RecordPair, stamps: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     """Each commit_ts is asked for: the rows of one version together."""
@@ -163,7 +163,7 @@ def _one_by_one(
     different, of = np.unique(stamps, return_inverse=True)
     found: dict[int, tuple[TableVersion | None, list[int]]] = {}
     for n, commit_ts in enumerate(different.tolist()):
-        for _, version in _answer(tables, kind, commit_ts, index):
+        for _, version in _find_version(tables, kind, commit_ts, index):
             found.setdefault(id(version), (version, []))[1].append(n)
     for version, stamped in found.values():
         yield index[np.isin(of, stamped)], version

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.columnar.kernels.avro_write_cache import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, frozen
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.encoder import OVERHEAD, AvroEncoder
@@ -26,7 +26,7 @@ from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME, Kind
 
 
-def distinct(numbers: Any) -> tuple[Any, Any, Any]:
+def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
     """(the different numbers, where each is first, which of them each element is), as numpy.unique, which sorts.
 
     numbers: of an integer type.
@@ -75,14 +75,14 @@ class AvroWriter:
 
         count = len(rows.shape)
         if not COMPILED or not count:
-            return _nothing(count)
+            return _no_messages(count)
         if len(self._programs) > _MOST_PROGRAMS:
             self._forget()
         valued = np.full(count, True) if self._options.avro_include_before_value else rows.op != _D
         program = self._program_of(rows, topics, valued)
         commit_ts, synthetic = self._commit_ts(rows, timestamps, valued)
         program = np.where(commit_ts < NO_COMMIT_TS, -1, program)
-        empty = self._empty(rows, program)
+        empty = self._find_empty(rows, program)
         if self._options.on_lossy == "error":
             program, empty = np.where(empty, -1, program), np.zeros(count, np.bool_)
         keys, values, left, folds = self._run(rows, program, commit_ts)
@@ -101,7 +101,7 @@ class AvroWriter:
             if self._options.on_lossy == "error" and says_changed(name):
                 usable &= ~mask
         kinds = (rows.shape * len(topics.names) + topics.of) * 2 + valued
-        found, first, back = distinct(np.where(usable, kinds, -1))
+        found, first, back = find_distinct(np.where(usable, kinds, -1))
         programs = np.full(len(found), -1, np.int64)
         for k in np.argsort(first, kind="stable").tolist():  # in the order in which the encoder meets them
             if found[k] >= 0:
@@ -134,7 +134,7 @@ class AvroWriter:
             return rows.commit_ts, np.zeros(len(made), np.bool_)
         return np.where(made, np.where(made, timestamps, 0) * ms_to_tso(1), rows.commit_ts), made
 
-    def _empty(self, rows: Rows, program: Any) -> Any:
+    def _find_empty(self, rows: Rows, program: Any) -> Any:
         """Deletes of which nothing would be left: neither key nor value."""
         of = self._made.arrays().of[program]
         empty = (program >= 0) & (of[:, 4] < 0) & (of[:, 6] < 0)
@@ -150,7 +150,7 @@ class AvroWriter:
 
         count, options = len(program), self._options
         given = (program, commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, rows.data)
-        plain = kernel.WriteRows(*(frozen(np.ascontiguousarray(array)) for array in given))
+        plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in given))
         modes = kernel.WriteOptions(
             options.avro_include_before_value,
             options.enable_tidb_extension,
@@ -159,7 +159,7 @@ class AvroWriter:
         )
         programs = self._made.arrays()
         left, folds, parts = np.zeros(count, np.bool_), np.zeros(count, np.int64), []
-        for part, room in enumerate(kernel.rooms(programs, modes, plain)):
+        for part, room in enumerate(kernel.message_sizes(programs, modes, plain)):
             data, ends = np.empty(room, np.uint8), np.empty(count + 1, np.int64)
             kernel.write(programs, modes, plain, part, data, ends, left, folds)
             parts.append(Binaries(data[: ends[-1]], ends, ends[1:] > ends[:-1]))
@@ -178,7 +178,7 @@ class AvroWriter:
         return flags
 
 
-def _nothing(count: int) -> WrittenMessages:
+def _no_messages(count: int) -> WrittenMessages:
     import numpy as np
 
     none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
@@ -225,13 +225,13 @@ class _Programs:
         if cell is None:
             return (kernel.VIRTUAL if column.virtual else kernel.LEFT, -1, union, 0, 0, 0)
         kind = column.type.kind
-        what, first, second = self._what(column)
+        what, first, second = self._field_kind(column)
         if form_of(column) is not form_of(cell[1]):
             what = kernel.LEFT
         bit = zoned.index(column.name) if kind is Kind.TIMESTAMP else 0
         return (what, cell[0], union, first, second, bit)
 
-    def _what(self, column: Column) -> tuple[int, int, int]:
+    def _field_kind(self, column: Column) -> tuple[int, int, int]:
         """What a field is, and its sizes."""
         from schemas.columnar.kernels import avro_write as kernel
 
@@ -274,8 +274,8 @@ class _Programs:
         if self._arrays is None:
             heads = np.frombuffer(bytes(self._heads) or b"\0", np.uint8)
             lists = ((self._fields, 6), (self._of, 9), (self._zones, 2), (self._pairs, 6))
-            fields, of, zones, pairs = (frozen(np.array(rows or [(0,) * n], np.int64)) for rows, n in lists)
-            self._arrays = kernel.WriteSteps(fields, of, frozen(heads), zones, pairs)
+            fields, of, zones, pairs = (freeze(np.array(rows or [(0,) * n], np.int64)) for rows, n in lists)
+            self._arrays = kernel.WriteSteps(fields, of, freeze(heads), zones, pairs)
         return self._arrays
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schemas.columnar.rows import CellForm, Rows, RowShape, form_of, frozen
+from schemas.columnar.rows import CellForm, Rows, RowShape, form_of, freeze
 from schemas.columnar.typed_rows import TypedColumn
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -22,7 +22,7 @@ def is_decimal128(column: Column) -> bool:
 _INTEGERS, _REALS = (CellForm.INT, CellForm.UINT), (CellForm.FLOAT, CellForm.DOUBLE)
 
 
-def places_in(shape: RowShape, columns: Sequence[Column]) -> list[int] | None:
+def cells_of(shape: RowShape, columns: Sequence[Column]) -> list[int] | None:
     """Which cell of the shape's each of the columns is, -1 for one that it lacks.
 
     None where a column can't hold what the shape has under its name: rows of it are for the plain codec.
@@ -31,13 +31,13 @@ def places_in(shape: RowShape, columns: Sequence[Column]) -> list[int] | None:
     found = []
     for column in columns:
         number, source = own.get(column.name, (-1, column))
-        if not _holds(source, column):
+        if not _can_hold(source, column):
             return None
         found.append(number)
     return found
 
 
-def _holds(source: Column, target: Column) -> bool:
+def _can_hold(source: Column, target: Column) -> bool:
     """Whether the source's cells are read as the target's; whether each integer and decimal fits is seen by value."""
     kinds = source.type.kind, target.type.kind
     if Kind.BIT in kinds:
@@ -53,7 +53,7 @@ def typed_columns(
 ) -> tuple[tuple[TypedColumn, ...], Any]:
     """Columns of one side of some rows → (columns, which rows have a value that its column can't hold: bool).
 
-    shape: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `places_in` has
+    shape: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `cells_of` has
     them. A number in a bad row is of no account. ValueError: texts of more than 2 GiB.
     """
     import numpy as np
@@ -62,10 +62,10 @@ def typed_columns(
 
     count = len(first)
     place, length = (np.empty((len(columns), count), np.int64) for _ in range(2))
-    given = [frozen(np.ascontiguousarray(part, np.int64)) for part in (first, shape, places, rows.place, rows.length)]
+    given = [freeze(np.ascontiguousarray(part, np.int64)) for part in (first, shape, places, rows.place, rows.length)]
     kernel.by_column(given[0], given[1], given[2], given[3], given[4], place, length)
     bad = np.zeros(count, np.uint8)
-    data = frozen(rows.data)
+    data = freeze(rows.data)
     forms = np.array([[_form(one, number) for number in of] for one, of in zip(rows.shapes, places, strict=True)])
     made = []
     for n, column in enumerate(columns):

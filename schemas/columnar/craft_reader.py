@@ -11,8 +11,8 @@ from typing import Any
 
 from schemas.columnar.columns import MAX_BATCH, is_decimal128
 from schemas.columnar.kernels import craft_cache
-from schemas.columnar.rows import frozen
-from schemas.columnar.typed_rows import Decoded, TypedColumn, TypedRows
+from schemas.columnar.rows import freeze
+from schemas.columnar.typed_rows import DecodedRows, TypedColumn, TypedRows
 from schemas.formats.craft import columns as craft_columns
 from schemas.formats.craft.layout import BINARY, MAX_EVENTS, MAX_MESSAGE, UNSIGNED
 from schemas.model.event import MAX_TSO
@@ -31,17 +31,17 @@ class CraftTableReader:
         self.columns = tuple(c for c in table.columns if not c.virtual)
         self._plan: Any = _plan(table, self.columns, low, high) if craft_cache.COMPILED else None
 
-    def decode(self, data: Any, starts: Any, ends: Any) -> Decoded:
+    def decode(self, data: Any, starts: Any, ends: Any) -> DecodedRows:
         """Messages as places in one uint8 array (starts, ends: int64), at most MAX_BATCH bytes of them."""
         import numpy as np
 
-        decoded = Decoded()
+        decoded = DecodedRows()
         if self._plan is None:
             decoded.left = list(range(len(starts)))
             return decoded
         if len(data) > MAX_BATCH:
             raise ValueError(f"{len(data)} bytes in one batch, at most {MAX_BATCH}")
-        data = frozen(data)
+        data = freeze(data)
         status = np.zeros(len(starts), np.uint8)
         index = np.flatnonzero(ends - starts <= MAX_MESSAGE)
         for chunk in self._chunks(data, starts, ends, index, status):
@@ -60,10 +60,10 @@ class CraftTableReader:
         most = int((ends[index] - starts[index]).sum()) // 14 + 1
         room = min(max(_CELLS // count, 1024), MAX_EVENTS, most)
         at, first, last = 0, np.ascontiguousarray(starts[index]), np.ascontiguousarray(ends[index])
-        work = _work(room, count)
+        work = _new_scratch(room, count)
         cells = [np.empty((2 * count, room), np.int32) for _ in range(2)]
         while at < len(index):
-            found = _found(cells, room, len(index))
+            found = _new_scan_result(cells, room, len(index))
             rows, after = craft_read.scan(data, first, last, at, self._plan, found, work)
             taken = np.arange(at, after)[found.status[at:after] == craft_read.TAKEN]
             bad = np.zeros(rows, np.uint8)
@@ -85,7 +85,9 @@ class CraftTableReader:
             there = bool((found.side[:rows] & (2 if shift else 1)).any())
             sides.append(
                 tuple(
-                    _typed(data, c, found.places[shift + k], found.lengths[shift + k], rows if there else 0, rows, bad)
+                    _fill_column(
+                        data, c, found.places[shift + k], found.lengths[shift + k], rows if there else 0, rows, bad
+                    )
                     for k, c in enumerate(self.columns)
                 )
             )
@@ -140,7 +142,7 @@ def _mask(column: Column) -> int:
     return unsigned | (BINARY if kind in (Kind.TEXT, Kind.BINARY) else 0)
 
 
-def _work(room: int, count: int) -> Any:
+def _new_scratch(room: int, count: int) -> Any:
     import numpy as np
 
     from schemas.columnar.kernels import craft_read as kernel
@@ -151,7 +153,7 @@ def _work(room: int, count: int) -> Any:
     return kernel.ScanScratch._make([*by_event, *terms, np.zeros(kernel.STATES, np.int64)])
 
 
-def _found(cells: list[Any], room: int, messages: int) -> Any:
+def _new_scan_result(cells: list[Any], room: int, messages: int) -> Any:
     import numpy as np
 
     from schemas.columnar.kernels import craft_read as kernel
@@ -168,7 +170,7 @@ def _found(cells: list[Any], room: int, messages: int) -> Any:
 
 
 # ---------------------------------------------------------------------------------------------- values
-def _typed(data: Any, column: Column, places: Any, lengths: Any, rows: int, total: int, bad: Any) -> TypedColumn:
+def _fill_column(data: Any, column: Column, places: Any, lengths: Any, rows: int, total: int, bad: Any) -> TypedColumn:
     """rows: 0 where no row has this side; then all of the `total` values are missing."""
     import numpy as np
 
@@ -199,7 +201,7 @@ def _fill_integer(column: Column, data: Any, places: Any, lengths: Any, rows: in
     from schemas.columnar.kernels import craft_fill
 
     if column.unsigned:
-        return _unsigned((1 << column.type.bits) - 1, data, places, lengths, rows, bad)
+        return _fill_unsigned((1 << column.type.bits) - 1, data, places, lengths, rows, bad)
     out = np.empty(rows, np.int64)
     top = 1 << column.type.bits - 1
     craft_fill.fill_signed(data, places, lengths, rows, -top, top - 1, out, bad)
@@ -217,7 +219,7 @@ def _fill_year(_column: Column, data: Any, places: Any, lengths: Any, rows: int,
     return out
 
 
-def _unsigned(high: int, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
+def _fill_unsigned(high: int, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
     import numpy as np
 
     from schemas.columnar.kernels import craft_fill
@@ -233,7 +235,7 @@ def _fill_bits(column: Column, data: Any, places: Any, lengths: Any, rows: int, 
         Kind.ENUM: len(column.elements) or (1 << 64) - 1,
         Kind.SET: (1 << (len(column.elements) or 64)) - 1,
     }
-    return _unsigned(size[column.type.kind], data, places, lengths, rows, bad)
+    return _fill_unsigned(size[column.type.kind], data, places, lengths, rows, bad)
 
 
 def _fill_real(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:

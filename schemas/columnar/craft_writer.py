@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from schemas.columnar.kernels import craft_cache
-from schemas.columnar.rows import frozen
+from schemas.columnar.rows import freeze
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.formats.craft import columns as craft_columns
 from schemas.formats.craft.primitives import check_utf8
@@ -44,7 +44,7 @@ class CraftWriter:
         self._target: Any = _target(table, self.columns, options) if craft_cache.COMPILED else None
 
     @property
-    def compiled(self) -> bool:
+    def is_compiled(self) -> bool:
         """False without numba: then `encode` can't be used."""
         return self._target is not None
 
@@ -67,14 +67,14 @@ class CraftWriter:
         for k, typed in enumerate(sides):
             at = _write(typed, contents, at, places[k], lengths[k], bad)
             if bad.any():
-                raise _refused(typed.column, int(np.flatnonzero(bad)[0]))
+                raise _value_error(typed.column, int(np.flatnonzero(bad)[0]))
         side = self._leave_out(rows, lengths)
         names = int(self._target.name_ends[-1])
         most_rows = max(1, min(self._options.max_batch_size, total))
         out = np.empty(at + total * (2 * (12 + 20 * count) + 80) + total * (names + 10 * count + 100), np.uint8)
         ends, counts = np.empty(total, np.int64), np.empty(total, np.int64)
         target = self._target._replace(most_rows=most_rows)
-        stamps, partition, side = frozen(rows.commit_ts), frozen(rows.partition), side.astype(np.int64)
+        stamps, partition, side = freeze(rows.commit_ts), freeze(rows.partition), side.astype(np.int64)
         estimates = self._estimates(lengths)
         made = craft_write.write(
             target, contents, places, lengths, stamps, partition, side, estimates, out, ends, counts
@@ -110,7 +110,7 @@ class CraftWriter:
         return side
 
 
-def _refused(column: Column, row: int) -> WireError:
+def _value_error(column: Column, row: int) -> WireError:
     name = column.type.name.upper() + (" UNSIGNED" if column.unsigned else "")
     return WireError("INVALID_VALUE", column=column.name, details=f"the value of row {row} is no {name} of this column")
 
@@ -149,12 +149,12 @@ def _room(typed: TypedColumn) -> int:
 
 
 def _write(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
-    parts = (None if part is None else frozen(part) for part in (typed.values, typed.valid, typed.offsets))
+    parts = (None if part is None else freeze(part) for part in (typed.values, typed.valid, typed.offsets))
     typed = TypedColumn(typed.column, typed.form, *parts)
     return _WRITERS[typed.form](typed, out, at, places, lengths, bad)
 
 
-def _signed(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
+def _write_signed(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
     from schemas.columnar.kernels import craft_content
 
     low, high = 0, 2155
@@ -166,7 +166,7 @@ def _signed(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, ba
     return int(craft_content.write_signed(typed.values, typed.valid, low, high, out, at, places, lengths, bad))
 
 
-def _unsigned(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
+def _write_unsigned(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
     import numpy as np
 
     from schemas.columnar.kernels import craft_content
@@ -219,8 +219,8 @@ def _texts(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad
 
 
 _WRITERS: dict[str, Callable[[TypedColumn, Any, int, Any, Any, Any], int]] = {
-    "int": _signed,
-    **dict.fromkeys(("uint", "enum", "set", "bit"), _unsigned),
+    "int": _write_signed,
+    **dict.fromkeys(("uint", "enum", "set", "bit"), _write_unsigned),
     "double": _doubles,
     "float": _doubles,
     "decimal": _decimals,

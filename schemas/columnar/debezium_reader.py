@@ -24,7 +24,7 @@ from schemas.columnar.json_templates import (
 )
 from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
-from schemas.columnar.typed_rows import Decoded
+from schemas.columnar.typed_rows import DecodedRows
 from schemas.formats.base import Context, OneTable
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import json_schema as publish
@@ -69,7 +69,7 @@ class DebeziumTableReader:
         self._batch = TemplateReader(self._format, low, high)
 
     @property
-    def told(self) -> Table | None:
+    def learned_table(self) -> Table | None:
         """The table as the format's decoder has it in the rows; None before any was taken."""
         return self._format.told.table
 
@@ -78,7 +78,7 @@ class DebeziumTableReader:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, given: MessageBuffers) -> Decoded:
+    def decode(self, given: MessageBuffers) -> DecodedRows:
         """Messages → rows in chunks, and the indices of those that `DebeziumDecoder` has to read."""
         return self._batch.decode(given)
 
@@ -125,7 +125,7 @@ class _Format:
     def sample(self, key: bytes | None, value: bytes) -> SampleRow | None:
         try:
             row = sound_row(self._decoder.decode(Message(key, value)), self.columns, self._low, self._high)
-            if row is None or row.table.id != self._table.id or not self.told.taught(row):
+            if row is None or row.table.id != self._table.id or not self.told.learn(row):
                 return None
             text = value.decode()
             images = self._images(json_exact.decode(text).get("schema"))

@@ -8,7 +8,7 @@ from typing import Any
 from schemas.columnar.kernels import json_write as kernel
 from schemas.columnar.kernels.json_write import REFUSE, SILENT, JsonSteps
 from schemas.columnar.kernels.temporal import NEVER, ONCE, TWICE
-from schemas.columnar.rows import RowShape, form_of, frozen
+from schemas.columnar.rows import RowShape, form_of, freeze
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium.ticdc_json import KINDS, ColumnTexts, Layout, RowTexts, Slot
@@ -75,10 +75,10 @@ class Compiler:
         import numpy as np
 
         if self._made is None:
-            text = frozen(np.frombuffer(bytes(self._text), np.uint8))
-            steps = frozen(np.array(self._steps, np.int64).reshape(-1))
-            table = frozen(np.array(self._table, np.int64).reshape(-1, kernel.OF_BEFORE + 1))
-            self._made = JsonSteps(text, steps, table), frozen(np.array(self._stretches, np.int64).reshape(-1, 3))
+            text = freeze(np.frombuffer(bytes(self._text), np.uint8))
+            steps = freeze(np.array(self._steps, np.int64).reshape(-1))
+            table = freeze(np.array(self._table, np.int64).reshape(-1, kernel.OF_BEFORE + 1))
+            self._made = JsonSteps(text, steps, table), freeze(np.array(self._stretches, np.int64).reshape(-1, 3))
         return self._made
 
     # ---- steps
@@ -135,14 +135,14 @@ class Compiler:
     def _flag(self, name: str, column: Column) -> int:
         return self.flags.setdefault(f"{name}:{column.name}", len(self.flags))
 
-    def _lossy(self, name: str, column: Column) -> int:
+    def _lossy_flag(self, name: str, column: Column) -> int:
         return self._flag(name, column) if self._options.on_lossy == "flag" else REFUSE
 
     def _integer(self, column: Column) -> tuple[int, int, int, int]:
         bits = column.type.bits
         if column.unsigned and bits == 64:
             silent = self._options.enable_tidb_extension
-            return kernel.UNSIGNED, 0, 0, SILENT if silent else self._lossy("unsigned_wrapped", column)
+            return kernel.UNSIGNED, 0, 0, SILENT if silent else self._lossy_flag("unsigned_wrapped", column)
         low, high = (0, 1 << bits) if column.unsigned else (-(1 << bits - 1), 1 << bits - 1)
         return kernel.SIGNED, low, high - 1, SILENT
 
@@ -157,10 +157,10 @@ class Compiler:
         op = kernel.DATE
         if column.type.kind is Kind.DATETIME:
             op = kernel.MILLIS if publish.in_milliseconds(column) else kernel.MICROS
-        return op, int(not column.nullable), 0, self._lossy("zero_date", column)
+        return op, int(not column.nullable), 0, self._lossy_flag("zero_date", column)
 
     def _decimal(self, column: Column) -> tuple[int, int, int, int]:
-        return kernel.DECIMAL, 0, 0, self._lossy("lossy_decimal", column)
+        return kernel.DECIMAL, 0, 0, self._lossy_flag("lossy_decimal", column)
 
     def _zone(self, name: str) -> tuple[int, int]:
         """A zone's stretches; -1 for UTC, as a row's zone has to be called for its times to stay as they are."""
@@ -189,20 +189,20 @@ def _stretches(name: str) -> list[tuple[int, int, int]]:
     return [*(s for s in within if s[0] < LAST), (LAST, 0, NEVER)]
 
 
-def _plain(op: int) -> Callable[[Compiler, Column], tuple[int, int, int, int]]:
+def _plain_step(op: int) -> Callable[[Compiler, Column], tuple[int, int, int, int]]:
     return lambda _compiler, _column: (op, 0, 0, SILENT)
 
 
 _VALUES: dict[Kind, Callable[[Compiler, Any], tuple[int, int, int, int]]] = {
     Kind.INTEGER: Compiler._integer,
-    Kind.YEAR: _plain(kernel.YEAR),
-    Kind.FLOAT: _plain(kernel.FLOAT),
-    Kind.DOUBLE: _plain(kernel.DOUBLE),
+    Kind.YEAR: _plain_step(kernel.YEAR),
+    Kind.FLOAT: _plain_step(kernel.FLOAT),
+    Kind.DOUBLE: _plain_step(kernel.DOUBLE),
     Kind.DECIMAL: Compiler._decimal,
     Kind.BIT: Compiler._bit,
-    Kind.BINARY: _plain(kernel.BASE64),
+    Kind.BINARY: _plain_step(kernel.BASE64),
     Kind.DATE: Compiler._temporal,
     Kind.DATETIME: Compiler._temporal,
-    Kind.TIME: _plain(kernel.TIME),
-    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _plain(kernel.STRING)),
+    Kind.TIME: _plain_step(kernel.TIME),
+    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _plain_step(kernel.STRING)),
 }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.columnar.kernels.json_write_cache import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, frozen
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, freeze
 from schemas.formats.base import Context, says_changed
-from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized
+from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized_columns
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 
@@ -62,7 +62,7 @@ class DebeziumWriter:
         return known[1]
 
     def _compile(self, shape: RowShape, bits: int) -> int:
-        scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(unsized(shape.table))}
+        scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(unsized_columns(shape.table))}
         known = frozenset(shape.key) if shape.key_only else None
         try:
             plan = compile_plan(shape.table, scales, known, self.options.cluster_id, self.options)
@@ -87,10 +87,10 @@ class _Batch:
         commit_ts, usable = self._commit_ts(timestamps)
         given = (unset, commit_ts, rows.after, rows.before, rows.place, rows.length)
         self._given = kernel.JsonRows._make(
-            [*(frozen(np.ascontiguousarray(array, np.int64)) for array in given),
-             frozen(np.ascontiguousarray(rows.data, np.uint8))]
+            [*(freeze(np.ascontiguousarray(array, np.int64)) for array in given),
+             freeze(np.ascontiguousarray(rows.data, np.uint8))]
         )  # fmt: skip
-        self._program = frozen(np.where(self._usable(usable), self._programs(), -1))
+        self._program = freeze(np.where(self._find_usable(usable), self._programs(), -1))
 
     # ---- what each row is
     def _commit_ts(self, timestamps: Any) -> tuple[Any, Any]:
@@ -105,7 +105,7 @@ class _Batch:
         synthetic = np.where(made & usable, timestamps, 0) * ms_to_tso(1)
         return np.ascontiguousarray(np.where(unknown, synthetic, self._rows.commit_ts), np.int64), usable
 
-    def _usable(self, usable: Any) -> Any:
+    def _find_usable(self, usable: Any) -> Any:
         """Rows with the sides that their op has, and none that the encoder refuses for what it was flagged with."""
         import numpy as np
 
@@ -144,7 +144,7 @@ class _Batch:
         made = []
         for pair in found.tolist():
             shape, bits = shapes[pair >> _MOST_UNSIZED], pair & (1 << _MOST_UNSIZED) - 1
-            made.append(-1 if len(unsized(shape.table)) > _MOST_UNSIZED else self._writer.program(shape, bits))
+            made.append(-1 if len(unsized_columns(shape.table)) > _MOST_UNSIZED else self._writer.program(shape, bits))
         return np.array(made, np.int64)[back]
 
     def _sizes(self, bare: Any) -> Any:
@@ -156,14 +156,14 @@ class _Batch:
         lists = []
         for shape in self._rows.shapes:
             places = {c.name: n for n, c in enumerate(shape.columns)}
-            lists.append([places.get(c.name, -1) for c in unsized(shape.table)][:_MOST_UNSIZED])
+            lists.append([places.get(c.name, -1) for c in unsized_columns(shape.table)][:_MOST_UNSIZED])
         if not any(lists):
             return None
         ends = np.cumsum([len(places) for places in lists], dtype=np.int64)
         columns = np.array([place for places in lists for place in places], np.int64)
         sizes = np.zeros(self._count, np.int64)
-        kernel.unsized(
-            self._given, frozen(self._shape), frozen(np.ascontiguousarray(bare)), frozen(ends), frozen(columns), sizes
+        kernel.mark_unsized(
+            self._given, freeze(self._shape), freeze(np.ascontiguousarray(bare)), freeze(ends), freeze(columns), sizes
         )
         return sizes
 
@@ -186,8 +186,8 @@ class _Batch:
             at = kernel.write(at, given, programs, zones, out)
             if at == self._count:
                 break
-            keys = _grown(keys, int(state[kernel.KEY_TO]), int(state[kernel.KEY_NEED]))
-            values = _grown(values, int(state[kernel.VALUE_TO]), int(state[kernel.VALUE_NEED]))
+            keys = _grow(keys, int(state[kernel.KEY_TO]), int(state[kernel.KEY_NEED]))
+            values = _grow(values, int(state[kernel.VALUE_TO]), int(state[kernel.VALUE_NEED]))
         self._note(notes[: state[kernel.NOTES]])
         taken = ~left
         return WrittenMessages(
@@ -219,7 +219,7 @@ class _Batch:
             self._flags[names[number]] = mask
 
 
-def _grown(array: Any, used: int, need: int) -> Any:
+def _grow(array: Any, used: int, need: int) -> Any:
     """The array with room for `need` bytes more; itself where it has that."""
     import numpy as np
 

@@ -15,8 +15,8 @@ from typing import Any, Protocol
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.json_values import RowFiller, ValueKind
 from schemas.columnar.kernels.json_cache import COMPILED
-from schemas.columnar.rows import frozen
-from schemas.columnar.typed_rows import Decoded, TypedRows
+from schemas.columnar.rows import freeze
+from schemas.columnar.typed_rows import DecodedRows, TypedRows
 from schemas.model.errors import WireError
 from schemas.model.event import RowChange
 from schemas.model.table import Column, Table
@@ -60,7 +60,7 @@ BROKEN = (WireError, ValueError, KeyError, TypeError, AttributeError, Arithmetic
 class LearnedTable:
     """The table that a format's decoder says rows are of: a version's, with what the messages add to it.
 
-    A decoder's rows are of one: `taught` refuses samples of another. keyed: and such as are known by another key than
+    A decoder's rows are of one: `learn` refuses samples of another. keyed: and such as are known by another key than
     the handle key. beside: and such as have more beside the row (`RowChange.extra`) than this, or their columns in
     another order.
     """
@@ -70,17 +70,17 @@ class LearnedTable:
         self.order: tuple[str, ...] = ()
         self._keyed, self._beside = keyed, beside
 
-    def taught(self, row: RowChange) -> bool:
+    def learn(self, row: RowChange) -> bool:
         """Whether a sound row is of this table, which the first row says."""
         if row.table_version is None or (self._keyed and row.key != row.table.handle_key):
             return False
-        if self._beside is not None and not self._same(row, self._beside):
+        if self._beside is not None and not self._has_same_order(row, self._beside):
             return False
         if self.table is None:
             self.table = row.table
         return row.table == self.table
 
-    def _same(self, row: RowChange, beside: frozenset[str]) -> bool:
+    def _has_same_order(self, row: RowChange, beside: frozenset[str]) -> bool:
         order, *others = (tuple(side) for side in (row.after, row.before) if side is not None)
         if not row.extra.keys() <= beside or any(other != order for other in others):
             return False
@@ -131,11 +131,11 @@ class TemplateReader:
         self._heads: list[tuple[int, int, int, bool, int]] = []
         self._plan: Any = None
 
-    def decode(self, given: MessageBuffers) -> Decoded:
+    def decode(self, given: MessageBuffers) -> DecodedRows:
         """Messages, at most MAX_BATCH bytes of keys and of values. ValueError for more."""
         import numpy as np
 
-        decoded = Decoded()
+        decoded = DecodedRows()
         count = len(given.value_first)
         if not COMPILED or self._format.cells == ():
             decoded.left = list(range(count))
@@ -163,14 +163,14 @@ class TemplateReader:
         rows = rows[sizes[back] <= room]  # a message of more rows is left
         room = min(room, len(rows))
         cells = [np.empty((2 * width, room), np.int32) for _ in range(2)]
-        scanned = _given(kernel, given, rows)
+        scanned = _message_rows(kernel, given, rows)
         taken, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)
         while at < len(rows):
             found = kernel.ValuePositions(*cells, *(np.empty(room, np.int64) for _ in range(4)))
             start, count, unknown = at, 0, 0
             while unknown >= 0:
-                count, at, unknown = kernel.scan(scanned, at, count, learn_from, self._planned(), found, taken, last)
+                count, at, unknown = kernel.scan(scanned, at, count, learn_from, self._build_plan(), found, taken, last)
                 if unknown >= 0 and not self._learn(given, rows[unknown]):
                     misses += 1
                     at = int(np.searchsorted(rows[:, 0], rows[at, 0], "right"))
@@ -247,7 +247,7 @@ class TemplateReader:
         slots = sorted(p.slot for p in places if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
         return slots == wanted and sum(p.kind == COMMIT for p in places) == 1
 
-    def _planned(self) -> Any:
+    def _build_plan(self) -> Any:
         import numpy as np
 
         from schemas.columnar.kernels import json_scan as kernel
@@ -257,7 +257,7 @@ class TemplateReader:
             text = np.frombuffer(bytes(self._text) or b"\0", np.uint8)
             steps = np.array(self._steps, np.int64).reshape(-1, 3)
             parts = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
-            self._plan = kernel.Templates._make((*map(frozen, parts), self._low, self._high, len(self._format.columns)))
+            self._plan = kernel.Templates._make((*map(freeze, parts), self._low, self._high, len(self._format.columns)))
         return self._plan
 
 
@@ -275,11 +275,11 @@ def _parts(text: str, places: list[SampleValue]) -> Iterator[tuple[int, bytes, i
         yield LITERAL, text[at:].encode(), 0
 
 
-def _given(kernel: Any, given: MessageBuffers, rows: Any) -> Any:
+def _message_rows(kernel: Any, buffers: MessageBuffers, rows: Any) -> Any:
     import numpy as np
 
-    columns = [frozen(np.ascontiguousarray(rows[:, k])) for k in range(5)]
-    return kernel.MessageRows(frozen(given.keys), frozen(given.values), *columns[1:], columns[0])
+    columns = [freeze(np.ascontiguousarray(rows[:, k])) for k in range(5)]
+    return kernel.MessageRows(freeze(buffers.keys), freeze(buffers.values), *columns[1:], columns[0])
 
 
 def sound_row(events: list[Any], columns: tuple[Column, ...], low: int, high: int) -> RowChange | None:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from schemas.columnar.kernels import json_all as kernel
 from schemas.columnar.kernels import json_text
 from schemas.columnar.kernels.json_scan import BOOLEAN, INTEGER, REAL, STRING
-from schemas.columnar.rows import frozen
+from schemas.columnar.rows import freeze
 from schemas.columnar.typed_rows import TypedColumn
 from schemas.model import values
 from schemas.model.table import Column
@@ -46,20 +46,20 @@ class ValueKind:
 
 
 # ---------------------------------------------------------------------------------- integers
-def _signed(column: Column) -> FillStep:
+def _signed_step(column: Column) -> FillStep:
     top = 1 << column.type.bits - 1
     return FillStep(kernel.SIGNED, -top, top - 1)
 
 
-def _unsigned(high: int, wraps: bool = False) -> Callable[[Column], FillStep]:
+def _unsigned_step(high: int, wraps: bool = False) -> Callable[[Column], FillStep]:
     return lambda _: FillStep(kernel.UNSIGNED, high, wraps)
 
 
 def integer(column: Column, wraps: bool) -> ValueKind:
     """wraps: BIGINT UNSIGNED travels as int64."""
     if not column.unsigned:
-        return ValueKind(INTEGER, "int", _signed)
-    return ValueKind(INTEGER, "uint", _unsigned((1 << column.type.bits) - 1, wraps and column.type.bits == 64))
+        return ValueKind(INTEGER, "int", _signed_step)
+    return ValueKind(INTEGER, "uint", _unsigned_step((1 << column.type.bits) - 1, wraps and column.type.bits == 64))
 
 
 YEAR = ValueKind(INTEGER, "int", lambda _: FillStep(kernel.YEAR, 0, 2155))
@@ -67,7 +67,7 @@ YEAR = ValueKind(INTEGER, "int", lambda _: FillStep(kernel.YEAR, 0, 2155))
 
 def number(form: str, high: int) -> ValueKind:
     """ENUM's index, SET's mask or BIT as a number up to high."""
-    return ValueKind(INTEGER, form, _unsigned(high))
+    return ValueKind(INTEGER, form, _unsigned_step(high))
 
 
 # ---------------------------------------------------------------------------------- reals and decimals
@@ -98,12 +98,12 @@ BIT1 = ValueKind(BOOLEAN, "bit", lambda _: FillStep(kernel.BOOLEANS))
 
 
 # ---------------------------------------------------------------------------------- dates and times
-def _shaped(name: str) -> Callable[[Column], FillStep]:
+def _shaped_step(name: str) -> Callable[[Column], FillStep]:
     return lambda _: FillStep(kernel.SHAPED, getattr(json_text, name))
 
 
 DATE_TEXT, DATETIME_TEXT, TIME_TEXT, DECIMAL_TEXT = (
-    ValueKind(STRING, "text", _shaped(name)) for name in ("DATE", "DATETIME", "TIME", "DECIMAL")
+    ValueKind(STRING, "text", _shaped_step(name)) for name in ("DATE", "DATETIME", "TIME", "DECIMAL")
 )
 
 
@@ -147,7 +147,7 @@ class RowFiller:
         a = np.array([fill.a & (1 << 64) - 1 for fill in fills], np.uint64).view(np.int64)
         rows = ([f.code for f in fills], a, [f.b for f in fills], [f.c for f in fills], places, [f.room for f in fills])
         shapes = np.frombuffer(b"".join(_SHAPES), np.uint8).reshape(len(_SHAPES), -1)
-        return kernel.SlotReaders._make((*(frozen(np.array(row, np.int64)) for row in rows), frozen(shapes)))
+        return kernel.SlotReaders._make((*(freeze(np.array(row, np.int64)) for row in rows), freeze(shapes)))
 
     def fill(
         self, data: Any, places: Any, lengths: Any, rows: int, bad: Any

@@ -24,7 +24,7 @@ from schemas.columnar.json_templates import (
 )
 from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION
-from schemas.columnar.typed_rows import Decoded
+from schemas.columnar.typed_rows import DecodedRows
 from schemas.formats.base import Context, OneTable
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.open_protocol import frame
@@ -62,7 +62,7 @@ class OpenTableReader:
         self._batch = TemplateReader(self._format, low, high)
 
     @property
-    def told(self) -> Table | None:
+    def learned_table(self) -> Table | None:
         """The table as the format's decoder has it in the rows; None before any was taken."""
         return self._format.told.table
 
@@ -71,7 +71,7 @@ class OpenTableReader:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, given: MessageBuffers) -> Decoded:
+    def decode(self, given: MessageBuffers) -> DecodedRows:
         """Messages → rows in chunks, and the indices of those that `OpenDecoder` has to read."""
         return self._batch.decode(given)
 
@@ -134,7 +134,7 @@ class _Format:
         message = Message(frame.join_key([key]), frame.join_value([value]))
         try:
             row = sound_row(self._decoder.decode(message), self.columns, self._low, self._high)
-            if row is None or row.table.id != self._table.id or not self.told.taught(row):
+            if row is None or row.table.id != self._table.id or not self.told.learn(row):
                 return None
             key_text, text = key.decode(), value.decode()
             return SampleRow(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellForm, Rows, RowShape, form_of, frozen
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellForm, Rows, RowShape, form_of, freeze
 from schemas.model import values
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -30,16 +30,18 @@ def plain_texts(rows: Rows) -> Binaries:
     count = len(rows.place)
     ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
     kinds = np.array([k for s in rows.shapes for k in _kinds(s)], np.uint8)
-    shape = frozen(np.ascontiguousarray(rows.shape, np.int64))
+    shape = freeze(np.ascontiguousarray(rows.shape, np.int64))
     cells = np.zeros(count, np.uint8)
     for first in (rows.after, rows.before):
-        if not kernel.tell(shape, frozen(np.ascontiguousarray(first, np.int64)), frozen(ends), frozen(kinds), cells):
+        if not kernel.classify_cells(
+            shape, freeze(np.ascontiguousarray(first, np.int64)), freeze(ends), freeze(kinds), cells
+        ):
             raise ValueError("a row has cells that are not there")
-    place, length = (frozen(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
-    data = frozen(np.ascontiguousarray(rows.data, np.uint8))
-    out = np.empty(kernel.room(frozen(cells), length, len(data)), np.uint8)
+    place, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
+    data = freeze(np.ascontiguousarray(rows.data, np.uint8))
+    out = np.empty(kernel.room(freeze(cells), length, len(data)), np.uint8)
     offsets, valid = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)
-    wrong = kernel.fill(frozen(cells), place, length, data, out, offsets, valid)
+    wrong = kernel.fill(freeze(cells), place, length, data, out, offsets, valid)
     if wrong >= 0:
         raise ValueError(f"cell {wrong} is no value of its column")
     return Binaries(out[: offsets[-1]], offsets, valid)
@@ -100,22 +102,22 @@ def plain_lines(
     columns = [column for _, _, found in shapes for column in found]
 
     def places(found: Sequence[tuple[int, int]]) -> Any:
-        return frozen(np.array(found, np.int64).reshape(-1, 2))
+        return freeze(np.array(found, np.int64).reshape(-1, 2))
 
     lines = kernel.LineLiterals(
-        frozen(np.frombuffer(bytes(text.data), np.uint8)), places(heads), places([s[0] for s in shapes]),
+        freeze(np.frombuffer(bytes(text.data), np.uint8)), places(heads), places([s[0] for s in shapes]),
         places([s[1] for s in shapes]), places(flags), places([c[0] for c in columns]),
-        frozen(np.array([c[1] for c in columns], np.int64)), frozen(np.array([c[2] for c in columns], np.bool_)),
-        frozen(np.cumsum([len(s[2]) for s in shapes], dtype=np.int64)),
+        freeze(np.array([c[1] for c in columns], np.int64)), freeze(np.array([c[2] for c in columns], np.bool_)),
+        freeze(np.cumsum([len(s[2]) for s in shapes], dtype=np.int64)),
     )  # fmt: skip
     commit_ts = np.where(rows.commit_ts == NO_COMMIT_TS, kernel.NONE, rows.commit_ts)
     beside = extra or Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.ones(count, np.bool_))
     topic, partition, offset = origins
     given = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after]
     given += [beside.data, beside.offsets]
-    made = kernel.LineRows._make(frozen(np.ascontiguousarray(array)) for array in given)
-    cells, data = frozen(np.ascontiguousarray(texts.offsets)), frozen(np.ascontiguousarray(texts.data))
-    length = frozen(np.ascontiguousarray(rows.length, np.int64))
+    made = kernel.LineRows._make(freeze(np.ascontiguousarray(array)) for array in given)
+    cells, data = freeze(np.ascontiguousarray(texts.offsets)), freeze(np.ascontiguousarray(texts.data))
+    length = freeze(np.ascontiguousarray(rows.length, np.int64))
     ends = np.zeros(count + 1, np.int64)
     out = np.empty(_room(lines, made, data, kernel), np.uint8)
     kernel.fill(lines, made, data, cells, length, out, ends)
@@ -134,7 +136,7 @@ def _room(lines: Any, rows: Any, data: Any, kernel: Any) -> int:
     sides = (rows.before >= 0).astype(np.int64) + (rows.after >= 0)
     literals = lines.before_op[:, 1] + lines.before_row[:, 1] + fixed
     total = int((literals[rows.shape] + columns[rows.shape] * sides).sum()) + len(rows.extra)
-    return total + len(data) + int(kernel.ESCAPED) * int(kernel.odd(data))
+    return total + len(data) + int(kernel.ESCAPED) * int(kernel.count_escapes(data))
 
 
 _Column = tuple[tuple[int, int], int, bool]
@@ -165,13 +167,13 @@ Beside = Callable[[Binaries, Any], tuple[Binaries | None, Any]]
 """Values, and the numbers of rows' messages → (what is said beside each; None: nothing; which (bool) can't be told)."""
 
 
-def _nothing(_values: Binaries, message: Any) -> tuple[None, Any]:
+def _no_extra(_values: Binaries, message: Any) -> tuple[None, Any]:
     import numpy as np
 
     return None, np.zeros(len(message), np.bool_)
 
 
-def _debezium(values: Binaries, message: Any) -> tuple[Binaries, Any]:
+def _debezium_extra(values: Binaries, message: Any) -> tuple[Binaries, Any]:
     import numpy as np
 
     from schemas.columnar.kernels import debezium_extra as kernel
@@ -179,15 +181,15 @@ def _debezium(values: Binaries, message: Any) -> tuple[Binaries, Any]:
     count, places = len(message), np.ascontiguousarray(values.offsets, np.int64)
     out, ends = np.empty(count * kernel.ROOM, np.uint8), np.zeros(count + 1, np.int64)
     left = np.zeros(count, np.bool_)
-    first, last = (frozen(np.ascontiguousarray(array)) for array in (places[:-1][message], places[1:][message]))
-    kernel.extras(frozen(np.ascontiguousarray(values.data, np.uint8)), first, last, out, ends, left)
+    first, last = (freeze(np.ascontiguousarray(array)) for array in (places[:-1][message], places[1:][message]))
+    kernel.extras(freeze(np.ascontiguousarray(values.data, np.uint8)), first, last, out, ends, left)
     return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_)), left
 
 
 EXTRA_FIELDS: Mapping[str, Beside] = {
-    "avro": _nothing,
-    "debezium": _debezium,
-    "open": _nothing,
-    "open-tiflow": _nothing,
+    "avro": _no_extra,
+    "debezium": _debezium_extra,
+    "open": _no_extra,
+    "open-tiflow": _no_extra,
 }
 """By format."""

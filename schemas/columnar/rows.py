@@ -155,7 +155,7 @@ class RowsWriter(Protocol):
         ...
 
 
-def frozen(array: Any) -> Any:
+def freeze(array: Any) -> Any:
     """A view that can't be written: numba compiles anew for arrays that can."""
     view = array.view()
     view.flags.writeable = False

@@ -19,8 +19,8 @@ from schemas.columnar.debezium_reader import DebeziumTableReader
 from schemas.columnar.json_templates import MessageBuffers
 from schemas.columnar.kernels.typed_cells_cache import COMPILED
 from schemas.columnar.open_reader import OpenTableReader
-from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, frozen
-from schemas.columnar.typed_rows import Decoded, TypedRows
+from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
+from schemas.columnar.typed_rows import DecodedRows, TypedRows
 from schemas.columnar.typed_to_rows import CellsOfTyped
 from schemas.formats.base import Context
 from schemas.inspect.format_lookup import format_named
@@ -136,14 +136,14 @@ class TableDispatcher:
             events = self._plain.decode(message)
         except (WireError, RecursionError):
             return False
-        tables = (e.table.id if isinstance(e, RowChange) else TableId(e.db, e.table) for e in events if _named(e))
+        tables = (e.table.id if isinstance(e, RowChange) else TableId(e.db, e.table) for e in events if _has_table(e))
         for id_ in dict.fromkeys(tables):
             if len(known) < _MOST_TABLES and id_ not in known:
                 known.append(id_)
         return bool(known)
 
 
-def _named(event: Event) -> TypeGuard[RowChange | DdlEvent]:
+def _has_table(event: Event) -> TypeGuard[RowChange | DdlEvent]:
     return not isinstance(event, Watermark) and bool(event.table)
 
 
@@ -170,7 +170,7 @@ def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
     for given in (keys, values):
         offsets = np.asarray(given.offsets, np.int64)
         first = np.where(given.valid, offsets[:-1], -1)
-        parts += [frozen(given.data), frozen(first), frozen(np.ascontiguousarray(offsets[1:]))]
+        parts += [freeze(given.data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
     return MessageBuffers(*parts)
 
 
@@ -191,7 +191,7 @@ class _Version:
         known: those of the table, so that equal rows have one object; this version's is added.
         """
         if self.shapes is None:
-            table = getattr(self.decoder, "told", None) or self.version.table
+            table = getattr(self.decoder, "learned_table", None) or self.version.table
             columns = tuple(c for c in table.columns if not c.virtual)
             names = tuple(c.name for c in columns)
             order = getattr(self.decoder, "order", ())
@@ -234,13 +234,13 @@ class _Table:
                 break
         return index
 
-    def _decode(self, version: _Version, given: MessageBuffers, index: Any) -> Decoded:
+    def _decode(self, version: _Version, given: MessageBuffers, index: Any) -> DecodedRows:
         places = [
-            frozen(array[index]) for array in (given.key_first, given.key_last, given.value_first, given.value_last)
+            freeze(array[index]) for array in (given.key_first, given.key_last, given.value_first, given.value_last)
         ]
         if self.format == "craft":
-            return _craft(version.decoder, given.values, places[2], places[3])
-        decoded: Decoded = version.decoder.decode(
+            return _decode_craft(version.decoder, given.values, places[2], places[3])
+        decoded: DecodedRows = version.decoder.decode(
             MessageBuffers(given.keys, places[0], places[1], given.values, places[2], places[3])
         )
         return decoded
@@ -248,7 +248,7 @@ class _Table:
     def _holds(self, version: _Version, rows: TypedRows) -> bool:
         """Whether the source of tables still says that rows at these times have this version."""
         ends = {int(rows.commit_ts.min()), int(rows.commit_ts.max())}
-        return all(_at(self.context.tables, self.id, ts) == version.version for ts in ends)
+        return all(_find_version(self.context.tables, self.id, ts) == version.version for ts in ends)
 
     def _extend(self) -> bool:
         """Asks for the versions again; decoders of those that are as they were stay. Out: whether any is new."""
@@ -260,12 +260,12 @@ class _Table:
                 break
             made = known.get(version.commit_ts)
             if made is None or made.high != high or made.version != version:
-                made = self._made(version, high)
+                made = self._make_version(version, high)
             self.versions.append(made)
             high = version.commit_ts
         return any(known.get(v.version.commit_ts) is not v for v in self.versions)
 
-    def _made(self, version: TableVersion, high: int) -> _Version:
+    def _make_version(self, version: TableVersion, high: int) -> _Version:
         table, low, options = version.table, version.commit_ts + 1, self.context.options
         decoder: Any
         if self.format == "craft":
@@ -278,7 +278,7 @@ class _Table:
         return _Version(version, high, decoder, zone)
 
 
-def _craft(decoder: CraftTableReader, data: Any, first: Any, last: Any) -> Decoded:
+def _decode_craft(decoder: CraftTableReader, data: Any, first: Any, last: Any) -> DecodedRows:
     """Messages without a value have no place: they are left."""
     import numpy as np
 
@@ -286,21 +286,21 @@ def _craft(decoder: CraftTableReader, data: Any, first: Any, last: Any) -> Decod
     if len(there) == len(first):
         return decoder.decode(data, first, last)
     decoded = decoder.decode(data, first[there], last[there])
-    return Decoded([replace(rows, message=there[rows.message]) for rows in decoded.chunks])
+    return DecodedRows([replace(rows, message=there[rows.message]) for rows in decoded.chunks])
 
 
 def _versions(tables: TableSource | None, id_: TableId) -> Iterator[TableVersion]:
     """A table's versions, the newest first."""
     at: int | None = None
     while True:
-        version = _at(tables, id_, at)
+        version = _find_version(tables, id_, at)
         if version is None or (at is not None and version.commit_ts >= at):
             return
         yield version
         at = version.commit_ts
 
 
-def _at(tables: TableSource | None, id_: TableId, commit_ts: int | None) -> TableVersion | None:
+def _find_version(tables: TableSource | None, id_: TableId, commit_ts: int | None) -> TableVersion | None:
     """None too where it is not known any more: such rows are the decoder's, which says why."""
     try:
         return tables.at(id_, commit_ts) if tables is not None else None

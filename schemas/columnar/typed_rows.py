@@ -42,7 +42,7 @@ class TypedRows:
 
 
 @dataclass(slots=True)
-class Decoded:
+class DecodedRows:
     """chunks of rows, in order; left: indices of the messages that the decoder in Python has to read."""
 
     chunks: list[TypedRows] = field(default_factory=list)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from schemas.columnar.avro_writer import distinct
-from schemas.columnar.rows import ABSENT, NULL, Rows, RowShape, frozen
+from schemas.columnar.avro_writer import find_distinct
+from schemas.columnar.rows import ABSENT, NULL, Rows, RowShape, freeze
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.model.table import Column
 
@@ -108,7 +108,7 @@ class CellsOfTyped:
         )
         shapes = tuple(shape for _, shape in self._shapes.values())
         message, of, commit_ts, op, after, before = (column[order] for column in made)
-        return Rows(shapes, message, of, commit_ts, op, after, before, place, length, frozen(data), flags)
+        return Rows(shapes, message, of, commit_ts, op, after, before, place, length, freeze(data), flags)
 
 
 def cells_of_typed(rows: TypedRows, shape: RowShape, key_only: RowShape | None = None) -> Rows:
@@ -142,7 +142,7 @@ def _reals(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
     from schemas.columnar.kernels.typed_cells import read_reals
 
     bits, left = np.empty(len(typed.valid), np.uint64), np.empty(len(typed.valid), np.int64)
-    count = read_reals(frozen(typed.values), frozen(typed.offsets), frozen(typed.valid), bits, left)
+    count = read_reals(freeze(typed.values), freeze(typed.offsets), freeze(typed.valid), bits, left)
     found = bits.view(np.float64)
     for row in left[:count].tolist():  # of more digits than the kernel takes
         found[row] = float(typed.values[typed.offsets[row] : typed.offsets[row + 1]].tobytes())
@@ -166,18 +166,18 @@ def _decimals(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
     count = len(typed.valid)
     out = np.empty(count * DECIMAL_ROOM, np.uint8)
     place, length = np.zeros(count, np.int64), np.zeros(count, np.int64)
-    write_decimals(frozen(typed.values), frozen(typed.valid), typed.column.scale or 0, out, place, length)
+    write_decimals(freeze(typed.values), freeze(typed.valid), typed.column.scale or 0, out, place, length)
     return place + data.add(out), length
 
 
 def _enums(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
     """The element's name, "" for 0."""
-    return _named(("", *typed.column.elements), typed.values * typed.valid, data)
+    return _name_texts(("", *typed.column.elements), typed.values * typed.valid, data)
 
 
 def _sets(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
-    masks, _, which = distinct(typed.values * typed.valid)
-    return _named([_names_of(typed.column, mask) for mask in masks.tolist()], which, data)
+    masks, _, which = find_distinct(typed.values * typed.valid)
+    return _name_texts([_names_of(typed.column, mask) for mask in masks.tolist()], which, data)
 
 
 def _names_of(column: Column, mask: int) -> str:
@@ -186,11 +186,11 @@ def _names_of(column: Column, mask: int) -> str:
 
 def _numbers(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
     """ENUM and SET of which only the number is known."""
-    numbers, _, which = distinct(typed.values * typed.valid)
-    return _named([str(number) for number in numbers.tolist()], which, data)
+    numbers, _, which = find_distinct(typed.values * typed.valid)
+    return _name_texts([str(number) for number in numbers.tolist()], which, data)
 
 
-def _named(names: Sequence[str], which: Any, data: _Data) -> tuple[Any, Any]:
+def _name_texts(names: Sequence[str], which: Any, data: _Data) -> tuple[Any, Any]:
     import numpy as np
 
     texts = [name.encode() for name in names]

@@ -123,7 +123,7 @@ class Format:
     protocols: tuple[str, ...] = ()
 
 
-def read_only(name: str) -> Callable[[Context], Encoder]:
+def refuse_encoder(name: str) -> Callable[[Context], Encoder]:
     """The encoder of a format that is read and not written: SetupError USAGE says so."""
 
     def refuse(_context: Context) -> Encoder:
@@ -163,7 +163,7 @@ def commit_ts_of(event: RowChange, origin: Message) -> int | None:
     """
     commit_ts = event.commit_ts
     if commit_ts is None:
-        commit_ts = _synthetic(event, origin)
+        commit_ts = _synthetic_ts(event, origin)
         if commit_ts is not None:
             event.flag("synthetic_commit_ts")
     if commit_ts is not None and not 0 <= commit_ts <= MAX_TSO:
@@ -171,7 +171,7 @@ def commit_ts_of(event: RowChange, origin: Message) -> int | None:
     return commit_ts
 
 
-def _synthetic(event: RowChange, origin: Message) -> int | None:
+def _synthetic_ts(event: RowChange, origin: Message) -> int | None:
     """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp."""
     source = event.extra.get("source")
     if isinstance(source, dict):

@@ -47,7 +47,7 @@ class CanalJsonDecoder:
             tidb = body.get("_tidb") or {}
             location = tidb.get("claimCheckLocation")
             if location:
-                body, replaced = self._fetched(_text(location, "claimCheckLocation"))
+                body, replaced = self._fetch_claim(_text(location, "claimCheckLocation"))
                 tidb = body.get("_tidb") or {}
             if body["type"] == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
@@ -64,8 +64,8 @@ class CanalJsonDecoder:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise WireError("MALFORMED", where="value", details=f"not a Canal-JSON message: {reason}"[:300]) from error
 
-    def _fetched(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced = _parse(claim_check.fetched(self._context.claims, location)[1])
+    def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
+        body, replaced = _parse(claim_check.fetch_message(self._context.claims, location)[1])
         if (body.get("_tidb") or {}).get("claimCheckLocation"):
             raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
         return body, replaced
@@ -131,7 +131,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
-        data = compression.content(data, MAX_MESSAGE)
+        data = compression.decompress(data, MAX_MESSAGE)
         found = json_exact.decode(json_exact.document(data))
     except ValueError as error:
         raise WireError("MALFORMED", where="value", details=f"not JSON: {error}"[:300]) from error

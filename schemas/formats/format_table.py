@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from schemas.formats.avro.decoder import AvroDecoder
 from schemas.formats.avro.encoder import AvroEncoder
-from schemas.formats.base import Format, read_only
+from schemas.formats.base import Format, refuse_encoder
 from schemas.formats.canal_json import CanalJsonDecoder
 from schemas.formats.craft import CraftDecoder, CraftEncoder
 from schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder, DebeziumMysqlEncoder
@@ -37,11 +37,11 @@ FORMATS: dict[str, Format] = {
         Format("open", OpenDecoder, OpenEncoder, carries_ddl=True, protocols=("default", "open-protocol")),
         Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),
         Format(
-            "simple", SimpleDecoder, read_only("simple"), carries_ddl=True, in_order=True, writes=False,
+            "simple", SimpleDecoder, refuse_encoder("simple"), carries_ddl=True, in_order=True, writes=False,
             protocols=("simple",),
         ),
         Format(
-            "canal-json", CanalJsonDecoder, read_only("canal-json"), carries_ddl=True, writes=False,
+            "canal-json", CanalJsonDecoder, refuse_encoder("canal-json"), carries_ddl=True, writes=False,
             protocols=("canal-json",),
         ),
     )

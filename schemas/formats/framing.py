@@ -34,7 +34,7 @@ def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
     raise WireError("NOT_FRAMED", where=where, details=f"the first byte is 0x{data[0]:02x}, not 0x00")
 
 
-def unframed(data: bytes, where: str) -> tuple[SchemaId, bytes, int]:
+def unframe_inflated(data: bytes, where: str) -> tuple[SchemaId, bytes, int]:
     """As `unframe`, and the buffer that the offset is in: Glue's zlib form is inflated, up to MAX_MESSAGE bytes.
 
     WireError NOT_FRAMED, TRUNCATED, TOO_LARGE; MALFORMED where the body is no zlib stream.

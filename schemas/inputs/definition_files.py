@@ -29,7 +29,7 @@ class SubjectVersion(NamedTuple):
 def ddl_lines(text: str) -> list[DdlText]:
     """The statements of a file of JSON lines, in order of their commit_ts. ValueError says which line is wrong."""
     found = []
-    for number, line in _numbered(text):
+    for number, line in _number_lines(text):
         try:
             found.append(_statement(json.loads(line)))
         except (ValueError, LookupError, TypeError, RecursionError) as error:
@@ -58,8 +58,8 @@ def schemas(text: str) -> list[SubjectVersion]:
     """Of either form. ValueError."""
     meta = meta_of(text, "registered_schemas", "steps")
     try:
-        rows = (meta.get("registered_schemas") or []) if meta else [json.loads(line) for _, line in _numbered(text)]
-        return [_given(r) for r in rows]
+        rows = (meta.get("registered_schemas") or []) if meta else [json.loads(line) for _, line in _number_lines(text)]
+        return [_read_version(r) for r in rows]
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
 
@@ -73,11 +73,11 @@ def meta_of(text: str, *keys: str) -> dict[str, Any] | None:
     return found if isinstance(found, dict) and set(keys) & found.keys() else None
 
 
-def _numbered(text: str) -> Iterator[tuple[int, str]]:
+def _number_lines(text: str) -> Iterator[tuple[int, str]]:
     return ((number, line) for number, line in enumerate(text.split("\n"), 1) if line.strip())
 
 
-def _given(row: dict[str, Any]) -> SubjectVersion:
+def _read_version(row: dict[str, Any]) -> SubjectVersion:
     found = SubjectVersion(row["subject"], row["version"], row["id"], row["schema"])
     if not isinstance(found.subject, str) or not isinstance(found.schema, str):
         raise ValueError("subject and schema must be texts")
@@ -96,5 +96,5 @@ def _statement(found: dict[str, Any]) -> DdlText:
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
     return DdlText(
-        commit_ts, db, query, LexicalMode.typed(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode]
+        commit_ts, db, query, LexicalMode.of_sql_mode(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode]
     )

@@ -23,15 +23,15 @@ def client_settings(servers: str | None, config_file: Path | None, what: str = "
     SetupError USAGE when there are no servers (`what` needs them), the file can't be read, or it has what librdkafka
     can't do.
     """
-    return for_librdkafka(_given(servers, config_file, what))
+    return settings_for_librdkafka(_read_settings(servers, config_file, what))
 
 
 def java_settings(servers: str | None, config_file: Path | None, what: str = "Kafka") -> dict[str, str]:
     """The same for the Java client. SetupError USAGE as there."""
-    return for_java(_given(servers, config_file, what))
+    return settings_for_java(_read_settings(servers, config_file, what))
 
 
-def _given(servers: str | None, config_file: Path | None, what: str) -> dict[str, str]:
+def _read_settings(servers: str | None, config_file: Path | None, what: str) -> dict[str, str]:
     settings: dict[str, str] = {}
     if config_file is not None:
         try:
@@ -105,24 +105,26 @@ _OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 
 
 # ---------------------------------------------------------------------------------------------- to the Java client
-def for_java(given: Mapping[str, str]) -> dict[str, str]:
+def settings_for_java(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by either client's names → those of the Java one. Files of PEM are told by their text: executors on
     other machines have none. SetupError USAGE for what it can't do."""
-    found = {name: value for name, value in given.items() if not _RD_ONLY.fullmatch(name) and name not in _RENAMED}
+    found = {name: value for name, value in settings.items() if not _RD_ONLY.fullmatch(name) and name not in _RENAMED}
     for theirs, ours in _RENAMED.items():
-        if theirs in given:
-            found.setdefault(ours, given[theirs])
+        if theirs in settings:
+            found.setdefault(ours, settings[theirs])
     for name in found.keys() & _INLINE_PEM:
         found[name] = _lines(found[name])
     if "security.protocol" in found:
         found["security.protocol"] = found["security.protocol"].upper()
     if found.get("ssl.endpoint.identification.algorithm") == "none":
         found["ssl.endpoint.identification.algorithm"] = ""
-    if given.get("enable.ssl.certificate.verification", "true").lower() == "false":
-        raise _refused("enable.ssl.certificate.verification=false", "Spark's client always verifies: give the CA's PEM")
-    if "sasl.jaas.config" not in given and found.get("security.protocol", "").startswith("SASL"):
-        found |= _login(given, found.get("sasl.mechanism", "GSSAPI").upper())
-    return found | _stores(given)
+    if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
+        raise _settings_error(
+            "enable.ssl.certificate.verification=false", "Spark's client always verifies: give the CA's PEM"
+        )
+    if "sasl.jaas.config" not in settings and found.get("security.protocol", "").startswith("SASL"):
+        found |= _login(settings, found.get("sasl.mechanism", "GSSAPI").upper())
+    return found | _stores(settings)
 
 
 def _login(given: Mapping[str, str], mechanism: str) -> dict[str, str]:
@@ -150,7 +152,9 @@ def _stores(given: Mapping[str, str]) -> dict[str, str]:
     chain, key = _pem(given, "certificate"), _pem(given, "key")
     if chain and key:
         if "-----BEGIN PRIVATE KEY" not in key and "-----BEGIN ENCRYPTED PRIVATE KEY" not in key:
-            raise _refused("ssl.key", "Spark's client reads PKCS#8 keys only: openssl pkcs8 -topk8 -in KEY -out NEW")
+            raise _settings_error(
+                "ssl.key", "Spark's client reads PKCS#8 keys only: openssl pkcs8 -topk8 -in KEY -out NEW"
+            )
         found |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
     return found
 
@@ -166,24 +170,26 @@ def _pem(given: Mapping[str, str], what: str) -> str | None:
         return Path(place).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = (error.strerror or str(error)) if isinstance(error, OSError) else "not PEM"
-        raise _refused(f"ssl.{what}.location={place}", why) from error
+        raise _settings_error(f"ssl.{what}.location={place}", why) from error
 
 
 # ---------------------------------------------------------------------------------------------- to librdkafka
-def for_librdkafka(given: Mapping[str, str]) -> dict[str, str]:
+def settings_for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by either client's names → those of librdkafka. SetupError USAGE for what it can't do."""
-    found = {_UNKNOWN_TO_RD.get(name, name): value for name, value in given.items() if not _JAVA_ONLY.fullmatch(name)}
+    found = {
+        _UNKNOWN_TO_RD.get(name, name): value for name, value in settings.items() if not _JAVA_ONLY.fullmatch(name)
+    }
     if found.get("ssl.endpoint.identification.algorithm") == "":
         found["ssl.endpoint.identification.algorithm"] = "none"
-    for name, value in _told_by_jaas(given).items():
+    for name, value in _read_jaas(settings).items():
         found.setdefault(name, value)
-    if (token := "sasl.oauthbearer.token.endpoint.url") in given:
+    if (token := "sasl.oauthbearer.token.endpoint.url") in settings:
         found.setdefault("sasl.oauthbearer.method", "oidc")
-        found[token] = given[token]
+        found[token] = settings[token]
     for store, names in _STORES.items():
-        if not any(name in given for name in names):
-            found |= _from_store(given, store)
-    if given.get("ssl.keystore.type", "PKCS12").upper() != "PKCS12":
+        if not any(name in settings for name in names):
+            found |= _from_store(settings, store)
+    if settings.get("ssl.keystore.type", "PKCS12").upper() != "PKCS12":
         found = {name: value for name, value in found.items() if not name.startswith("ssl.keystore.")}
     return found
 
@@ -219,11 +225,11 @@ def _from_store(given: Mapping[str, str], store: str) -> dict[str, str]:
     if store == "keystore" and kind != "JKS":
         return {}  # PKCS#12: librdkafka has the same names for it
     details = f"librdkafka can't read Java's keystores: give {_OF_PEM[store][0]}=FILE.pem beside it"
-    raise _refused(f"ssl.{store}.location={place}", details)
+    raise _settings_error(f"ssl.{store}.location={place}", details)
 
 
-def _told_by_jaas(given: Mapping[str, str]) -> dict[str, str]:
-    config = given.get("sasl.jaas.config")
+def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
+    config = settings.get("sasl.jaas.config")
     if config is None:
         return {}
     module = config.split(maxsplit=1)[0] if config.split() else ""
@@ -231,11 +237,13 @@ def _told_by_jaas(given: Mapping[str, str]) -> dict[str, str]:
     for known, options, _ in _LOGINS.values():
         if module == known:
             return {setting: told[name] for name, setting in options.items() if name in told}
-    raise _refused("sasl.jaas.config", f"the login module {module} has no equal in librdkafka: add its settings beside")
+    raise _settings_error(
+        "sasl.jaas.config", f"the login module {module} has no equal in librdkafka: add its settings beside"
+    )
 
 
-def _refused(what: str, why: str) -> SetupError:
+def _settings_error(what: str, why: str) -> SetupError:
     return SetupError("USAGE", details=f"{_TOLD}: {what}: {why}")
 
 
-__all__ = ["client_settings", "for_java", "for_librdkafka", "java_settings"]
+__all__ = ["client_settings", "java_settings", "settings_for_java", "settings_for_librdkafka"]

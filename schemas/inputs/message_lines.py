@@ -20,7 +20,7 @@ def parse_line(line: bytes, where: str) -> Message:
         return Message(
             _bytes(found.get("key_b64")),
             _bytes(found.get("value_b64")),
-            _typed(found, "topic", str),
+            _typed_member(found, "topic", str),
             _number(found, "partition", 31),
             _number(found, "offset", 63),
             _number(found, "timestamp", 63),
@@ -34,15 +34,15 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 
-def _typed(found: dict[str, Any], name: str, kind: type) -> Any:
-    value = found.get(name)
+def _typed_member(document: dict[str, Any], name: str, kind: type) -> Any:
+    value = document.get(name)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
         raise ValueError(f"{name} is {value!r}, a {kind.__name__} is needed")
     return value
 
 
 def _number(found: dict[str, Any], name: str, bits: int) -> int | None:
-    number: int | None = _typed(found, name, int)
+    number: int | None = _typed_member(found, name, int)
     if number is not None and not 0 <= number < 1 << bits:
         raise ValueError(f"{name} {str(number)[:30]} is not what Kafka has")
     return number

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from schemas.formats.base import Context, Decoder, Format, read_only
+from schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from schemas.formats.format_table import FORMATS
 from schemas.inspect.format_detection import sniff
 from schemas.model.errors import WireError
@@ -37,5 +37,5 @@ def _auto(context: Context) -> Decoder:
     return AutoDecoder(context)
 
 
-AUTO = Format("auto", _auto, read_only("auto"), uses_schemas=True, in_order=True, carries_ddl=True, writes=False)
+AUTO = Format("auto", _auto, refuse_encoder("auto"), uses_schemas=True, in_order=True, carries_ddl=True, writes=False)
 """Not a format: each message is read as the one it is in."""

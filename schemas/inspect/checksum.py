@@ -111,7 +111,7 @@ def _orders(event: RowChange, row: Row) -> Iterable[tuple[str, Sequence[Column]]
 def _vector_forms(columns: Sequence[Column], row: Row) -> tuple[Callable[[str], bytes], ...]:
     """TiDB sums a VECTOR's bytes, TiCDC's own reader its text."""
     vectors = any(c.type.kind is Kind.VECTOR and row[c.name] is not None for c in columns)
-    return (_vector, _lengthened) if vectors else (_vector,)
+    return (_vector, _with_length) if vectors else (_vector,)
 
 
 def row_checksum(
@@ -137,7 +137,7 @@ def row_checksum(
 def _datum(column: Column, value: Value, zone: str) -> bytes:
     kind = column.type.kind
     if kind is Kind.TIMESTAMP:
-        return _lengthened(values.shift_zone(_text(value), zone, "UTC")[0])
+        return _with_length(values.shift_zone(_text(value), zone, "UTC")[0])
     if kind in (Kind.FLOAT, Kind.DOUBLE):
         number = values.real(_text(value))
         if kind is Kind.FLOAT:
@@ -145,7 +145,7 @@ def _datum(column: Column, value: Value, zone: str) -> bytes:
         return struct.pack("<d", number if math.isfinite(number) else 0.0)
     if kind in _NUMBERS:
         return (_NUMBERS[kind](column, value) % (1 << 64)).to_bytes(8, "little")
-    return _lengthened(value)
+    return _with_length(value)
 
 
 def _integer(_column: Column, value: Value) -> int:
@@ -191,7 +191,7 @@ def _text(value: Value) -> str:
     return value
 
 
-def _lengthened(value: Value) -> bytes:
+def _with_length(value: Value) -> bytes:
     data = value if isinstance(value, bytes) else _text(value).encode("utf-8", "surrogateescape")
     return len(data).to_bytes(4, "little") + data
 

@@ -43,14 +43,14 @@ def differences(first: RowChange, second: RowChange, defined: bool, format_: str
         if one != other:
             yield EventDifference(what, None, one, other)
     for side in ("before", "after"):
-        row, back = _visible(first, side), _visible(second, side)
+        row, back = _visible_values(first, side), _visible_values(second, side)
         if (row is None) != (back is None):
             yield EventDifference(side, None, row, back)
         elif row is not None and back is not None:
             yield from _rows(first, second, {rename(n): (n, v) for n, v in row.items()}, back, defined)
 
 
-def _visible(event: RowChange, side: str) -> Row | None:
+def _visible_values(event: RowChange, side: str) -> Row | None:
     row: Row | None = getattr(event, side)
     if row is None:
         return None
@@ -68,7 +68,7 @@ def _rows(
         cell = WrittenValue(first.table.by_name.get(own, _NO_COLUMN), value, first, defined)
         if name not in other:
             yield EventDifference("missing", cell, value, "(absent)")
-        elif (where := _differs(cell.column, value, _zoned(cell.column, other[name], first, second))) != "":
+        elif (where := _differs(cell.column, value, _shift_value(cell.column, other[name], first, second))) != "":
             yield EventDifference(where, cell, value, other[name])
     for name, value in other.items():
         if name not in one:
@@ -78,7 +78,7 @@ def _rows(
             yield EventDifference(where, cell, "(absent)", value)
 
 
-def _zoned(column: Column, value: Value, first: RowChange, second: RowChange) -> Value:
+def _shift_value(column: Column, value: Value, first: RowChange, second: RowChange) -> Value:
     if column.type.kind is not Kind.TIMESTAMP or not isinstance(value, str) or first.zone == second.zone:
         return value
     try:
@@ -95,7 +95,7 @@ def _differs(column: Column, one: Value, other: Value) -> str:
         return "cell"
     if kind is Kind.FLOAT and _float32(one) == _float32(other) is not None:
         return ""
-    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _longest(one) == _longest(other):
+    if kind in (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP) and _pad_fraction(one) == _pad_fraction(other):
         return "digits"
     if isinstance(one, bytes) and isinstance(other, bytes) and kind is Kind.BIT:
         return "bits" if int.from_bytes(one, "big") == int.from_bytes(other, "big") else "cell"
@@ -110,6 +110,6 @@ def _float32(value: Value) -> float | None:
         return None
 
 
-def _longest(value: Value) -> str:
+def _pad_fraction(value: Value) -> str:
     whole, _, fraction = str(value).partition(".")
     return f"{whole}.{fraction.ljust(6, '0')}"

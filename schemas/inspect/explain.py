@@ -12,7 +12,7 @@ from typing import Any
 
 from schemas.formats.base import Context, Decoder, FieldPosition
 from schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
-from schemas.formats.framing import unframed
+from schemas.formats.framing import unframe_inflated
 from schemas.inspect.field_positions import traces
 from schemas.inspect.format_detection import sniff
 from schemas.inspect.format_lookup import format_named
@@ -73,18 +73,18 @@ class ExplainRequest:
 def explain(question: ExplainRequest) -> dict[str, Any]:
     """The answer, with `error` where the message can't be read. SetupError when the registry can't be reached."""
     message = question.message
-    answer: dict[str, Any] = {"message": _place(message), "format": question.format, "told_by": None}
+    answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "told_by": None}
     if question.format == "auto":
         try:
             found = sniff(message.key, message.value, lambda i: question.context.schemas.by_id(i, "the message"))
         except WireError as error:  # it is framed Avro of a schema that can't be had
             framing = list(_framing("avro", message))
-            return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _raw(message)}
+            return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _first_bytes(message)}
         answer |= {"format": found.format, "told_by": found.reason}
         if found.format not in FORMATS:
             said = found.reason if found.format is None else f"it is {found.format}, which is not read"
             unknown = WireError("UNKNOWN_FORMAT", details=said)
-            return {**answer, "error": _error(unknown), "raw": _raw(message)}
+            return {**answer, "error": _error(unknown), "raw": _first_bytes(message)}
     name = str(answer["format"])
     answer["framing"] = list(_framing(name, message))
     answer["schemas"] = list(_schemas(name, question))
@@ -94,7 +94,7 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
     try:
         events = decoder.decode(message)
     except WireError as error:
-        return {**answer, "error": _error(error), "raw": _raw(message)}
+        return {**answer, "error": _error(error), "raw": _first_bytes(message)}
     fields = traces(name, decoder, message, events)
     answer["events"] = [
         _event(event, question, name, [f for f in fields if f.row == row]) for row, event in enumerate(events)
@@ -109,7 +109,7 @@ def _try(decoder: Decoder, message: Message) -> None:
         return  # it is not asked about
 
 
-def _place(message: Message) -> dict[str, Any]:
+def _message_position(message: Message) -> dict[str, Any]:
     time = None if message.timestamp is None else _time(message.timestamp)
     return {
         "topic": message.topic, "partition": message.partition, "offset": message.offset, "time": time,
@@ -130,7 +130,7 @@ def _error(error: BridgeError) -> dict[str, str]:
     return {"code": error.code, "detail": error.detail}
 
 
-def _raw(message: Message) -> dict[str, str | None]:
+def _first_bytes(message: Message) -> dict[str, str | None]:
     """The first bytes of a message that can't be read."""
     return {
         part: None if data is None else data[:256].hex()
@@ -161,7 +161,7 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
 
 def _header(part: str, data: bytes) -> dict[str, Any]:
     try:
-        schema_id = unframed(data, part)[0]
+        schema_id = unframe_inflated(data, part)[0]
     except WireError as error:
         return {"part": part, "hex": data[:5].hex(), "says": error.detail}
     if isinstance(schema_id, int):
@@ -182,7 +182,7 @@ def _schemas(name: str, question: ExplainRequest) -> Iterable[dict[str, Any]]:
         ):
             continue
         try:
-            schema_id = unframed(data, part)[0]
+            schema_id = unframe_inflated(data, part)[0]
         except WireError:
             continue
         told: dict[str, Any] = {"part": part, "id": schema_id, "registered": None}
@@ -200,7 +200,7 @@ def _event(event: Event, question: ExplainRequest, name: str, fields: list[Field
     told = {k: v for k, v in plain.items() if k not in ("topic", "partition", "offset", "before", "after", "format")}
     commit_ts = event.commit_ts
     told["commit_time"] = None if commit_ts is None else _time(tso_physical_ms(commit_ts))
-    others = {other: _elsewhere(event, question, other) for other in FORMATS if other != name}
+    others = {other: _write_elsewhere(event, question, other) for other in FORMATS if other != name}
     told["elsewhere"] = {other: found.summary for other, found in others.items()}
     if not isinstance(event, RowChange):
         return told
@@ -231,7 +231,7 @@ def _types_from(event: RowChange, tables: TableSource | None) -> str:
     return f"the message or its schema{known}"
 
 
-def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _Elsewhere]) -> Iterable[dict[str, Any]]:
+def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _OtherFormat]) -> Iterable[dict[str, Any]]:
     by_place = {(f.side, f.name): f for f in fields}
     for side, row in (("before", event.before), ("after", event.after)):
         for name, value in (row or {}).items():
@@ -242,7 +242,7 @@ def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _El
             yield {
                 "side": side,
                 "column": name,
-                "type": "" if column is None else declared(column),
+                "type": "" if column is None else declared_type(column),
                 "key": name in event.key,
                 "part": found and found.part,
                 "offset": found and found.offset,
@@ -262,7 +262,7 @@ def _hex(raw: bytes) -> str:
     return raw.hex() if len(raw) <= _MOST_HEX else raw[:_MOST_HEX].hex() + "…"
 
 
-def declared(column: Column) -> str:
+def declared_type(column: Column) -> str:
     """A column's type as SHOW CREATE TABLE writes it, as far as it is known; what it could be where it is not."""
     if column.vague:
         return f"not certain: {column.vague}"
@@ -271,41 +271,41 @@ def declared(column: Column) -> str:
 
 # ---- the same event in another format
 @dataclass(frozen=True, slots=True)
-class _Elsewhere:
+class _OtherFormat:
     """The event in another format: how large, or why not; and what stands there for each column."""
 
     summary: dict[str, Any]
     fields: dict[tuple[str, str], str]
 
 
-def _elsewhere(event: Event, question: ExplainRequest, name: str) -> _Elsewhere:
+def _write_elsewhere(event: Event, question: ExplainRequest, name: str) -> _OtherFormat:
     """Written strictly; where that fails, also as --on-lossy flag would."""
     if not FORMATS[name].writes:
-        return _Elsewhere({"skipped": "it is read, not written"}, {})
+        return _OtherFormat({"skipped": "it is read, not written"}, {})
     try:
-        return _written(event, question, name, question.options)
+        return _write_event(event, question, name, question.options)
     except SetupError as error:
-        return _Elsewhere({"error": _error(error)}, {})
+        return _OtherFormat({"error": _error(error)}, {})
     except WireError as error:
         refused = error
     try:
-        loosely = _written(event, question, name, replace(question.options, on_lossy="flag"))
+        loosely = _write_event(event, question, name, replace(question.options, on_lossy="flag"))
     except BridgeError:
-        return _Elsewhere({"error": _error(refused)}, {})
-    return _Elsewhere({"error": _error(refused), "with_on_lossy_flag": loosely.summary}, loosely.fields)
+        return _OtherFormat({"error": _error(refused)}, {})
+    return _OtherFormat({"error": _error(refused), "with_on_lossy_flag": loosely.summary}, loosely.fields)
 
 
-def _written(event: Event, question: ExplainRequest, name: str, options: Options) -> _Elsewhere:
+def _write_event(event: Event, question: ExplainRequest, name: str, options: Options) -> _OtherFormat:
     context = Context(SchemasInMemory(), None, options)
     encoder = FORMATS[name].encoder(context)
     shown = event
     if isinstance(event, RowChange):  # an encoder may add flags: not to the event that is explained
         shown = replace(event, flags=list(event.flags))
     elif isinstance(event, Bootstrap):
-        return _Elsewhere({"skipped": "it has nothing like it"}, {})
+        return _OtherFormat({"skipped": "it has nothing like it"}, {})
     written = encoder.encode(shown, replace(question.message, topic=question.message.topic or "topic"))
     if not written:
-        return _Elsewhere({"skipped": "it has nothing like it, with these options"}, {})
+        return _OtherFormat({"skipped": "it has nothing like it, with these options"}, {})
     flags = [f for f in getattr(shown, "flags", []) if f not in getattr(event, "flags", [])]
     summary: dict[str, Any] = {
         "messages": len(written),
@@ -314,7 +314,7 @@ def _written(event: Event, question: ExplainRequest, name: str, options: Options
     }
     if flags:
         summary["flags"] = flags
-    return _Elsewhere(summary, _columns_in(name, FORMATS[name].decoder(context), written, event))
+    return _OtherFormat(summary, _columns_in(name, FORMATS[name].decoder(context), written, event))
 
 
 def _columns_in(name: str, decoder: Decoder, written: list[Message], event: Event) -> dict[tuple[str, str], str]:
@@ -328,7 +328,7 @@ def _columns_in(name: str, decoder: Decoder, written: list[Message], event: Even
                 continue
             side = field.side if field.side != "key" else "before"
             if (event.before if side == "before" else event.after) is not None:
-                found[side, field.name] = _shown(field)
+                found[side, field.name] = _show_field(field)
     return found or dict(_read_back(decoder, written))
 
 
@@ -339,16 +339,16 @@ def _read_back(decoder: Decoder, written: list[Message]) -> Iterable[tuple[tuple
             if isinstance(event, RowChange):
                 for side, row in (("before", event.before), ("after", event.after)):
                     for name, value in (row or {}).items():
-                        yield (side, name), f"read back as {_short(plain_value(value))}"
+                        yield (side, name), f"read back as {_shorten(plain_value(value))}"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = "NULL" if value is None else f"0x{value['hex']}" if isinstance(value, dict) else str(value)
     return text if len(text) <= 120 else text[:119] + "…"
 
 
-def _shown(field: FieldPosition) -> str:
+def _show_field(field: FieldPosition) -> str:
     """What stands in the message: JSON as text, else the bytes."""
     if field.wire.startswith("JSON"):
-        return _short(field.raw.decode("utf-8", "replace"))
+        return _shorten(field.raw.decode("utf-8", "replace"))
     return "0x" + _hex(field.raw)

@@ -44,17 +44,17 @@ def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = N
     if not value:
         return DetectedFormat(None, "the value is empty")
     if key is not None and key[:8] == (1).to_bytes(8, "big"):
-        return _open(key, value)
+        return _detect_open(key, value)
     for first, one in _BY_FIRST_BYTE:
         if value[0] in first:
             return one(key, value, schema_of)
-    return _compressed(key, value, schema_of)
+    return _detect_compressed(key, value, schema_of)
 
 
-def _compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     """A whole message as Snappy block or LZ4 frame: TiCDC's large-message-handle-compression."""
     try:
-        plain = compression.content(value, MAX_MESSAGE)
+        plain = compression.decompress(value, MAX_MESSAGE)
     except ValueError:
         plain = b""
     if plain[:1] not in (b"{", b"\x16"):  # empty, or of a format that TiCDC does not compress as a whole
@@ -68,14 +68,14 @@ def _tombstone(key: bytes | None, schema_of: SchemaOf | None) -> DetectedFormat:
     if key is None:
         return DetectedFormat(None, "key and value are null: nothing is there to tell")
     if key[:1] in (b"\x00", b"\x03"):
-        return _framed(key, "key", schema_of)
+        return _detect_framed(key, "key", schema_of)
     if key[:1] == b"{" and isinstance(_object(key), dict):
         return DetectedFormat("debezium-mysql", "a tombstone with a JSON key: TiCDC sends none")
     return DetectedFormat(None, "a null value, and the key is neither framed Avro nor JSON")
 
 
 # ---- Avro
-def _framed(data: bytes, where: str, schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None) -> DetectedFormat:
     if len(data) < 5 or (data[0] == 3 and (len(data) < 18 or data[1] not in (0, 5))):
         return DetectedFormat(None, f"the {where} begins like framed Avro, and its header is cut or of no known form")
     plain = data if data[0] == 0 else data[:1] + b"\x00" + data[2:]
@@ -109,17 +109,17 @@ def _has_tidb_type(kind: Any) -> bool:
     return any(isinstance(p, dict) and "tidb_type" in p for p in parameters)
 
 
-def _zero(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
-    return _framed(value, "value", schema_of)
+def _detect_zero(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
+    return _detect_framed(value, "value", schema_of)
 
 
-def _three(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_three(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) == 9 and key is not None and _is_tso(value[1:]):
         return DetectedFormat("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
-    return _framed(value, "value", schema_of)
+    return _detect_framed(value, "value", schema_of)
 
 
-def _two(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_two(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) == 9 and key is None and _is_tso(value[1:]):
         return DetectedFormat("avro", "a watermark of avro-enable-watermark: 0x02 and a TSO")
     return DetectedFormat(None, "it begins with 0x02, but is no watermark of TiCDC's Avro")
@@ -130,7 +130,7 @@ def _is_tso(data: bytes) -> bool:
 
 
 # ---- Craft, and DDL of Avro: both begin with 0x01
-def _one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if key is not None:
         return DetectedFormat(None, "it begins with 0x01 like Craft, whose messages have no key")
     if value[1:2] == b"{":
@@ -138,7 +138,7 @@ def _one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Detect
         if isinstance(found, dict) and {"query", "commitTs"} <= found.keys():
             return DetectedFormat("avro", "a DDL message of avro-enable-watermark: 0x01 and JSON")
         return DetectedFormat(None, "it begins with 0x01 and {, but is no DDL message of TiCDC's Avro")
-    reason = _not_craft(value)
+    reason = _craft_problem(value)
     return (
         DetectedFormat(None, reason)
         if reason
@@ -146,7 +146,7 @@ def _one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Detect
     )
 
 
-def _not_craft(value: bytes) -> str:
+def _craft_problem(value: bytes) -> str:
     """ "" where the size tables at the end say of which parts the message is made."""
     size = shift = 0
     pos = len(value) - 1
@@ -195,7 +195,7 @@ def _uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], i
 
 
 # ---- Open
-def _open(key: bytes, value: bytes) -> DetectedFormat:
+def _detect_open(key: bytes, value: bytes) -> DetectedFormat:
     """Version 1, then length and body of each part; as many values as keys."""
     keys, values = _parts(key, 8), _parts(value, 0)
     if not keys or keys != values:
@@ -213,7 +213,7 @@ def _parts(data: bytes, pos: int) -> int:
 
 
 # ---- Simple's Avro
-def _sixteen(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_sixteen(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) > 4 and value[1] == value[2] and value[1] in (0, 2, 4, 6) and value[3] == 2:
         return DetectedFormat("simple", "branch 11 of Simple's Avro schema, and its type twice")
     return DetectedFormat(None, "it begins with 0x16 like Simple's Avro, but is not")
@@ -260,10 +260,10 @@ def _debezium(payload: Mapping[str, Any]) -> DetectedFormat:
 
 
 _BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], DetectedFormat]], ...] = (
-    (b"\x00", _zero),
-    (b"\x01", _one),
-    (b"\x02", _two),
-    (b"\x03", _three),
-    (b"\x16", _sixteen),
+    (b"\x00", _detect_zero),
+    (b"\x01", _detect_one),
+    (b"\x02", _detect_two),
+    (b"\x03", _detect_three),
+    (b"\x16", _detect_sixteen),
     (b"{ \t\r\n", _json),
 )

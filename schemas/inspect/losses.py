@@ -42,7 +42,7 @@ class WrittenValue:
     def text(self) -> str:
         return self.value if isinstance(self.value, str) else ""
 
-    def told(self, flag: str) -> bool:
+    def has_flag(self, flag: str) -> bool:
         """Whether the reader of the source said so of this column."""
         return f"{flag}:{self.column.name}" in self.event.flags
 
@@ -57,7 +57,7 @@ class ValuePair:
     event: RowChange
     back: RowChange
 
-    def told(self, flag: str) -> bool:
+    def has_flag(self, flag: str) -> bool:
         """Whether either event is flagged so for the column."""
         name = self.column.name if self.column else ""
         return f"{flag}:{name}" in {*self.event.flags, *self.back.flags}
@@ -108,7 +108,7 @@ def _digits(cell: WrittenValue) -> int:
     return len(cell.text.replace(".", "").lstrip("-0"))
 
 
-def _rounded(cell: WrittenValue) -> bool:
+def _is_rounded(cell: WrittenValue) -> bool:
     return isinstance(cell.value, str) and not values.survives_double(cell.text)
 
 
@@ -128,7 +128,7 @@ def _year_below_100(cell: WrittenValue) -> bool:
     return cell.text.startswith("00") and not is_zero_date(cell.text)
 
 
-def _raw(cell: WrittenValue) -> bool:
+def _is_raw(cell: WrittenValue) -> bool:
     return isinstance(cell.value, bytes)
 
 
@@ -136,14 +136,14 @@ def _no_element(cell: WrittenValue) -> bool:
     return not cell.column.elements
 
 
-def _absent(cell: WrittenValue) -> bool:
+def _is_absent(cell: WrittenValue) -> bool:
     row = cell.event.before if cell.event.op == "d" else cell.event.after
     rows = [r for r in (row, cell.event.before) if r is not None]
     return any(cell.column.name not in r for r in rows)
 
 
-def _was(flag: str) -> When:
-    return lambda cell: cell.told(flag)
+def _has_flag(flag: str) -> When:
+    return lambda cell: cell.has_flag(flag)
 
 
 # ---------------------------------------------------------------------------------- what becomes of a value
@@ -170,7 +170,7 @@ def _null_or_1970(pair: ValuePair) -> bool:
     return pair.other is None or _clock(pair.other) == "1970-01-01 00:00:00"
 
 
-def _moved_year(pair: ValuePair) -> bool:
+def _is_moved_year(pair: ValuePair) -> bool:
     return _clock(pair.other) == _clock(adjusted_year(str(pair.one)))
 
 
@@ -200,7 +200,7 @@ def _same_clock(pair: ValuePair) -> bool:
     return forth or _clock(values.shift_zone(str(pair.other), there, here)[0]) == _clock(pair.one)
 
 
-def _replaced(pair: ValuePair) -> bool:
+def _is_replaced(pair: ValuePair) -> bool:
     """The same text, with U+FFFD for bytes that are no UTF-8: readers differ in how many."""
     return _as_text(pair.one) == _as_text(pair.other)
 
@@ -236,13 +236,13 @@ def _by_number(pair: ValuePair) -> bool:
     return bool(name == ",".join(element for bit, element in enumerate(elements) if int(number) >> bit & 1))
 
 
-def _untyped(pair: ValuePair) -> bool:
+def _is_untyped(pair: ValuePair) -> bool:
     there = pair.back.table.by_name.get(pair.column.name) if pair.column else None
     return there is None or bool(there.vague)
 
 
 def _is_damaged(pair: ValuePair) -> bool:
-    return pair.told("float_damaged")
+    return pair.has_flag("float_damaged")
 
 
 def _no_old_row(pair: ValuePair) -> bool:
@@ -273,7 +273,7 @@ _ELEMENTS = (Kind.ENUM, Kind.SET)
 OF_TARGET: tuple[Loss, ...] = (
     # ---- numbers
     Loss(1, "DECIMAL that no double is", JSON_DOUBLE, "cell", "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,),
-         _rounded, becomes=_number),
+         _is_rounded, becomes=_number),
     Loss(1, "DECIMAL over 15 digits at its scale, or of a scale that the reader does not know", JSON_DOUBLE, "cell",
          "lossy_decimal", "", (Kind.DECIMAL,), _long_or_unscaled, becomes=_number),
     Loss(1, "DECIMAL where nothing tells it from DOUBLE", JSON_DOUBLE, "cell", "decimal_or_double", "",
@@ -295,7 +295,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(3, "zero and partial dates in NOT NULL columns", FAMILY, "cell", "temporal_zero_ambiguous", "LOSSY_VALUE",
          _DATES, _zero_date, becomes=_null_or_1970),
     Loss(4, "years below 100", FAMILY, "cell", "year_adjusted", "LOSSY_VALUE", _DATES, _year_below_100,
-         becomes=_moved_year),
+         becomes=_is_moved_year),
     Loss(7, "TIME below 0 or from 24 h on", ("debezium-mysql/connect", "debezium-mysql/isostring"), "", "",
          "LOSSY_VALUE", (Kind.TIME,)),
     Loss(7, "fraction digits below the millisecond", ("debezium-mysql/connect",), "cell", "fraction_cut", "LOSSY_VALUE",
@@ -309,7 +309,7 @@ OF_TARGET: tuple[Loss, ...] = (
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", "debezium-mysql", "open-tiflow"), "cell", "invalid_utf8",
-         "LOSSY_VALUE", _TEXTS, _raw, becomes=_replaced),
+         "LOSSY_VALUE", _TEXTS, _is_raw, becomes=_is_replaced),
     Loss(11, "binary strings: base64 where no type is told", ("debezium",), "cell", "binary_or_text", "",
          (Kind.BINARY,), undefined=True, becomes=_as_base64),
     Loss(13, "ENUM and SET by number", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True,
@@ -319,7 +319,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(14, "an element that reads as another one with its escapes", FAMILY[1:], "", "", "INVALID_VALUE",
          (Kind.ENUM,)),
     Loss(OTHER, "every value, where neither schema nor definition tells the type", BARE, "cell", "untyped",
-         undefined=True, becomes=_untyped),
+         undefined=True, becomes=_is_untyped),
     # ---- names, keys, whole rows
     Loss(22, "names: every character but letters, digits and `_` becomes `_`", ("avro",), "name", undefined=True),
     Loss(22, "two columns that get one name", ("avro", "debezium-avro", "debezium-mysql/avro"), "", "", "MALFORMED"),
@@ -333,7 +333,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(18, "a delete from Avro whose columns are not those of its time: a reader with definitions refuses it", FAMILY,
          "unread", "key_only_delete"),
     Loss(18, "a delete of which only the key is known, where the old row is asked for", ("avro/before",), "", "",
-         "INVALID_VALUE", when=_absent),
+         "INVALID_VALUE", when=_is_absent),
     Loss(OTHER, "a snapshot's row reads as an insert", ("avro", *BY_NUMBER), "op", becomes=_of_a_snapshot),
     Loss(2, "a value that is its column's default", ("debezium", "debezium-avro"), "", "null_or_default"),
     Loss(23, "virtual generated columns: left out, in Avro always NULL", ("avro",), "virtual"),
@@ -342,21 +342,21 @@ OF_TARGET: tuple[Loss, ...] = (
 # What a source had changed, or does not tell.
 OF_SOURCE: tuple[Loss, ...] = (
     Loss(1, "DECIMAL that came rounded out of a double", EXACT, "cell",
-         "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _was("lossy_decimal"), becomes=_number),
+         "lossy_decimal", "LOSSY_VALUE", (Kind.DECIMAL,), _has_flag("lossy_decimal"), becomes=_number),
     Loss(1, "DECIMAL that came rounded beyond its precision", WRITTEN, "", "lossy_decimal", "INVALID_VALUE",
-         (Kind.DECIMAL,), _was("lossy_decimal")),
+         (Kind.DECIMAL,), _has_flag("lossy_decimal")),
     Loss(9, "BIGINT that may be UNSIGNED", WRITTEN, "", "sign_unknown", "TYPE_UNKNOWN", (Kind.INTEGER,),
          undefined=True),
     Loss(OTHER, "FLOAT that TiCDC damaged in Craft", WRITTEN, "cell", "float_damaged", "LOSSY_VALUE", (Kind.FLOAT,),
-         _was("float_damaged"), becomes=_is_damaged),
+         _has_flag("float_damaged"), becomes=_is_damaged),
     Loss(OTHER, "FLOAT that TiCDC damaged in Craft, no float32 any more", WRITTEN, "", "float_damaged", "INVALID_VALUE",
-         (Kind.FLOAT,), _was("float_damaged")),
+         (Kind.FLOAT,), _has_flag("float_damaged")),
     Loss(13, "ENUM and SET of which only the number is known", WRITTEN, "", "", "TYPE_UNKNOWN", _ELEMENTS, _no_element),
     Loss(13, "an element that the column's list does not have", BY_NUMBER, "", "", "INVALID_VALUE", _ELEMENTS),
     Loss(OTHER, "columns whose type the source does not tell", WRITTEN, "", "", "TYPE_UNKNOWN",
          when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
     Loss(20, "commit_ts where the source has none", WRITTEN, "commit_ts", "synthetic_commit_ts"),
-    Loss(OTHER, "a row without some of its columns", WRITTEN, "", "", "INVALID_VALUE", when=_absent),
+    Loss(OTHER, "a row without some of its columns", WRITTEN, "", "", "INVALID_VALUE", when=_is_absent),
     Loss(OTHER, "an insert or update of which only the key was sent", WRITTEN, "", "", "KEY_ONLY_ROW"),
 )  # fmt: skip
 LOSSES = (*OF_TARGET, *OF_SOURCE)

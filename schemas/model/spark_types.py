@@ -57,11 +57,11 @@ def spark_type(column: Column, types: SparkTypes = EXACT) -> str:
 
 def row_type(table: Table, types: SparkTypes = EXACT) -> str:
     """Spark SQL struct of a table's row; virtual generated columns are left out."""
-    fields = (f"{quoted(c.name)}:{spark_type(c, types)}" for c in table.columns if not c.virtual)
+    fields = (f"{quote_name(c.name)}:{spark_type(c, types)}" for c in table.columns if not c.virtual)
     return f"struct<{','.join(fields)}>"
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name as a Spark SQL identifier."""
     return "`" + name.replace("`", "``") + "`"
 
@@ -72,7 +72,7 @@ _JSON_NAMES = {"smallint": "short", "int": "integer", "bigint": "long"}
 
 def ddl(table: Table) -> str:
     """The columns as `StructType.fromDDL` and CREATE TABLE take them; virtual generated columns are left out."""
-    return ",".join(f"{quoted(c.name)} {spark_type(c).upper()}" for c in table.columns if not c.virtual)
+    return ",".join(f"{quote_name(c.name)} {spark_type(c).upper()}" for c in table.columns if not c.virtual)
 
 
 def struct(table: Table, types: SparkTypes = EXACT, certain: bool | None = None) -> dict[str, Any]:
@@ -132,10 +132,10 @@ _PYTHON: dict[str, Callable[[str], Any]] = {
 
 def widens(old: str, new: str) -> bool:
     """Every value of Spark type `old` is one of `new`, without a change."""
-    return old == new or (old, new) in _WIDENING or _longer(old, new)
+    return old == new or (old, new) in _WIDENING or _is_longer(old, new)
 
 
-def _longer(old: str, new: str) -> bool:
+def _is_longer(old: str, new: str) -> bool:
     """decimal(p,s) has room for the digits on both sides of the point."""
     if not (old.startswith("decimal(") and new.startswith("decimal(")):
         return False

@@ -90,7 +90,7 @@ def as_float32(value: float) -> float:
     return float(struct.unpack("<f", struct.pack("<f", value))[0])
 
 
-def single(text: str) -> float:
+def parse_float32(text: str) -> float:
     """FLOAT's text → its float32, as a float. ValueError for a number that is the text of none."""
     number = real(text)
     try:

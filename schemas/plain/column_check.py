@@ -64,11 +64,11 @@ class ColumnCheck:
             if row is None:
                 continue
             for name in checks.key:
-                if row.get(name, "") is None and not _left(name, flags, rows[-1] is None):
+                if row.get(name, "") is None and not _is_left_alone(name, flags, rows[-1] is None):
                     details = "it is NULL, and rows are known by this column, which is NOT NULL"
                     raise WireError("INVALID_VALUE", column=name, details=details)
             for name in checks.bits.keys() & row.keys() if fewest else ():
-                row[name] = _filled(row[name], checks.bits[name])
+                row[name] = _fill_bits(row[name], checks.bits[name])
             for name, check in checks.columns:
                 value = row.get(name)
                 if value is None:
@@ -76,7 +76,7 @@ class ColumnCheck:
                 try:
                     check(value)
                 except (ValueError, TypeError) as error:
-                    if not _left(name, flags, rows[-1] is None):
+                    if not _is_left_alone(name, flags, rows[-1] is None):
                         raise WireError("INVALID_VALUE", column=name, details=str(error)[:300]) from error
 
     def _checks(self, table: Table, listed: bool) -> _Checks:
@@ -93,12 +93,12 @@ class ColumnCheck:
 _IN_DOUBT = ("untyped", "binary_or_text", "decimal_or_double")
 
 
-def _left(name: str, flags: list[str], deleted: bool) -> bool:
+def _is_left_alone(name: str, flags: list[str], deleted: bool) -> bool:
     mine = [flag for flag in flags if flag.partition(":")[2] == name]
     return any(says_changed(flag) or (deleted and flag.partition(":")[0] in _IN_DOUBT) for flag in mine)
 
 
-def _filled(value: Value, size: int) -> Value:
+def _fill_bits(value: Value, size: int) -> Value:
     """A BIT's fewest bytes → all of its bytes; anything else as it is."""
     if not isinstance(value, bytes) or not value or (value[0] == 0 and len(value) > 1):
         return value
@@ -141,15 +141,15 @@ _FORMS = {
 }
 
 
-def _formed(column: Column, _listed: bool) -> Check:
+def _form_check(column: Column, _listed: bool) -> Check:
     kind, digits = column.type.kind, 6 if column.scale is None else column.scale
     fraction = rf"(?:\.\d{{1,{digits}}}0{{0,{6 - digits}}})?" if digits else r"(?:\.0{1,6})?"
     pattern = _FORMS[kind] + ("" if kind is Kind.DATE else fraction)
     name = column.type.name.upper() + ("" if column.scale is None else f"({column.scale})")
-    return partial(_matches, re.compile(pattern, re.ASCII).fullmatch, name)
+    return partial(_check_match, re.compile(pattern, re.ASCII).fullmatch, name)
 
 
-def _matches(match: Callable[[str], object], name: str, text: str) -> None:
+def _check_match(match: Callable[[str], object], name: str, text: str) -> None:
     if not match(text):
         raise ValueError(f"{text[:40]!r} is no {name}")
 
@@ -159,7 +159,7 @@ _FIRST_DAY, _LAST_DAY = "1969-12-31", "2038-01-20"
 
 
 def _timestamp(column: Column, listed: bool) -> Check:
-    return partial(_instant, _formed(column, listed))
+    return partial(_instant, _form_check(column, listed))
 
 
 def _instant(formed: Check, text: str) -> None:
@@ -228,8 +228,8 @@ _CHECKS: dict[Kind, Callable[[Column, bool], Check | None]] = {
     Kind.BINARY: _binary,
     Kind.ENUM: _enum,
     Kind.SET: _set,
-    Kind.DATE: _formed,
-    Kind.DATETIME: _formed,
-    Kind.TIME: _formed,
+    Kind.DATE: _form_check,
+    Kind.DATETIME: _form_check,
+    Kind.TIME: _form_check,
     Kind.TIMESTAMP: _timestamp,
 }

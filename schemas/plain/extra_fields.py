@@ -17,11 +17,11 @@ def _int64(value: Any) -> bool:
     return type(value) is int and -(1 << 63) <= value < 1 << 63
 
 
-def _natural(value: Any) -> bool:
+def _is_natural(value: Any) -> bool:
     return type(value) is int and 0 <= value < 1 << 63
 
 
-def _each(value: Any, holds: Callable[[Any], bool]) -> bool:
+def _all_values(value: Any, holds: Callable[[Any], bool]) -> bool:
     return isinstance(value, dict) and all(map(holds, value.values()))
 
 
@@ -29,11 +29,11 @@ def _cell(value: Any) -> bool:
     if not isinstance(value, list) or len(value) != 3:
         return False
     code, handle, flags = value
-    return _natural(code) and type(handle) is bool and (flags is None or _natural(flags))
+    return _is_natural(code) and type(handle) is bool and (flags is None or _is_natural(flags))
 
 
 def _type(value: Any) -> bool:
-    return isinstance(value, list) and len(value) == 2 and all(map(_natural, value))
+    return isinstance(value, list) and len(value) == 2 and all(map(_is_natural, value))
 
 
 def _text(value: Any) -> bool:
@@ -46,7 +46,7 @@ _OPEN = {
     "rid": _INT64,
     "ptn": _INT64,
     "ohk": _Rule(lambda v: type(v) is bool, "true or false"),
-    "columns": _Rule(lambda v: _each(v, _cell), "an object of [type code, handle key or not, flags or null]"),
+    "columns": _Rule(lambda v: _all_values(v, _cell), "an object of [type code, handle key or not, flags or null]"),
     "enum_zero": _Rule(lambda v: isinstance(v, list) and all(map(_text, v)), "a list of texts"),
 }
 _TICDC = {"ts_ms": _INT64, "start_ts": _INT64, "cluster_id": _TEXT}
@@ -55,8 +55,10 @@ _BY_FORMAT: Mapping[str, Mapping[str, _Rule]] = {
     "open": _OPEN,
     "open-tiflow": _OPEN,
     "craft": {
-        "types": _Rule(lambda v: _each(v, _type), "an object of [type code, flags]"),
-        "raw": _Rule(lambda v: _each(v, lambda side: _each(side, _text)), "an object of contents in hex by side"),
+        "types": _Rule(lambda v: _all_values(v, _type), "an object of [type code, flags]"),
+        "raw": _Rule(
+            lambda v: _all_values(v, lambda side: _all_values(side, _text)), "an object of contents in hex by side"
+        ),
     },
     "debezium": _TICDC,
     "debezium-avro": _TICDC,
@@ -70,14 +72,14 @@ def check_extra(format_: str, extra: Mapping[str, Any]) -> None:
         if name in extra and not rule.holds(extra[name]):
             details = f"extra.{name} is {extra[name]!r:.60}; {rule.needed} is needed"
             raise WireError("BAD_LINE", where="plain form", details=details)
-    if not _encodable(extra):
+    if not _is_encodable(extra):
         raise WireError("BAD_LINE", where="plain form", details="a text in extra holds half of a surrogate pair")
 
 
-def _encodable(value: Any) -> bool:
+def _is_encodable(value: Any) -> bool:
     """Whether all texts in it are Unicode: JSON can spell others."""
     if isinstance(value, str):
         return value.isascii() or not any("\ud800" <= c <= "\udfff" for c in value)
     if isinstance(value, Mapping):
-        return all(_encodable(k) and _encodable(v) for k, v in value.items())
-    return not isinstance(value, list) or all(map(_encodable, value))
+        return all(_is_encodable(k) and _is_encodable(v) for k, v in value.items())
+    return not isinstance(value, list) or all(map(_is_encodable, value))

@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.avro.record import RecordReader, compile_record
-from schemas.formats.base import Context, Decoder, Format, read_only
+from schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
@@ -32,9 +32,9 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
     for name, kind in (("topic", str), ("partition", int), ("offset", int)):
         value = found.get(name)
         if value is not None and type(value) is not kind:
-            raise _bad(f"{name} is {value!r:.40}, a {kind.__name__} is needed")
+            raise _line_error(f"{name} is {value!r:.40}, a {kind.__name__} is needed")
         if isinstance(value, int) and not 0 <= value < 1 << 63:
-            raise _bad(f"{name} is {value}, which Kafka has not")
+            raise _line_error(f"{name} is {value}, which Kafka has not")
     topic, partition, offset = (found.get(name) for name in ("topic", "partition", "offset"))
     if origin is None:
         return Message(None, line, topic, partition, offset)
@@ -82,13 +82,13 @@ class PlainDecoder:
         found = _object(line)
         kind, format_, extra = found.get("kind"), found.get("format"), found.get("extra", {})
         if format_ not in FORMATS or not isinstance(extra, dict):
-            raise _bad(f"format is {format_!r:.40}; one of {', '.join(FORMATS)} is needed")
+            raise _line_error(f"format is {format_!r:.40}; one of {', '.join(FORMATS)} is needed")
         if extra:
             check_extra(format_, extra)
         commit_ts = _tso(found.get("commit_ts"), "commit_ts")
         if kind == "watermark":
             if commit_ts is None:
-                raise _bad("a watermark has a commit_ts")
+                raise _line_error("a watermark has a commit_ts")
             return Watermark(format_, commit_ts, extra)
         db, table = (_text(found, name) for name in ("db", "table"))
         if kind == "bootstrap":
@@ -96,10 +96,10 @@ class PlainDecoder:
         if kind == "ddl":
             ddl_type = found.get("ddl_type")
             if ddl_type is not None and type(ddl_type) is not int:
-                raise _bad(f"ddl_type is {ddl_type!r:.40}, a number is needed")
+                raise _line_error(f"ddl_type is {ddl_type!r:.40}, a number is needed")
             return DdlEvent(format_, db, table, commit_ts, ddl_type, _text(found, "query"), extra)
         if kind != "row":
-            raise _bad(f"kind is {kind!r:.40}; row, ddl, watermark, bootstrap or error is needed")
+            raise _line_error(f"kind is {kind!r:.40}; row, ddl, watermark, bootstrap or error is needed")
         return self._row(found, message, TableId(db, table), commit_ts)
 
     def _row(self, found: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None) -> RowChange:
@@ -107,22 +107,22 @@ class PlainDecoder:
         key: Any = found.get("key")
         flags: Any = found.get("flags") or []
         if op not in _OPS:
-            raise _bad(f"op is {op!r:.40}; c, u, d or r is needed")
+            raise _line_error(f"op is {op!r:.40}; c, u, d or r is needed")
         if not _texts(key) or not _texts(flags):
-            raise _bad("key and flags are lists of texts")
+            raise _line_error("key and flags are lists of texts")
         before, after = (_values(found.get(side), side) for side in ("before", "after"))
         row = before if op == "d" else after
         if row is None:
-            raise _bad(f"op {op!r} without its row")
+            raise _line_error(f"op {op!r} without its row")
         schema_id, format_ = found.get("schema_id"), found["format"]
         table, version = self._table(found, message, id_, commit_ts, row)
-        table = self._keyed(table, tuple(key))
-        names, twice = self._sanitised(table)
+        table = self._with_key(table, tuple(key))
+        names, twice = self._sanitised_names(table)
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
             unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
             if unclear is not None:
                 raise WireError("INVALID_VALUE", column=unclear, details=f"two columns of {id_} have this name in Avro")
-            before, after, row = (_renamed(r, names) for r in (before, after, row))
+            before, after, row = (_rename_columns(r, names) for r in (before, after, row))
             key = [names.get(name, name) for name in key]
             assert row is not None
         strange = next((n for r in (before, after) for n in r or () if n not in table.by_name), None)
@@ -137,10 +137,10 @@ class PlainDecoder:
             FORMATS[format_].zone or self._context.options.time_zone,
             schema_id if isinstance(schema_id, int) else None,
             known if isinstance(known, int) else version.commit_ts if version else None,
-            flags, dict(found.get("extra", {})), _key_only(table, key, row),
+            flags, dict(found.get("extra", {})), _is_key_only(table, key, row),
         )  # fmt: skip
 
-    def _keyed(self, table: Table, key: tuple[str, ...]) -> Table:
+    def _with_key(self, table: Table, key: tuple[str, ...]) -> Table:
         """The table with the handle key that the line names: which unique key TiCDC chose is not in the DDL."""
         if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
             return table
@@ -150,7 +150,7 @@ class PlainDecoder:
             known = self._chosen[id(table), key] = table, replace(table, columns=columns)
         return known[1]
 
-    def _sanitised(self, table: Table) -> tuple[dict[str, str], frozenset[str]]:
+    def _sanitised_names(self, table: Table) -> tuple[dict[str, str], frozenset[str]]:
         """Avro's names of the columns → their own, and those of several columns."""
         known = self._names.get(id(table))
         if known is None or known[0] is not table:
@@ -176,11 +176,13 @@ class PlainDecoder:
             return version.table, version
         schema_id = found.get("schema_id")
         if found["format"] == "avro" and schema_id is not None:
-            return self._registered(schema_id, tuple(found["key"]), id_, message.topic, row), None
+            return self._registered_table(schema_id, tuple(found["key"]), id_, message.topic, row), None
         details = f"table {id_} is not known at commit_ts {commit_ts}; give table definitions (--ddl)"
         raise WireError("TYPE_UNKNOWN", column="*", details=details)
 
-    def _registered(self, schema_id: Any, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row) -> Table:
+    def _registered_table(
+        self, schema_id: Any, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row
+    ) -> Table:
         """The table of a registered schema. A delete names its key's; the topic's newest value schema tells more."""
         known = self._tables.get((schema_id, keys, topic, id_))
         if known is not None:
@@ -190,7 +192,7 @@ class PlainDecoder:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=f"schema id {schema_id} is not TiCDC's")
         if {c.name for c in record.columns} <= set(keys) and topic is not None:
             text = self._context.schemas.newest(avro_subject(topic, "value"))
-            newest = _compiled(text)
+            newest = _try_compile(text)
             if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
                 record = newest
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
@@ -199,11 +201,11 @@ class PlainDecoder:
 
     def _record(self, schema_id: Any) -> RecordReader | None:
         if schema_id not in self._records:
-            self._records[schema_id] = _compiled(self._context.schemas.by_id(schema_id, "schema_id"))
+            self._records[schema_id] = _try_compile(self._context.schemas.by_id(schema_id, "schema_id"))
         return self._records[schema_id]
 
 
-def _compiled(text: str | None) -> RecordReader | None:
+def _try_compile(text: str | None) -> RecordReader | None:
     try:
         return None if text is None else compile_record(text, "schema")
     except WireError:
@@ -222,11 +224,11 @@ def _elements(table: Table, flags: list[str], *rows: dict[str, Value] | None) ->
         single = table.by_name[column].type.kind is Kind.ENUM
         for row in rows:
             if row is not None and isinstance(row.get(column), str):
-                row[column] = _named(str(row[column]), elements, single, column)
+                row[column] = _element_names(str(row[column]), elements, single, column)
     return kept
 
 
-def _named(text: str, elements: tuple[str, ...], single: bool, column: str) -> str:
+def _element_names(text: str, elements: tuple[str, ...], single: bool, column: str) -> str:
     number = int(text) if text.isdecimal() and text.isascii() and len(text) < 21 else -1
     if number < 0 or number > len(elements) if single else number < 0 or number >> len(elements):
         raise WireError("INVALID_VALUE", column=column, details=f"{text[:40]!r} is no number of its elements")
@@ -235,41 +237,41 @@ def _named(text: str, elements: tuple[str, ...], single: bool, column: str) -> s
     return ",".join(e for bit, e in enumerate(elements) if number >> bit & 1)
 
 
-def _key_only(table: Table, key: list[str], row: Row) -> bool:
+def _is_key_only(table: Table, key: list[str], row: Row) -> bool:
     """Whether the row is only its key: what the message had no more of."""
     return bool(key) and row.keys() <= set(key) and any(not c.virtual and c.name not in row for c in table.columns)
 
 
-def _renamed(row: Row | None, names: dict[str, str]) -> dict[str, Value] | None:
+def _rename_columns(row: Row | None, names: dict[str, str]) -> dict[str, Value] | None:
     return None if row is None else {names.get(name, name): value for name, value in row.items()}
 
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_once)
+        found = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_unique_members)
     except (ValueError, RecursionError) as error:
-        raise _bad(str(error)[:300]) from error
+        raise _line_error(str(error)[:300]) from error
     if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
-        raise _bad("an object with `kind` is needed: what decode prints")
+        raise _line_error("an object with `kind` is needed: what decode prints")
     return found
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object whose names stand once. WireError BAD_LINE: of two values, which one is meant can't be known."""
     found = dict(pairs)
     if len(found) < len(pairs):
         twice = next(name for n, (name, _) in enumerate(pairs) if any(name == other for other, _ in pairs[:n]))
-        raise _bad(f"{twice!r:.60} stands twice in an object")
+        raise _line_error(f"{twice!r:.60} stands twice in an object")
     return found
 
 
-def _bad(details: str) -> WireError:
+def _line_error(details: str) -> WireError:
     return WireError("BAD_LINE", where="plain form", details=details)
 
 
 def _text(found: dict[str, Any], name: str) -> str:
     if not isinstance(found.get(name), str):
-        raise _bad(f"{name} is {found.get(name)!r:.40}, a text is needed")
+        raise _line_error(f"{name} is {found.get(name)!r:.40}, a text is needed")
     return str(found[name])
 
 
@@ -279,7 +281,7 @@ def _texts(value: Any) -> bool:
 
 def _tso(value: Any, name: str) -> int | None:
     if value is not None and (type(value) is not int or not 0 <= value <= MAX_TSO):
-        raise _bad(f"{name} is {value!r:.40}, a TSO is needed")
+        raise _line_error(f"{name} is {value!r:.40}, a TSO is needed")
     return value
 
 
@@ -287,7 +289,7 @@ def _values(row: Any, side: str) -> dict[str, Value] | None:
     if row is None:
         return None
     if not isinstance(row, dict):
-        raise _bad(f"{side} is no object")
+        raise _line_error(f"{side} is no object")
     return {name: _value(value, name) for name, value in row.items()}
 
 
@@ -319,12 +321,12 @@ def _bytes(text: Any) -> bytes | None:
     try:
         return None if text is None else base64.b64decode(text, validate=True)
     except (ValueError, TypeError) as error:
-        raise _bad(f"base64: {error}") from error
+        raise _line_error(f"base64: {error}") from error
 
 
-def _plain(context: Context) -> Decoder:
+def _new_decoder(context: Context) -> Decoder:
     return PlainDecoder(context)
 
 
-PLAIN = Format("plain", _plain, read_only("plain"), carries_ddl=True, writes=False)
+PLAIN = Format("plain", _new_decoder, refuse_encoder("plain"), carries_ddl=True, writes=False)
 """Not a wire format: change events as lines (schemas.plain.writer), a message's value each."""

@@ -36,12 +36,12 @@ class CachedView(Protocol):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None: ...
 
-    def off(self) -> None:
+    def disable(self) -> None:
         """Forgets its answers, and keeps none of requests that are under way."""
         ...
 
 
-def from_elsewhere(scope: Scope) -> None:
+def refuse_cross_site(scope: Scope) -> None:
     """Raises FORBIDDEN for a change that a page of another site asks a browser to make with its user's credentials."""
     if scope["method"] not in _READING:
         for name, value in scope["headers"]:
@@ -83,10 +83,10 @@ class Authentication:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._live(scope, receive, send)
+            await self._run_lifespan(scope, receive, send)
             return
         try:
-            from_elsewhere(scope)
+            refuse_cross_site(scope)
             name = await self._name(scope)
         except BridgeError as error:
             await self._app({**scope, REFUSED: error}, receive, send)
@@ -100,7 +100,7 @@ class Authentication:
         scope[USER_ACCESS] = seen
         await app(scope, receive, send)
 
-    async def _live(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
             await self._hot(scope, receive, send)
         finally:
@@ -124,7 +124,7 @@ class Authentication:
         self._listeners.drop_all()
         for view in self._views.values():
             if view.hot is not None:
-                view.hot.off()
+                view.hot.disable()
         self._views, self._seen, self._rules = {}, {}, self._files.rules
 
     def _look_up(self, name: str) -> tuple[UserAccess, ASGIApp]:

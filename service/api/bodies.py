@@ -13,7 +13,7 @@ from service.api.services import Services
 from service.registry.deadline import current_deadline
 from service.registry.model import NewSchema, Reference
 from service.registry.rule_sets import RuleSet, read_rule_set
-from service.schema_types.base import Tagged
+from service.schema_types.base import TaggedPart
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
@@ -30,11 +30,11 @@ def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callab
     """
 
     async def read(call: Called) -> dict[str, Any]:
-        value = parse(await limited(call))
+        value = parse(await read_body(call))
         if value is None:
             raise RegistryError("UNPROCESSABLE", details=f"{operation}.request must not be null (was null)")
         if not isinstance(value, dict):
-            raise mismatch(entity, value)
+            raise mismatch_error(entity, value)
         found = {name: reader(value[name]) for name, reader in fields.items() if name in value}
         check_size(found, call.services)
         return found
@@ -54,14 +54,14 @@ def check_size(found: Mapping[str, Any], services: Services) -> None:
         raise RegistryError("TOO_MANY_REFERENCES", count=len(references), limit=services.max_references)
 
 
-async def limited(call: Called) -> bytes:
+async def read_body(call: Called) -> bytes:
     """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer.
 
     A request that is tried again (`api.routing`) has it already, and its patience begins to run when it has.
     """
     found = getattr(call.request.state, "body", None)
     if found is None:
-        found = call.request.state.body = await received(call)
+        found = call.request.state.body = await receive_body(call)
         patience = current_deadline.get()
         if patience is not None:
             patience.start()
@@ -69,7 +69,7 @@ async def limited(call: Called) -> bytes:
     return found
 
 
-async def received(call: Called) -> bytes:
+async def receive_body(call: Called) -> bytes:
     limit, size, chunks = call.services.max_body_bytes, 0, []
     async for chunk in call.request.stream():
         size += len(chunk)
@@ -99,7 +99,7 @@ def parse(body: bytes) -> Any:
 def text(value: Any) -> str | None:
     """Text; a number or a boolean as its text. Lone surrogates become `?`, as in Java's UTF-8."""
     if isinstance(value, dict | list):
-        raise mismatch("String", value)
+        raise mismatch_error("String", value)
     if value is None:
         return None
     if not isinstance(value, str):
@@ -111,7 +111,7 @@ def integer(value: Any) -> int | None:
     if value is None:
         return None
     if isinstance(value, dict | list | bool):
-        raise mismatch("Integer", value)
+        raise mismatch_error("Integer", value)
     try:
         number = int(value)
     except (ValueError, OverflowError):
@@ -126,31 +126,31 @@ def integer(value: Any) -> int | None:
 
 def flag(value: Any) -> bool | None:
     if isinstance(value, dict | list):
-        raise mismatch("Boolean", value)
+        raise mismatch_error("Boolean", value)
     return value.lower() == "true" if isinstance(value, str) else None if value is None else bool(value)
 
 
-def listed(kind: str, reader: Reader) -> Reader:
+def list_reader(kind: str, reader: Reader) -> Reader:
     """A list whose elements go through `reader`; nulls are left out."""
 
     def read(value: Any) -> list[Any] | None:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise mismatch(kind, value)
+            raise mismatch_error(kind, value)
         return [reader(item) for item in value if item is not None]
 
     return read
 
 
-def mapped(kind: str, reader: Reader) -> Reader:
+def map_reader(kind: str, reader: Reader) -> Reader:
     """An object whose values go through `reader`, sorted by key."""
 
     def read(value: Any) -> dict[str, Any] | None:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise mismatch(kind, value)
+            raise mismatch_error(kind, value)
         return {text(key) or "": reader(value[key]) for key in sorted(value)}
 
     return read
@@ -158,14 +158,14 @@ def mapped(kind: str, reader: Reader) -> Reader:
 
 def reference(value: Any) -> Reference:
     if not isinstance(value, dict):
-        raise mismatch("SchemaReference", value)
+        raise mismatch_error("SchemaReference", value)
     return Reference(text(value.get("name")) or "", text(value.get("subject")), integer(value.get("version")))
 
 
 _METADATA: Final[dict[str, Reader]] = {
-    "tags": mapped("TreeMap", lambda value: sorted(set(listed("TreeSet", text)(value) or ()))),
-    "properties": mapped("TreeMap", text),
-    "sensitive": lambda value: sorted(set(listed("TreeSet", text)(value) or ())),
+    "tags": map_reader("TreeMap", lambda value: sorted(set(list_reader("TreeSet", text)(value) or ()))),
+    "properties": map_reader("TreeMap", text),
+    "sensitive": lambda value: sorted(set(list_reader("TreeSet", text)(value) or ())),
 }
 
 
@@ -173,7 +173,7 @@ def metadata(value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise mismatch("Metadata", value)
+        raise mismatch_error("Metadata", value)
     read = {name: reader(value[name]) for name, reader in _METADATA.items() if name in value}
     return {name: part for name, part in read.items() if part}
 
@@ -182,37 +182,37 @@ def rule_set(value: Any) -> RuleSet | None:
     try:
         return read_rule_set(value)
     except ValueError:
-        raise mismatch("RuleSet", value) from None
+        raise mismatch_error("RuleSet", value) from None
 
 
-def tagged(value: Any) -> Tagged:
+def read_tags(value: Any) -> TaggedPart:
     """Tags of one part: `{"schemaEntity":{"entityPath","entityType"},"tags":[…]}`."""
     if not isinstance(value, dict):
-        raise mismatch("SchemaTags", value)
+        raise mismatch_error("SchemaTags", value)
     entity = value.get("schemaEntity") or {}
     if not isinstance(entity, dict):
-        raise mismatch("SchemaEntity", entity)
-    tags = listed("ArrayList", text)(value.get("tags")) or []
-    return Tagged(text(entity.get("entityPath")) or "", (text(entity.get("entityType")) or "").lower(), tuple(tags))
+        raise mismatch_error("SchemaEntity", entity)
+    tags = list_reader("ArrayList", text)(value.get("tags")) or []
+    return TaggedPart(text(entity.get("entityPath")) or "", (text(entity.get("entityType")) or "").lower(), tuple(tags))
 
 
 SCHEMA: Final[dict[str, Reader]] = {
     "version": integer,
     "id": integer,
     "schemaType": text,
-    "references": listed("ArrayList", reference),
+    "references": list_reader("ArrayList", reference),
     "metadata": metadata,
     "ruleSet": rule_set,
     "schema": text,
-    "schemaTagsToAdd": listed("ArrayList", tagged),
-    "schemaTagsToRemove": listed("ArrayList", tagged),
+    "schemaTagsToAdd": list_reader("ArrayList", read_tags),
+    "schemaTagsToRemove": list_reader("ArrayList", read_tags),
     "propagateSchemaTags": flag,
 }
 
 TAGS: Final[dict[str, Reader]] = {
     "newVersion": integer,
-    "tagsToAdd": listed("ArrayList", tagged),
-    "tagsToRemove": listed("ArrayList", tagged),
+    "tagsToAdd": list_reader("ArrayList", read_tags),
+    "tagsToRemove": list_reader("ArrayList", read_tags),
     "metadata": metadata,
 }
 
@@ -237,7 +237,7 @@ CONFIG: Final[dict[str, Reader]] = {
 
 def new_schema(body: Mapping[str, Any]) -> NewSchema:
     """The schema of a request body read with the fields of SCHEMA."""
-    number = given_id(body.get("id"))
+    number = id_or_none(body.get("id"))
     return NewSchema(
         text=body.get("schema") or "",
         kind=body.get("schemaType") or "AVRO",
@@ -253,12 +253,12 @@ def new_schema(body: Mapping[str, Any]) -> NewSchema:
     )
 
 
-def given_id(number: int | None) -> int | None:
+def id_or_none(number: int | None) -> int | None:
     """A negative id means none, as in Java."""
     return None if number is None or number < 0 else number
 
 
-def tagging(body: Mapping[str, Any]) -> NewSchema:
+def tag_request(body: Mapping[str, Any]) -> NewSchema:
     """What a body read with the fields of TAGS changes in a version."""
     return NewSchema(
         metadata=body.get("metadata"),
@@ -268,7 +268,7 @@ def tagging(body: Mapping[str, Any]) -> NewSchema:
     )
 
 
-def mismatch(kind: str, value: Any) -> RegistryError:
+def mismatch_error(kind: str, value: Any) -> RegistryError:
     """400 in Jackson's words."""
     if isinstance(value, dict | list):
         word, token = ("Object", "START_OBJECT") if isinstance(value, dict) else ("Array", "START_ARRAY")

@@ -9,11 +9,11 @@ from fastapi import APIRouter, Depends, Response
 from schemas.model.errors import RegistryError
 from service.api.bodies import SCHEMA, body_of, new_schema
 from service.api.request import ApiCall, Called
-from service.api.routing import Held
+from service.api.routing import RetriedRoute
 from service.registry import compatibility
 from service.registry.names import version_number
 
-router = APIRouter(prefix="/compatibility/subjects/{subject}/versions", route_class=Held)
+router = APIRouter(prefix="/compatibility/subjects/{subject}/versions", route_class=RetriedRoute)
 
 _ENTITY = "RegisterSchemaRequest"
 ForOne = Annotated[dict[str, Any], Depends(body_of("testCompatibilityBySubjectName", _ENTITY, SCHEMA))]

@@ -10,10 +10,10 @@ from schemas.model.errors import RegistryError
 from service.api import responses
 from service.api.bodies import CONFIG, MODE, body_of
 from service.api.request import ApiCall, Called
-from service.api.routing import Held
+from service.api.routing import RetriedRoute
 from service.registry import config, mode
 
-config_router = APIRouter(prefix="/config", route_class=Held)
+config_router = APIRouter(prefix="/config", route_class=RetriedRoute)
 
 
 _CONFIG_ENTITY = "ConfigUpdateRequest"
@@ -48,7 +48,7 @@ def delete_config(call: Called) -> Response:
     return call.answer(responses.config(config.delete(call.registry, call.scope)))
 
 
-mode_router = APIRouter(prefix="/mode", route_class=Held)
+mode_router = APIRouter(prefix="/mode", route_class=RetriedRoute)
 
 
 _MODE_ENTITY = "ModeUpdateRequest"

@@ -9,15 +9,15 @@ from fastapi import APIRouter, Depends, Response
 
 from schemas.model.errors import RegistryError, SetupError
 from schemas.model.values import zone as known_zone
-from service.api.bodies import Reader, body_of, flag, listed, mismatch, text
+from service.api.bodies import Reader, body_of, flag, list_reader, mismatch_error, text
 from service.api.request import Called
-from service.api.routing import Held
+from service.api.routing import RetriedRoute
 from service.changefeed.reader import read
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.request import CheckRequest, answer_request
 from service.history.times import tso_of
 
-router = APIRouter(route_class=Held)
+router = APIRouter(route_class=RetriedRoute)
 
 
 def _config(value: Any) -> str | None:
@@ -40,13 +40,13 @@ def _settings(value: Any) -> dict[str, Any]:
     if isinstance(value, str):
         return {"name": value}
     if not isinstance(value, dict):
-        raise mismatch("Changefeed", value)
+        raise mismatch_error("Changefeed", value)
     return {name: reader(value[name]) or "" for name, reader in SETTINGS.items() if name in value}
 
 
 BODY: Final[dict[str, Reader]] = {
     "db": text, "sql": text, "sql_mode": text, "wire": flag, "at": _moment, "changefeed": _settings,
-    "tables": listed("ArrayList", text), "ddl_time_zone": text,
+    "tables": list_reader("ArrayList", text), "ddl_time_zone": text,
 }  # fmt: skip
 Body = Annotated[dict[str, Any], Depends(body_of("dryRun", "DryRunRequest", BODY))]
 

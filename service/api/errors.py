@@ -23,9 +23,9 @@ def install(app: FastAPI) -> None:
     """Add the handlers of everything that can be raised."""
     app.add_exception_handler(BridgeError, _bridge_error)
     app.add_exception_handler(HTTPException, _routing_error)
-    app.add_exception_handler(RecursionError, _too_deep)
-    app.add_exception_handler(ClientDisconnect, _gone)
-    app.add_exception_handler(Exception, _unforeseen)
+    app.add_exception_handler(RecursionError, _handle_too_deep)
+    app.add_exception_handler(ClientDisconnect, _handle_disconnect)
+    app.add_exception_handler(Exception, _handle_unforeseen)
 
 
 async def _bridge_error(request: Request, error: Exception) -> Response:
@@ -46,18 +46,18 @@ async def _routing_error(request: Request, error: Exception) -> Response:
     return _answer(request, row, row.template.format(details=error.detail), None)
 
 
-async def _too_deep(request: Request, error: Exception) -> Response:
+async def _handle_too_deep(request: Request, error: Exception) -> Response:
     """One schema's depth is bounded; a chain of references can still add up to more than Python walks."""
     media_type = getattr(request.state, "media_type", V1)
     return _answer(request, ERRORS["INVALID_SCHEMA"], "Schema is nested too deeply", media_type)
 
 
-async def _gone(request: Request, error: Exception) -> Response:
+async def _handle_disconnect(request: Request, error: Exception) -> Response:
     """Nobody is there to read this; it is no failure of ours and not logged as one."""
     return _answer(request, ERRORS["BAD_REQUEST"], "the client hung up", V1)
 
 
-async def _unforeseen(request: Request, error: Exception) -> Response:
+async def _handle_unforeseen(request: Request, error: Exception) -> Response:
     """A defect of ours; Starlette logs the traceback."""
     row = ERRORS["INTERNAL"]
     return _answer(request, row, row.template, V1)

@@ -10,25 +10,25 @@ from fastapi import APIRouter, Depends, Response
 from schemas.ddl.executor.versions import in_utc
 from schemas.model.errors import DdlError, RegistryError
 from service.api import history_json as shapes
-from service.api.bodies import limited, parse
+from service.api.bodies import parse, read_body
 from service.api.request import ApiCall, Called
-from service.api.routing import Held
+from service.api.routing import RetriedRoute
 from service.history.manual_entry import ManualEntry, record_ddl, record_snapshot
 from service.history.model import Batch, DdlRecord, TableVersionRow
 from service.history.schema_links import links, registry_drift
 from service.history.table_schemas import TableSchemas
 from service.history.times import tso_of
-from service.registry.deadline import left, retry_until
+from service.registry.deadline import retry_until, seconds_left
 from service.registry_view import RegistryHolders
 
-router = APIRouter(prefix="/history", route_class=Held)
+router = APIRouter(prefix="/history", route_class=RetriedRoute)
 
 _LARGEST_PAGE = 10_000
 _PAGE = 1000
 
 
 async def _body(call: Called) -> dict[str, Any]:
-    found = parse(await limited(call))
+    found = parse(await read_body(call))
     if not isinstance(found, dict):
         raise RegistryError("UNPROCESSABLE", details="a JSON object is needed")
     return found
@@ -89,7 +89,7 @@ def drift(call: Called) -> Response:
     answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in found], following)
     if offset == 0 and call.text("registry").lower() != "false":
         subjects, derivations = RegistryHolders(call.registry), call.services.derivations
-        of = (subjects.newest(), derivations, subjects.canonical)
+        of = (subjects.newest(), derivations, subjects.canonical_text)
         answer["registry"] = registry_drift(history, feed.name, *of)
         with call.registry.store.read() as tx:
             answer["warnings"] = [shapes.warning(one) for one in tx.warnings()]
@@ -102,10 +102,10 @@ def versions(call: Called) -> Response:
     feed, db, table = history.changefeed(changefeed_of(call)), call.segment("db"), call.segment("table")
     every = history.versions(feed.name, db, table)
     if not every:
-        raise shapes.never_seen(feed, db, table)
+        raise shapes.never_seen_error(feed, db, table)
     found = every[offset : offset + limit]
     events = history.events(feed.name, [row.ddl for row in found])
-    fitting = history.fitting(feed.name, db, table)
+    fitting = history.count_fitting(feed.name, db, table)
     shown = [
         {**shapes.version(row, events.get(row.ddl)), "rows_fitting": fitting.get(row.from_ts, 0), **_links(call, row)}
         for row in found
@@ -117,10 +117,10 @@ def versions(call: Called) -> Response:
 def _links(call: ApiCall, row: TableVersionRow) -> dict[str, Any]:
     if row.table is None:
         return {"subjects": []}
-    return {"subjects": links(_derived(call, row), RegistryHolders(call.registry))}
+    return {"subjects": links(_derive_schemas(call, row), RegistryHolders(call.registry))}
 
 
-def _derived(call: ApiCall, row: TableVersionRow) -> TableSchemas:
+def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:
     assert row.table is not None
     zone, table = call.text("ddl_time_zone"), row.table
     try:
@@ -138,27 +138,29 @@ def at(call: Called) -> Response:
     found = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
     row = found.version
     if row is None:
-        raise shapes.not_known(found, db, table)
-    if row.table is None or not row.live:
-        raise shapes.no_table(row, found.ddl)
-    head = shapes.answered(found, ts, inclusive)
-    return call.answer({**head, **shapes.version(row, found.ddl), **_derived(call, row).body, **_links(call, row)})
+        raise shapes.not_known_error(found, db, table)
+    if row.table is None or not row.is_live:
+        raise shapes.no_table_error(row, found.ddl)
+    head = shapes.as_of_head(found, ts, inclusive)
+    return call.answer(
+        {**head, **shapes.version(row, found.ddl), **_derive_schemas(call, row).body, **_links(call, row)}
+    )
 
 
 @router.post("/ddl")
 def post_ddl(call: Called, body: Body) -> Response:
     """A statement that a person knows of: typed SQL, at the commit_ts it had."""
-    return _keep(call, record_ddl(_named(call, body), call.services.history))
+    return _keep(call, record_ddl(_with_changefeed(call, body), call.services.history))
 
 
 @router.post("/snapshot")
 def post_snapshot(call: Called, body: Body) -> Response:
     """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
     subjects = RegistryHolders(call.registry)
-    return _keep(call, record_snapshot(_named(call, body), call.services.history, subjects))
+    return _keep(call, record_snapshot(_with_changefeed(call, body), call.services.history, subjects))
 
 
-def _named(call: ApiCall, body: dict[str, Any]) -> dict[str, Any]:
+def _with_changefeed(call: ApiCall, body: dict[str, Any]) -> dict[str, Any]:
     """The body; a changefeed may be named in the query, as everywhere else."""
     name = changefeed_of(call)
     return body if name is None else {"changefeed": name, **body}
@@ -172,13 +174,13 @@ def _keep(call: ApiCall, given: ManualEntry) -> Response:
     except DdlError as error:
         raise RegistryError("DDL_NOT_APPLICABLE", details=error.detail) from error
     # It is kept: tried again from the beginning, the request would be told that it was known already.
-    wait_seconds = left(call.registry.store.wait_seconds)
-    tables = retry_until(lambda: [_touched(call, record) for record in records], wait_seconds)
+    wait_seconds = seconds_left(call.registry.store.wait_seconds)
+    tables = retry_until(lambda: [_touched_table(call, record) for record in records], wait_seconds)
     said = {"changefeed": given.changefeed, "new": taken.new, "known_already": taken.copies, "late": taken.late}
     return call.answer({**said, "versions": [one for one in tables if one]})
 
 
-def _touched(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
+def _touched_table(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
     if not record.table:
         return None
     found = call.services.history.version_at(

@@ -59,7 +59,7 @@ def version(row: TableVersionRow, ddl: DdlRecord | None) -> Json:
         "table_id": row.table_id or None,
         "since": row.since,
         "reason": row.reason or None,
-        "columns": len(row.table.columns) if row.table is not None and row.live else None,
+        "columns": len(row.table.columns) if row.table is not None and row.is_live else None,
         "ddl": None if ddl is None else event(ddl),
     }
 
@@ -87,9 +87,9 @@ def event(record: DdlRecord) -> Json:
     }
 
 
-def answered(found: AsOf, ts: int, inclusive: bool) -> Json:
+def as_of_head(as_of: AsOf, ts: int, inclusive: bool) -> Json:
     """The head of an as-of answer: resolved says whether DDL that is not known yet can still change it."""
-    feed, ddl = found.changefeed, found.ddl
+    feed, ddl = as_of.changefeed, as_of.ddl
     return {
         "changefeed": feed.name,
         "at": ts,
@@ -97,7 +97,7 @@ def answered(found: AsOf, ts: int, inclusive: bool) -> Json:
         "inclusive": inclusive,
         "sealed_ts": feed.sealed_ts,
         "resolved": ts <= feed.sealed_ts,
-        "pending": found.pending,
+        "pending": as_of.pending,
         "unsealed_source": ddl is not None and ddl.unsealed_source,
     }
 
@@ -120,20 +120,20 @@ def warning(one: StoredWarning) -> Json:
     return {**of, "message": one.message, "ts": one.ts}
 
 
-def never_seen(feed: HistoryState, db: str, table: str) -> RegistryError:
+def never_seen_error(feed: HistoryState, db: str, table: str) -> RegistryError:
     details = f": none of its DDL was seen; {_WHAT_TO_DO}"
     return RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table}", changefeed=feed.name, details=details)
 
 
-def not_known(found: AsOf, db: str, table: str) -> RegistryError:
+def not_known_error(as_of: AsOf, db: str, table: str) -> RegistryError:
     """Why there is no version: it was never seen, or not until later."""
-    if found.next_ts is None:
-        return never_seen(found.changefeed, db, table)
+    if as_of.next_ts is None:
+        return never_seen_error(as_of.changefeed, db, table)
     details = f"the first that is known of it came then; {_WHAT_TO_DO}"
-    return RegistryError("TABLE_NOT_YET", table=f"{db}.{table}", until=found.next_ts, details=details)
+    return RegistryError("TABLE_NOT_YET", table=f"{db}.{table}", until=as_of.next_ts, details=details)
 
 
-def no_table(row: TableVersionRow, ddl: DdlRecord | None) -> RegistryError:
+def no_table_error(row: TableVersionRow, ddl: DdlRecord | None) -> RegistryError:
     """Why a version has no table."""
     by = f": {ddl.query[:200]}" if ddl is not None and ddl.query else ""
     if row.state is State.GONE:

@@ -192,7 +192,7 @@ class RequestMetrics:
             return
         status, start, footprint = _ERROR, time.perf_counter(), current_reads.get()
 
-        async def counted(message: Message) -> None:
+        async def count_response(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -202,14 +202,14 @@ class RequestMetrics:
 
         self._metrics.in_flight += 1
         try:
-            await self._app(scope, receive, counted)
+            await self._app(scope, receive, count_response)
         finally:
             self._metrics.in_flight -= 1
             seconds = time.perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else _NO_ROUTE
             self._metrics.tally(method, route_of(scope), status).add(seconds)
             if self._log:
-                logs.access(scope["method"], scope["path"], status, seconds)
+                logs.log_access(scope["method"], scope["path"], status, seconds)
 
 
 def route_of(scope: Scope) -> str:

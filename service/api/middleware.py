@@ -30,7 +30,7 @@ _SCOPED: Final = ("config", "mode")
 _LISTED: Final = ("schemas", "subjects")
 
 
-def within_context(path: str, query: bytes) -> tuple[str, bytes]:
+def remove_context(path: str, query: bytes) -> tuple[str, bytes]:
     """The path and query that mean the same without `/contexts/{ctx}`. Raises ValueError for a name with a colon."""
     name, *parts = path[len(CONTEXTS) :].split("/")
     context = context_name(unquote(name))
@@ -43,9 +43,9 @@ def within_context(path: str, query: bytes) -> tuple[str, bytes]:
     for place, part in enumerate(parts):
         follows = place + 1 < len(route)
         if follows and (part == _BEFORE_SUBJECT or (place == 0 and part in _SCOPED)):
-            route[place + 1] = quote(placed(unquote(route[place + 1]), prefix), safe="")
+            route[place + 1] = quote(qualify_subject(unquote(route[place + 1]), prefix), safe="")
             break
-    return "/" + "/".join(route), placed_query("/".join(parts), query, prefix)
+    return "/" + "/".join(route), qualify_query("/".join(parts), query, prefix)
 
 
 def context_name(text: str) -> str:
@@ -56,12 +56,12 @@ def context_name(text: str) -> str:
     return name if name.startswith(".") else DEFAULT_CONTEXT + name
 
 
-def placed(subject: str, prefix: str) -> str:
+def qualify_subject(subject: str, prefix: str) -> str:
     """A subject in the context, unless it names one itself."""
     return subject if subject.startswith(_ANY) else prefix + subject
 
 
-def placed_query(route: str, query: bytes, prefix: str) -> bytes:
+def qualify_query(route: str, query: bytes, prefix: str) -> bytes:
     """The query with the parameters that name or begin subjects put into the context."""
     name = "subject" if route.startswith("schemas/ids") else "subjectPrefix" if route in _LISTED else None
     if name is None:
@@ -69,7 +69,7 @@ def placed_query(route: str, query: bytes, prefix: str) -> bytes:
     pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
     given = next((value for key, value in pairs if key == name), "")
     kept = [(key, value) for key, value in pairs if key != name]
-    return urlencode([*kept, (name, placed(given, prefix))]).encode()
+    return urlencode([*kept, (name, qualify_subject(given, prefix))]).encode()
 
 
 _CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)
@@ -90,7 +90,7 @@ class RawPaths:
         request_id = Headers(scope=scope).get(_REQUEST_ID, "").strip() or str(uuid4())
         REQUEST_ID.set(request_id)
 
-        async def send_named(message: Message) -> None:
+        async def send_with_id(message: Message) -> None:
             if message["type"] == "http.response.start":
                 headers = MutableHeaders(scope=message)
                 headers["X-Request-ID"] = request_id
@@ -100,17 +100,17 @@ class RawPaths:
         raw = (scope.get("raw_path") or scope["path"].encode()).decode("latin-1")
         problem = refusal(raw)
         if problem:
-            await refused(problem)(scope, receive, send_named)
+            await error_page(problem)(scope, receive, send_with_id)
             return
         method = "GET" if scope["method"] == "HEAD" else scope["method"]
-        path, query = plain(raw), scope.get("query_string", b"")
+        path, query = strip_path(raw), scope.get("query_string", b"")
         if path.startswith(CONTEXTS):
             try:
-                path, query = within_context(path, query)
+                path, query = remove_context(path, query)
             except ValueError as error:
-                await bad_request(str(error))(scope, receive, send_named)
+                await bad_request(str(error))(scope, receive, send_with_id)
                 return
-        await self._app({**scope, "path": path, "query_string": query, "method": method}, receive, send_named)
+        await self._app({**scope, "path": path, "query_string": query, "method": method}, receive, send_with_id)
 
 
 def refusal(raw: str) -> str | None:
@@ -123,7 +123,7 @@ def refusal(raw: str) -> str | None:
     return "Ambiguous URI empty segment" if "" in segments[1:-1] else None
 
 
-def plain(raw: str) -> str:
+def strip_path(raw: str) -> str:
     """The path without matrix parameters and without a trailing slash."""
     path = "/".join(segment.partition(";")[0] for segment in raw.split("/"))
     return path[:-1] if len(path) > 1 and path.endswith("/") else path
@@ -133,7 +133,7 @@ def bad_request(problem: str) -> Response:
     return Response(compact({"error_code": 400, "message": problem}), 400, media_type=V1)
 
 
-def refused(problem: str) -> Response:
+def error_page(problem: str) -> Response:
     """An HTML page, as the web server in front of Confluent's registry sends it."""
     title = f"Error 400 {escape(problem)}"
     page = f"<html><head><title>{title}</title></head><body>{title}</body></html>\n"

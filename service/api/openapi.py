@@ -221,12 +221,12 @@ _BARE: Final = ("/health/", "/metrics")
 def install(app: FastAPI) -> None:
     """Make `app.openapi()`, and so `/openapi.json`, the description built here."""
 
-    def described() -> Json:
+    def describe() -> Json:
         if not app.openapi_schema:
             app.openapi_schema = description(app)
         return app.openapi_schema
 
-    app.openapi = described  # type: ignore[method-assign]
+    app.openapi = describe  # type: ignore[method-assign]
 
 
 def description(app: FastAPI) -> Json:

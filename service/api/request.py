@@ -13,7 +13,7 @@ from fastapi import Depends, Request, Response
 
 from schemas.model.errors import RegistryError
 from service.api.services import Services, services
-from service.registry.names import normalized
+from service.registry.names import normalize_subject
 from service.registry.registry import Registry
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
@@ -93,7 +93,7 @@ class ApiCall:
     @property
     def subject(self) -> str:
         """The subject of the path, in the form the registry knows it by."""
-        return normalized(self.segment("subject"))
+        return normalize_subject(self.segment("subject"))
 
     @property
     def scope(self) -> str | None:

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from service.registry.config import FIELDS, LEVEL
 from service.registry.identity import guid
-from service.registry.model import Content, LookupResult, Stored, context_of, qualified
-from service.registry.schemas import Aliased
-from service.schema_types.base import Tagged
+from service.registry.model import Content, LookupResult, StoredVersion, context_of, qualify
+from service.registry.schemas import AliasedVersion
+from service.schema_types.base import TaggedPart
 
 EIGHT: Final = 8
 _IN_REQUESTS: Final = {LEVEL: "compatibility"}
@@ -25,39 +25,39 @@ class SchemaView:
 
     profile: int
     text: str
-    tags: Sequence[Tagged] = ()
+    tags: Sequence[TaggedPart] = ()
     qualified: bool = False
 
 
-def schema(stored: Stored, view: SchemaView, *, times: bool = True) -> Json:
+def schema(stored: StoredVersion, view: SchemaView, *, times: bool = True) -> Json:
     """A version with its schema. `times` False: found by its hash, where 8.x leaves out `ts` and `deleted`."""
     content = stored.content
     shape = {"subject": stored.subject, "version": stored.version, "id": stored.id}
     text = {"schema": view.text, "schemaTags": tags(view)}
     if view.profile == EIGHT:
         shape |= {"guid": guid(content.identity), "schemaType": content.kind, **details(stored, view), **text}
-        return _filled(shape | (_times(stored) if times else {}))
-    return _filled(shape | kind_of_7(content) | details(stored, view) | text)
+        return _drop_empty(shape | (_times(stored) if times else {}))
+    return _drop_empty(shape | kind_of_7(content) | details(stored, view) | text)
 
 
-def aliased(found: Aliased, view: SchemaView) -> Json:
+def aliased_schema(version: AliasedVersion, view: SchemaView) -> Json:
     """A version with the aliases of its subject."""
-    return schema(found.stored, view) | ({"aliases": found.aliases} if found.aliases else {})
+    return schema(version.stored, view) | ({"aliases": version.aliases} if version.aliases else {})
 
 
-def by_id(stored: Stored, view: SchemaView, *, max_id: int | None = None) -> Json:
+def by_id(stored: StoredVersion, view: SchemaView, *, max_id: int | None = None) -> Json:
     """A schema found by id. Here references come after the schema."""
     tail = {"schema": view.text, **details(stored, view), "schemaTags": tags(view), "maxId": max_id}
     if view.profile == EIGHT:
         head = {"subject": stored.subject, "version": stored.version}
-        return _filled(head | by_guid_head(stored.content) | tail | _times(stored))
-    return _filled(kind_of_7(stored.content) | tail)
+        return _drop_empty(head | by_guid_head(stored.content) | tail | _times(stored))
+    return _drop_empty(kind_of_7(stored.content) | tail)
 
 
-def by_guid(stored: Stored, view: SchemaView) -> Json:
+def by_guid(stored: StoredVersion, view: SchemaView) -> Json:
     """A schema found by guid: no subject and no version."""
     head = by_guid_head(stored.content)
-    return _filled(head | {"schema": view.text, **details(stored, view), "schemaTags": tags(view)} | _times(stored))
+    return _drop_empty(head | {"schema": view.text, **details(stored, view), "schemaTags": tags(view)} | _times(stored))
 
 
 def by_guid_head(content: Content) -> Json:
@@ -69,24 +69,24 @@ def kind_of_7(content: Content) -> Json:
     return {} if content.kind == "AVRO" else {"schemaType": content.kind}
 
 
-def registered(found: LookupResult, view: SchemaView) -> Json:
+def registration(result: LookupResult, view: SchemaView) -> Json:
     """The answer to a registration. 7.x says no more than the id, unless the registry completed the schema."""
-    stored, content = found.stored, found.stored.content
+    stored, content = result.stored, result.stored.content
     text = {**details(stored, view), "schema": view.text}
     if view.profile == EIGHT:
         head = {"id": stored.id, "version": stored.version, **by_guid_head(content)}
-        return _filled(head | text | (_times(stored) if found.alike else {}))
-    more = {"version": stored.version, **kind_of_7(content), **text} if found.completed else {}
-    return _filled({"id": stored.id} | more)
+        return _drop_empty(head | text | (_times(stored) if result.alike else {}))
+    more = {"version": stored.version, **kind_of_7(content), **text} if result.completed else {}
+    return _drop_empty({"id": stored.id} | more)
 
 
-def details(stored: Stored, view: SchemaView) -> Json:
+def details(stored: StoredVersion, view: SchemaView) -> Json:
     """References, metadata and rule set."""
     context = context_of(stored.subject)
     references = [
         {
             "name": one.name,
-            "subject": qualified(one.subject or "", context) if view.qualified else one.subject,
+            "subject": qualify(one.subject or "", context) if view.qualified else one.subject,
             "version": one.version,
         }
         for one in stored.content.references
@@ -106,9 +106,9 @@ def config(stored: Json, *, as_request: bool = False) -> Json:
     return {(_IN_REQUESTS.get(name, name) if as_request else name): stored[name] for name in names}
 
 
-def _times(stored: Stored) -> Json:
+def _times(stored: StoredVersion) -> Json:
     return {"ts": stored.ts, "deleted": stored.deleted}
 
 
-def _filled(shape: Json) -> Json:
+def _drop_empty(shape: Json) -> Json:
     return {key: value for key, value in shape.items() if value or isinstance(value, _BOOLEANS_AND_NUMBERS)}

@@ -22,10 +22,10 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from schemas.model.errors import BridgeError, RegistryError
 from service.api.request import V1, compact
 from service.api.services import USER_ACCESS, UserAccess, services
-from service.auth.acl import ADMIN, CONFIG, DELETE, HISTORY, METRICS, OF_SERVER, WRITE, denied
+from service.auth.acl import ADMIN, CONFIG, DELETE, HISTORY, METRICS, OF_SERVER, WRITE, denied_error
 from service.registry.deadline import Deadline, Outage, current_deadline, pauses
 from service.registry.model import prefix_of
-from service.registry.names import BELOW_ALL, SERVER, normalized
+from service.registry.names import BELOW_ALL, SERVER, normalize_subject
 
 _WITH_BODY: Final = ("POST", "PUT")
 _GRACE: Final = 0.5  # for what watches its own time, so that it can say why
@@ -36,7 +36,7 @@ T = TypeVar("T")
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class Held(APIRoute):
+class RetriedRoute(APIRoute):
     """A route whose requests are tried again, from the beginning, while the store raises Outage and there is time.
 
     Outage means that nothing was written, and no request has more than one write transaction, which is its last. A
@@ -46,31 +46,31 @@ class Held(APIRoute):
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
 
-        async def held(request: Request) -> Response:
+        async def handle_with_retries(request: Request) -> Response:
             patience = current_deadline.get() or Deadline(services(request).registry.store.wait_seconds)
             if request.method not in _WITH_BODY:
                 patience.start()
             token = current_deadline.set(patience)
             try:
-                return await tried(lambda: handler(request), patience)
+                return await retry_request(lambda: handler(request), patience)
             finally:
                 current_deadline.reset(token)
 
-        return held
+        return handle_with_retries
 
 
-async def tried(work: Callable[[], Coroutine[Any, Any, Response]], patience: Deadline) -> Response:
+async def retry_request(work: Callable[[], Coroutine[Any, Any, Response]], patience: Deadline) -> Response:
     for pause in pauses():
         try:
-            return await in_time(work(), patience)
+            return await run_in_time(work(), patience)
         except Outage:
-            if patience.left <= pause:
+            if patience.seconds_left <= pause:
                 raise
         await asyncio.sleep(pause)
     raise AssertionError("unreachable")
 
 
-async def in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
+async def run_in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
     """What `work` gives. Raises what it raises, and STORE_TIMEOUT when the time is over; `work` then goes on alone.
 
     A thread that waits for the database can't be stopped; what it finds out comes too late for this request.
@@ -78,10 +78,10 @@ async def in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
     task = asyncio.ensure_future(work)
     try:
         while True:
-            done, _ = await asyncio.wait([task], timeout=patience.left + _GRACE)
+            done, _ = await asyncio.wait([task], timeout=patience.seconds_left + _GRACE)
             if done:
                 return task.result()
-            if patience.left == 0:
+            if patience.seconds_left == 0:
                 break
     except asyncio.CancelledError:
         task.cancel()
@@ -219,16 +219,16 @@ def need(method: str, path: str, root: Node = _TREE) -> Need | None:
             return Need(rest) if rest is not None else None
         node = following
     operation = node.operations.get(method, rest)
-    return None if operation is None else _on(operation, named)
+    return None if operation is None else _need_for(operation, named)
 
 
-def _on(operation: str, named: dict[str, str]) -> Need:
+def _need_for(operation: str, named: dict[str, str]) -> Need:
     if operation in (OPEN, KNOWN, *OF_SERVER):
         return Need(operation)
     if "context" in named:
         scope = prefix_of(unquote(named["context"], errors="replace")) or SERVER
     else:
-        scope = normalized(unquote(named["subject"], errors="replace"))
+        scope = normalize_subject(unquote(named["subject"], errors="replace"))
     return Need(ADMIN) if scope in (SERVER, BELOW_ALL, "") else Need(operation, scope)
 
 
@@ -261,10 +261,12 @@ class Permissions:
         if access.everything or (needed is not None and needed.operation == KNOWN):
             return None
         if needed is None:
-            return denied(ADMIN, None) if self._is_there(scope) else None
+            return denied_error(ADMIN, None) if self._is_there(scope) else None
         if needed.subject is not None:
-            return None if access.may(needed.operation, needed.subject) else denied(needed.operation, needed.subject)
-        return None if access.may_serve(needed.operation) else denied(needed.operation, None)
+            return (
+                None if access.may(needed.operation, needed.subject) else denied_error(needed.operation, needed.subject)
+            )
+        return None if access.may_serve(needed.operation) else denied_error(needed.operation, None)
 
     def _is_there(self, scope: Scope) -> bool:
         return any(route.matches(scope)[0] is Match.FULL for route in self._routes.router.routes)

@@ -6,13 +6,13 @@ from fastapi import APIRouter, Response
 
 from service.api import responses
 from service.api.request import ApiCall, Called, java_int
-from service.api.routing import Held
+from service.api.routing import RetriedRoute
 from service.registry import schemas
-from service.registry.model import Stored
-from service.registry.names import normalized
+from service.registry.model import StoredVersion
+from service.registry.names import normalize_subject
 from service.schema_types.parse import KINDS
 
-router = APIRouter(prefix="/schemas", route_class=Held)
+router = APIRouter(prefix="/schemas", route_class=RetriedRoute)
 
 _PAGE = 1000
 
@@ -30,19 +30,21 @@ def search(call: Called) -> Response:
     found = [] if call.text("ruleType") else found  # there are no rules
     if call.flag("aliases"):
         both = schemas.with_aliases(call.registry, found, prefix, deleted=deleted)
-        return call.answer([responses.aliased(one, plain(call, one.stored)) for one in call.page(both, _PAGE)])
-    return call.answer([responses.schema(stored, plain(call, stored)) for stored in call.page(found, _PAGE)])
+        return call.answer(
+            [responses.aliased_schema(one, plain_view(call, one.stored)) for one in call.page(both, _PAGE)]
+        )
+    return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(found, _PAGE)])
 
 
 @router.get("/ids/{id}")
 def get(call: Called) -> Response:
     found = by_id(call, max_id=call.flag("fetchMaxId"))
-    return call.answer(responses.by_id(found.stored, shown(call, found.stored), max_id=found.max_id))
+    return call.answer(responses.by_id(found.stored, view_of_query(call, found.stored), max_id=found.max_id))
 
 
 @router.get("/ids/{id}/schema")
 def get_text(call: Called) -> Response:
-    return call.raw(shown(call, by_id(call).stored).text)
+    return call.raw(view_of_query(call, by_id(call).stored).text)
 
 
 @router.get("/ids/{id}/subjects")
@@ -58,7 +60,7 @@ def versions(call: Called) -> Response:
 @router.get("/guids/{guid}")
 def by_guid(call: Called) -> Response:
     found = schemas.by_guid(call.registry, call.segment("guid"))
-    return call.answer(responses.by_guid(found, shown(call, found)))
+    return call.answer(responses.by_guid(found, view_of_query(call, found)))
 
 
 @router.get("/guids/{guid}/ids")
@@ -67,23 +69,23 @@ def ids_of_guid(call: Called) -> Response:
     return call.answer([{"context": context, "id": number} for context, number in found])
 
 
-def by_id(call: ApiCall, *, max_id: bool = False) -> schemas.ById:
-    schema_id, subject = java_int(call.segment("id")), normalized(call.text("subject"))
+def by_id(call: ApiCall, *, max_id: bool = False) -> schemas.SchemaById:
+    schema_id, subject = java_int(call.segment("id")), normalize_subject(call.text("subject"))
     return schemas.get(call.registry, schema_id, subject=subject, max_id=max_id)
 
 
 def holders(call: ApiCall) -> list[tuple[str, int]]:
-    schema_id, subject = java_int(call.segment("id")), normalized(call.text("subject"))
+    schema_id, subject = java_int(call.segment("id")), normalize_subject(call.text("subject"))
     return schemas.versions(call.registry, schema_id, subject=subject, deleted=call.flag("deleted"))
 
 
-def shown(call: ApiCall, stored: Stored) -> responses.SchemaView:
+def view_of_query(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
     """What the parameters `format`, `findTags` and `referenceFormat` ask for; formats nobody knows are ignored."""
     wanted = call.texts("findTags")
     tags = schemas.tags(call.registry, stored, wanted) if wanted else []
-    text = schemas.formatted(call.registry, stored, call.text("format"))
+    text = schemas.format_schema(call.registry, stored, call.text("format"))
     return responses.SchemaView(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
 
 
-def plain(call: ApiCall, stored: Stored) -> responses.SchemaView:
+def plain_view(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
     return responses.SchemaView(call.services.profile, stored.content.text)

@@ -13,12 +13,12 @@ from fastapi import APIRouter, Request, Response
 
 from schemas.model.errors import RegistryError
 from service.api.request import Called, compact
-from service.api.routing import Held, in_time
+from service.api.routing import RetriedRoute, run_in_time
 from service.api.services import services
 from service.registry import subjects
 from service.registry.deadline import Deadline
 
-contexts_router = APIRouter(prefix="/contexts", route_class=Held)
+contexts_router = APIRouter(prefix="/contexts", route_class=RetriedRoute)
 
 
 @contexts_router.get("")
@@ -58,7 +58,7 @@ async def ready(request: Request) -> Response:
     """
     patience = Deadline(_SECONDS)
     patience.start()
-    await in_time(asyncio.to_thread(services(request).registry.store.check), patience)
+    await run_in_time(asyncio.to_thread(services(request).registry.store.check), patience)
     stale = {"access": "a changed file can't be used, see the log"} if request.app.state.files.problem else {}
     return Response(compact({"status": "ready", **stale}), media_type="application/json")
 

@@ -7,16 +7,16 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Depends, Response
 
 from service.api import responses
-from service.api.bodies import SCHEMA, TAGS, body_of, new_schema, tagging
+from service.api.bodies import SCHEMA, TAGS, body_of, new_schema, tag_request
 from service.api.request import ApiCall, Called
-from service.api.routing import Held
-from service.api.schemas import shown
+from service.api.routing import RetriedRoute
+from service.api.schemas import view_of_query
 from service.registry import lookup, subjects
 from service.registry import register as registry_register
-from service.registry.model import Stored
+from service.registry.model import StoredVersion
 from service.registry.names import version_number
 
-router = APIRouter(prefix="/subjects", route_class=Held)
+router = APIRouter(prefix="/subjects", route_class=RetriedRoute)
 
 _ENTITY = "RegisterSchemaRequest"
 ToRegister = Annotated[dict[str, Any], Depends(body_of("register", _ENTITY, SCHEMA))]
@@ -40,7 +40,7 @@ def list_subjects(call: Called) -> Response:
 def look_up(call: Called, body: ToLookUp) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
     found = lookup.lookup(call.registry, call.subject, new_schema(body), normalize=normalize, deleted=deleted)
-    return call.answer(responses.schema(found.stored, shown(call, found.stored), times=found.alike))
+    return call.answer(responses.schema(found.stored, view_of_query(call, found.stored), times=found.alike))
 
 
 @router.delete("/{subject}")
@@ -53,7 +53,7 @@ def get_by_metadata(call: Called) -> Response:
     """The latest version with all the properties that `key` and `value` (in pairs) name."""
     wanted = dict(zip(call.texts("key"), call.texts("value"), strict=False))
     found = subjects.with_properties(call.registry, call.subject, wanted, deleted=call.flag("deleted"))
-    return call.answer(responses.schema(found, shown(call, found)))
+    return call.answer(responses.schema(found, view_of_query(call, found)))
 
 
 @router.get("/{subject}/versions")
@@ -72,33 +72,33 @@ def list_versions(call: Called) -> Response:
 def register(call: Called, body: ToRegister) -> Response:
     normalize, force = call.flag("normalize"), call.flag("force")
     found = registry_register.register(call.registry, call.subject, new_schema(body), normalize=normalize, force=force)
-    return call.answer(responses.registered(found, shown(call, found.stored)))
+    return call.answer(responses.registration(found, view_of_query(call, found.stored)))
 
 
 @router.get("/{subject}/versions/{version}")
 def get_version(call: Called) -> Response:
     found = version_of(call)
-    return call.answer(responses.schema(found, shown(call, found)))
+    return call.answer(responses.schema(found, view_of_query(call, found)))
 
 
 @router.get("/{subject}/versions/{version}/schema")
 def get_text(call: Called) -> Response:
     found = version_of(call)
-    return call.raw(shown(call, found).text)
+    return call.raw(view_of_query(call, found).text)
 
 
 @router.post("/{subject}/versions/{version}/tags")
 def tag(call: Called, body: ToTag) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))
-    found = registry_register.tag(call.registry, call.subject, version, tagging(body))
-    return call.answer(responses.registered(found, shown(call, found.stored)))
+    found = registry_register.tag(call.registry, call.subject, version, tag_request(body))
+    return call.answer(responses.registration(found, view_of_query(call, found.stored)))
 
 
 @router.get("/{subject}/versions/{version}/referencedby")
 def referenced_by(call: Called) -> Response:
     subject, version = call.subject, version_number(call.segment("version"))
-    return call.answer(call.page(subjects.referenced_by(call.registry, subject, version, deleted=call.flag("deleted"))))
+    return call.answer(call.page(subjects.referrers_of(call.registry, subject, version, deleted=call.flag("deleted"))))
 
 
 @router.delete("/{subject}/versions/{version}")
@@ -107,6 +107,6 @@ def delete_version(call: Called) -> Response:
     return call.answer(subjects.delete_version(call.registry, subject, version, permanent=call.flag("permanent")))
 
 
-def version_of(call: ApiCall) -> Stored:
+def version_of(call: ApiCall) -> StoredVersion:
     subject, version = call.subject, version_number(call.segment("version"))
     return subjects.get_version(call.registry, subject, version, deleted=call.flag("deleted"))

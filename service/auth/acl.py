@@ -112,7 +112,7 @@ class Access:
     def check(self, operation: str, subject: str) -> None:
         """Raises FORBIDDEN."""
         if not self.may(operation, subject):
-            raise denied(operation, subject)
+            raise denied_error(operation, subject)
 
 
 ALL: Final = Access(everything=True)
@@ -137,7 +137,7 @@ class Acl:
         return Access(of_subjects, server)
 
 
-def denied(operation: str, subject: str | None) -> RegistryError:
+def denied_error(operation: str, subject: str | None) -> RegistryError:
     """Confluent's words; `subject` None: the whole server."""
     what = "the server" if subject is None else f"Subject: {subject}"
     return RegistryError("FORBIDDEN", operation=operation.capitalize(), what=what)
@@ -149,7 +149,7 @@ def read(text: str, source: str) -> Acl:
         content = tomllib.loads(text)
     except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise SetupError("USAGE", details=f"{source}: {error}") from None
-    _only(content, ("roles", "rules"), source)
+    _check_keys(content, ("roles", "rules"), source)
     roles = content.get("roles", {})
     if not isinstance(roles, dict):
         raise SetupError("USAGE", details=f"{source}: roles is a table of lists of names")
@@ -164,7 +164,7 @@ def read(text: str, source: str) -> Acl:
 
 
 def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str) -> AccessRule:
-    _only(table, ("who", "may", *_KINDS), where)
+    _check_keys(table, ("who", "may", *_KINDS), where)
     who, may = (
         frozenset(_texts(table.get("who"), f"{where}: who")),
         frozenset(_texts(table.get("may"), f"{where}: may")),
@@ -184,17 +184,17 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
         )
     if not about_subjects and may.intersection(OF_SUBJECTS):
         raise SetupError("USAGE", details=f"{where}: says no subjects, prefixes or patterns")
-    exact = frozenset(map(_canonical, subjects))
-    globs = tuple(Pattern(_canonical(pattern)) for pattern in patterns)
-    return AccessRule(who, may, exact, tuple(map(_canonical, prefixes)), globs)
+    exact = frozenset(map(_canonical_name, subjects))
+    globs = tuple(Pattern(_canonical_name(pattern)) for pattern in patterns)
+    return AccessRule(who, may, exact, tuple(map(_canonical_name, prefixes)), globs)
 
 
-def _canonical(name: str) -> str:
+def _canonical_name(name: str) -> str:
     """As the registry knows names: the default context is not written."""
     return name.removeprefix(_DEFAULT)
 
 
-def _only(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+def _check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
     """A misspelt key would be a rule that does not count."""
     unknown = set(table) - set(known)
     if unknown:

@@ -49,7 +49,7 @@ class WatchedFile:
     digest: bytes
     problem: str | None = None
 
-    def changed(self) -> bool:
+    def has_changed(self) -> bool:
         """Whether it may hold something new: another stamp, or one so young that a write may have followed it."""
         stamp = stamp_of(self.path)
         if stamp == self.stamp:
@@ -88,7 +88,7 @@ class FileWatcher:
     def look(self) -> None:
         """Take over what has changed."""
         for watched in self._watched:
-            if watched.changed() or watched.problem is not None:
+            if watched.has_changed() or watched.problem is not None:
                 self._read(watched)
 
     def _read(self, watched: WatchedFile) -> None:

@@ -12,19 +12,19 @@ from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
-from service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied
+from service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied_error
 from service.registry.model import (
     Content,
     Counts,
     Lineage,
-    Stored,
+    StoredVersion,
     StoredWarning,
     VersionRow,
     context_of,
     prefix_of,
-    qualified,
+    qualify,
 )
-from service.registry.names import BELOW_ALL, SERVER, normalized
+from service.registry.names import BELOW_ALL, SERVER, normalize_subject
 from service.registry.ports import Store, StoreReader, StoreWriter
 from service.registry.read_set import Listener, Part
 
@@ -45,35 +45,35 @@ class FilteredReader:
     def _sees(self, subject: str) -> bool:
         return self._access.may(READ, subject)
 
-    def _seen(self, found: list[Stored]) -> list[Stored]:
-        return [stored for stored in found if self._sees(stored.subject)]
+    def _visible_versions(self, versions: list[StoredVersion]) -> list[StoredVersion]:
+        return [stored for stored in versions if self._sees(stored.subject)]
 
-    def version(self, subject: str, version: int) -> Stored | None:
+    def version(self, subject: str, version: int) -> StoredVersion | None:
         return self._tx.version(subject, version) if self._sees(subject) else None
 
-    def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
+    def latest(self, subject: str, *, deleted: bool = False) -> StoredVersion | None:
         return self._tx.latest(subject, deleted=deleted) if self._sees(subject) else None
 
     def by_content(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
-    ) -> Stored | None:
+    ) -> StoredVersion | None:
         sees = self._sees(subject)
         return self._tx.by_content(subject, content, deleted=deleted, schema_id=schema_id) if sees else None
 
-    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[Stored]:
+    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[StoredVersion]:
         return self._tx.lookalikes(subject, deleted=deleted) if self._sees(subject) else []
 
     def versions(self, subject: str) -> list[VersionRow]:
         return self._tx.versions(subject) if self._sees(subject) else []
 
-    def live(self, subject: str) -> list[Stored]:
-        return self._tx.live(subject) if self._sees(subject) else []
+    def live_versions(self, subject: str) -> list[StoredVersion]:
+        return self._tx.live_versions(subject) if self._sees(subject) else []
 
-    def holders(self, context: str, schema_id: int) -> list[Stored]:
-        return self._seen(self._tx.holders(context, schema_id))
+    def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
+        return self._visible_versions(self._tx.holders(context, schema_id))
 
-    def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
-        return self._seen(self._tx.search(prefix, deleted=deleted))
+    def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
+        return self._visible_versions(self._tx.search(prefix, deleted=deleted))
 
     def subjects(self) -> list[tuple[str, bool]]:
         return [(subject, live) for subject, live in self._tx.subjects() if self._sees(subject)]
@@ -96,29 +96,29 @@ class FilteredReader:
         found = self._tx.referrers(subject, version) if self._sees(subject) else []
         return [row for row in found if self._sees(row.subject)]
 
-    def _counting(self, scopes: Sequence[str]) -> list[str]:
+    def _effective_scopes(self, scopes: Sequence[str]) -> list[str]:
         """Of a subject's scopes, nearest first, those that count: all if it is seen, else what is not hidden itself."""
         if scopes and self._sees(scopes[0]):
             return list(scopes)
         return [scope for scope in scopes if scope in _OF_ALL or self._sees(scope)]
 
-    def _hiding(self, scope: str, config: dict[str, Any]) -> dict[str, Any]:
+    def _hidden_config(self, scope: str, config: dict[str, Any]) -> dict[str, Any]:
         """The part of a config that names hidden subjects."""
         named = {name: config[name] for name in _NAMING if config.get(name)}
-        return {n: to for n, to in named.items() if not self._sees(normalized(qualified(to, context_of(scope))))}
+        return {n: to for n, to in named.items() if not self._sees(normalize_subject(qualify(to, context_of(scope))))}
 
     def _without_hidden(self, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Configs without the names of hidden subjects; one that says nothing else is not there."""
         shown = {}
         for scope, config in found.items():
-            hiding = self._hiding(scope, config)
+            hiding = self._hidden_config(scope, config)
             left = {name: value for name, value in config.items() if name not in hiding}
             if left or not hiding:
                 shown[scope] = left
         return shown
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
-        counting = self._counting(scopes)
+        counting = self._effective_scopes(scopes)
         return self._without_hidden(self._tx.configs(counting)) if counting else {}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
@@ -126,7 +126,7 @@ class FilteredReader:
         return self._without_hidden({scope: one for scope, one in found if scope in _OF_ALL or self._sees(scope)})
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
-        counting = self._counting(scopes)
+        counting = self._effective_scopes(scopes)
         return self._tx.modes(counting) if counting else {}
 
     def all_modes(self) -> dict[str, str]:
@@ -134,10 +134,10 @@ class FilteredReader:
         return {scope: mode for scope, mode in found if scope in _OF_ALL or self._sees(scope)}
 
     def marks(self) -> dict[str, int]:
-        raise denied(READ, None)
+        raise denied_error(READ, None)
 
     def fact(self, name: str) -> str | None:
-        raise denied(READ, None)
+        raise denied_error(READ, None)
 
     def lineage(self) -> list[Lineage]:
         """As table histories: for all who have the right `history`. Subjects are looked up and hidden as elsewhere."""
@@ -180,10 +180,10 @@ class FilteredWriter(FilteredReader):
 
     def _check(self, operation: str, scope: str) -> None:
         if scope in _OF_ALL:
-            raise denied(operation, None)
+            raise denied_error(operation, None)
         self._access.check(operation, scope)
 
-    def _stored(self, scope: str) -> dict[str, Any]:
+    def _stored_config(self, scope: str) -> dict[str, Any]:
         """The config of exactly this scope, whole."""
         return self._writer.configs([scope]).get(scope, {})
 
@@ -214,8 +214,8 @@ class FilteredWriter(FilteredReader):
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         self._check(WRITE, subject)
-        if _ALIAS in self._hiding(subject, self._stored(subject)):
-            raise denied(WRITE, subject)
+        if _ALIAS in self._hidden_config(subject, self._stored_config(subject)):
+            raise denied_error(WRITE, subject)
         self._changed.add(subject)
         self._writer.put_version(context, subject, version, schema_id, content, ts)
 
@@ -232,7 +232,7 @@ class FilteredWriter(FilteredReader):
     def put_config(self, scope: str, config: dict[str, Any]) -> None:
         """What it does not show it keeps, unless the new config says something else in its place."""
         self._check(CONFIG, scope)
-        self._writer.put_config(scope, {**self._hiding(scope, self._stored(scope)), **config})
+        self._writer.put_config(scope, {**self._hidden_config(scope, self._stored_config(scope)), **config})
 
     def drop_config(self, scope: str) -> None:
         if scope not in self._changed:
@@ -245,10 +245,10 @@ class FilteredWriter(FilteredReader):
         self._writer.put_mode(scope, mode)
 
     def put_context(self, context: str) -> None:
-        raise denied(WRITE, None)
+        raise denied_error(WRITE, None)
 
     def put_fact(self, name: str, value: str) -> None:
-        raise denied(WRITE, None)
+        raise denied_error(WRITE, None)
 
     def drop_context(self, context: str) -> None:
         self._check(DELETE, prefix_of(context) or SERVER)
@@ -283,21 +283,21 @@ class ListenerGroup:
         with self._lock:
             self._all = ()
 
-    def changing(self, parts: Collection[Part]) -> None:
+    def before_change(self, parts: Collection[Part]) -> None:
         with self._lock:
             self._open += 1
             told = [listener for listener in self._all if id(listener) not in self._late]
         for listener in told:
-            listener.changing(parts)
+            listener.before_change(parts)
 
-    def changed(self, parts: Collection[Part]) -> None:
+    def after_change(self, parts: Collection[Part]) -> None:
         with self._lock:
             told, late = self._all, frozenset(self._late)
         for listener in told:
             if id(listener) in late:
                 listener.forget()
             else:
-                listener.changed(parts)
+                listener.after_change(parts)
         with self._lock:
             self._open -= 1
             if not self._open:
@@ -326,10 +326,10 @@ class FilteredStore:
             yield FilteredWriter(tx, self._access)
 
     def write_each(self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float) -> list[T | Exception]:
-        def seen(work: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
+        def with_filter(work: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
             return lambda tx: work(FilteredWriter(tx, self._access))
 
-        return self._store.write_each([seen(work) for work in works], wait_seconds)
+        return self._store.write_each([with_filter(work) for work in works], wait_seconds)
 
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)

@@ -40,7 +40,7 @@ class DoctorInput:
     def protocol(self) -> str:
         return self.feed.protocol
 
-    def on(self, *protocols: str) -> bool:
+    def uses(self, *protocols: str) -> bool:
         return self.feed.protocol in protocols
 
     @cached_property
@@ -66,20 +66,20 @@ class DoctorInput:
                 return
         yield None
 
-    def shared(self) -> list[str]:
+    def shared_topics(self) -> list[str]:
         """Topics that take the rows of several tables."""
         found = []
         for rule in self.rules():
             topic = rule.topic if rule is not None and rule.topic else self.feed.topic
             patterns = rule.matcher if rule is not None else self.feed.get("filter.rules")
-            if "{table}" not in topic and many(patterns) and many(self.feed.get("filter.rules")):
+            if "{table}" not in topic and is_many(patterns) and is_many(self.feed.get("filter.rules")):
                 found.append(topic or "of the sink URI")
         return list(dict.fromkeys(found))
 
     def placeholders(self) -> bool:
         return any("{" in rule.topic for rule in self.feed.dispatchers)
 
-    def joined(self) -> list[str]:
+    def joined_rules(self) -> list[str]:
         """Rules in which `_` stands between the names, which may hold `_` themselves."""
         return [r.topic for r in self.feed.dispatchers if re.search(r"\{schema\}_+\{table\}", r.topic)]
 
@@ -98,7 +98,7 @@ class DoctorInput:
         return [", ".join(d.matcher) or "no table" for d in self.feed.dispatchers if d.partition in rules]
 
 
-def many(patterns: Iterable[str]) -> bool:
+def is_many(patterns: Iterable[str]) -> bool:
     """Whether patterns can fit more than one table."""
     positive = [p for p in patterns if not p.startswith("!")]
     return len(positive) > 1 or any(_WILD.search(p) for p in positive)

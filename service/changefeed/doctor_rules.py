@@ -33,17 +33,17 @@ class DoctorRule:
     source: str
 
 
-def _old_values_off(p: DoctorInput) -> bool:
-    return (p.on("open") and not p.feed.get("sink.open.output-old-value")) or (
-        p.on("debezium", "debezium-avro") and not p.feed.get("sink.debezium.output-old-value")
+def _lacks_old_values(p: DoctorInput) -> bool:
+    return (p.uses("open") and not p.feed.get("sink.open.output-old-value")) or (
+        p.uses("debezium", "debezium-avro") and not p.feed.get("sink.debezium.output-old-value")
     )
 
 
-def _large(p: DoctorInput, option: str) -> bool:
+def _handles_large(p: DoctorInput, option: str) -> bool:
     return bool(p.feed.get("sink.kafka-config.large-message-handle.large-message-handle-option") == option)
 
 
-def _compressed(p: DoctorInput) -> bool:
+def _is_compressed(p: DoctorInput) -> bool:
     path = "sink.kafka-config.large-message-handle.large-message-handle-compression"
     return p.feed.get(path) not in ("none", "", None)
 
@@ -56,11 +56,11 @@ def _host_ends(p: DoctorInput, end: str) -> bool:
     return p.registry is not None and (p.registry.hostname or "").endswith(end)
 
 
-def _registered(p: DoctorInput, *levels: str) -> list[str]:
+def _subjects_of_levels(p: DoctorInput, *levels: str) -> list[str]:
     return [s.name for s in p.subjects or () if s.level.startswith(levels)]
 
 
-def _unreadable(p: DoctorInput) -> list[str]:
+def _unreadable_protocol(p: DoctorInput) -> list[str]:
     return [p.protocol] if p.protocol and p.protocol not in FROM_TICDC else []
 
 
@@ -87,8 +87,8 @@ def _silent_ddl(p: DoctorInput) -> list[str]:
     return found
 
 
-def _ignored(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> list[str]:
-    if not p.protocol or p.on(*protocols):
+def _ignored_keys(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> list[str]:
+    if not p.protocol or p.uses(*protocols):
         return []
     return [path.rpartition(".")[2] for path in p.feed.given if path.rpartition(".")[2].startswith(prefix)]
 
@@ -96,116 +96,116 @@ def _ignored(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> list[st
 def _debezium_modes(p: DoctorInput) -> list[str]:
     names = ("decimal-handling-mode", "bigint-unsigned-handling-mode", "binary-handling-mode", "include-start-ts")
     given = [f"debezium-{n}" for n in names if p.feed.is_given(f"debezium-{n}")]
-    return given if p.protocol and not p.on("debezium") else []
+    return given if p.protocol and not p.uses("debezium") else []
 
 
 RULES: Final = (
     # ---- values
     DoctorRule("decimal-double", "error",
-         lambda p: p.on("debezium") and p.feed.get("debezium-decimal-handling-mode") == "double",
+         lambda p: p.uses("debezium") and p.feed.get("debezium-decimal-handling-mode") == "double",
          "DECIMAL is written as a JSON double: of more than 15 digits the last are lost before anyone can read them",
          "Use avro or debezium-avro; or debezium-decimal-handling-mode=string where your TiCDC has it (2026-09 on)",
          "docs/formats.md"),
     DoctorRule("bigint-unsigned-long", "warning",
-         lambda p: p.on("avro") and p.feed.get("avro-bigint-unsigned-handling-mode") == "long",
+         lambda p: p.uses("avro") and p.feed.get("avro-bigint-unsigned-handling-mode") == "long",
          "BIGINT UNSIGNED above 2^63-1 is written as a negative number: only a reader that knows the column's type "
          "puts "
          "it right", "Set avro-bigint-unsigned-handling-mode=string before the first registration: changing it later "
          "breaks compatibility once", _AVRO_FILE),
     DoctorRule("bigint-unsigned-stops", "error",
-         lambda p: p.on("debezium-avro") and p.feed.get("avro-bigint-unsigned-handling-mode") == "long",
+         lambda p: p.uses("debezium-avro") and p.feed.get("avro-bigint-unsigned-handling-mode") == "long",
          "BIGINT UNSIGNED above 2^63-1 is an encoding error: the changefeed stops at the row",
          "Set avro-bigint-unsigned-handling-mode=string", _DEBEZIUM_FILE),
     DoctorRule("bigint-unsigned-debezium", "warning",
-         lambda p: p.on("debezium") and p.feed.get("debezium-bigint-unsigned-handling-mode") == "long",
+         lambda p: p.uses("debezium") and p.feed.get("debezium-bigint-unsigned-handling-mode") == "long",
          "BIGINT UNSIGNED above 2^63-1 is written as a negative number",
          "Give readers the table (--ddl); or debezium-bigint-unsigned-handling-mode=string where your TiCDC has it",
          _DEBEZIUM_FILE),
     DoctorRule("decimal-string", "info",
-         lambda p: p.on(*AVRO) and p.feed.get("avro-decimal-handling-mode") == "string",
+         lambda p: p.uses(*AVRO) and p.feed.get("avro-decimal-handling-mode") == "string",
          "DECIMAL is text: exact, but the schema has no precision and scale any more",
          "Give readers that need a DECIMAL type the table (--ddl or --history)", "docs/formats.md"),
-    DoctorRule("null-as-default", "warning", lambda p: p.on("debezium", "debezium-avro"),
+    DoctorRule("null-as-default", "warning", lambda p: p.uses("debezium", "debezium-avro"),
          "A NULL in a column that has a default is written as the default: the two can't be told apart",
          "Use avro or open; or have no defaults on nullable columns. DATE and TIME columns with a default even stop "
          "the "
          "encoder at a NULL", _DEBEZIUM_FILE),
-    DoctorRule("virtual-stops", "warning", lambda p: p.on("debezium", "debezium-avro"),
+    DoctorRule("virtual-stops", "warning", lambda p: p.uses("debezium", "debezium-avro"),
          "A virtual generated column is listed twice in the schema: debezium-avro can't write such a table, Kafka "
          "Connect "
          "can't read it", "Make such columns STORED, or leave them out with a column selector", _DEBEZIUM_FILE),
-    DoctorRule("zero-dates", "info", lambda p: p.on("debezium", "debezium-avro"),
+    DoctorRule("zero-dates", "info", lambda p: p.uses("debezium", "debezium-avro"),
          "Zero and partial dates are written as NULL or as 1970-01-01, years below 100 move",
          "Use avro or open where such dates occur", "docs/formats.md"),
     DoctorRule("timestamp-zone", "warning",
-         lambda p: p.on("avro", "open", "craft", "canal-json") and not p.feed.time_zone,
+         lambda p: p.uses("avro", "open", "craft", "canal-json") and not p.feed.time_zone,
          "TIMESTAMP is text in the time zone of TiCDC's server, and no message says which",
          "Write the zone down and give it to every reader (--time-zone); keep all TiCDC servers in one zone",
          _AVRO_FILE),
-    DoctorRule("no-types", "warning", lambda p: p.on("open", "craft"),
+    DoctorRule("no-types", "warning", lambda p: p.uses("open", "craft"),
          "Columns come as type codes: DECIMAL has no precision, TIMESTAMP no fraction, ENUM and SET are numbers",
          "Give readers the tables (--ddl, --ddl stream or --history)", _OPEN_FILE),
     DoctorRule("no-schema", "warning",
-         lambda p: p.on("debezium") and bool(p.feed.get("debezium-disable-schema")),
+         lambda p: p.uses("debezium") and bool(p.feed.get("debezium-disable-schema")),
          "Messages carry no schema: numbers, dates and binary values are bare JSON",
          "Give readers the tables (--ddl), or leave debezium-disable-schema off", _DEBEZIUM_FILE),
-    DoctorRule("craft-float", "warning", lambda p: p.on("craft"),
+    DoctorRule("craft-float", "warning", lambda p: p.uses("craft"),
          "Classic TiCDC damages FLOAT values in Craft, and new TiCDC has no Craft at all (it starts no such "
          "changefeed)",
          "Move to open or avro: `transcode --from craft` reads what is there", "tiflow pkg/sink/codec/craft"),
     DoctorRule("canal-compatible", "warning",
-         lambda p: p.on("canal-json") and bool(p.feed.get("content-compatible")),
+         lambda p: p.uses("canal-json") and bool(p.feed.get("content-compatible")),
          "content-compatible: `old` has the changed columns only, and types are written as Alibaba's Canal does",
          "Leave content-compatible off unless a Canal client needs it", "ticdc pkg/sink/codec/canal"),
     # ---- rows and keys
     DoctorRule("force-replicate-refused", "error",
-         lambda p: p.on(*AVRO) and bool(p.feed.get("force-replicate")),
+         lambda p: p.uses(*AVRO) and bool(p.feed.get("force-replicate")),
          "force-replicate is refused with Avro", "Leave force-replicate off, or use another protocol", _CODEC),
     DoctorRule("force-replicate-deletes", "error",
          lambda p: bool(p.feed.get("force-replicate") and p.feed.get("sink.delete-only-output-handle-key-columns")),
          "force-replicate is refused with delete-only-output-handle-key-columns", "Turn one of them off", _CODEC),
     DoctorRule("force-replicate", "warning",
-         lambda p: bool(p.feed.get("force-replicate")) and not p.on(*AVRO),
+         lambda p: bool(p.feed.get("force-replicate")) and not p.uses(*AVRO),
          "force-replicate sends tables without a handle key: their rows can't be told apart, so repeats after a "
          "restart "
          "become duplicates", "Give each table a primary key, or a unique key over NOT NULL columns", _CODEC),
     DoctorRule("no-primary-key", "info",
-         lambda p: p.on("avro") and not p.feed.get("avro-include-before-value"),
+         lambda p: p.uses("avro") and not p.feed.get("avro-include-before-value"),
          "A table with a unique key but no PRIMARY KEY has no message key: its deletes are records without key and "
          "value",
          "Give such tables a primary key, or set avro-include-before-value=true where your TiCDC has it",
          _AVRO_FILE),
     DoctorRule("tombstones", "info",
-         lambda p: p.on("avro") and not p.feed.get("avro-include-before-value"),
+         lambda p: p.uses("avro") and not p.feed.get("avro-include-before-value"),
          "A delete is a key without value: its old values, commit_ts and op are not in the message",
          "avro-include-before-value=true, where your TiCDC has it", _AVRO_FILE),
     DoctorRule("no-extension", "warning",
-         lambda p: p.on("avro", "canal-json") and not p.feed.extension,
+         lambda p: p.uses("avro", "canal-json") and not p.feed.extension,
          "Without the TiDB extension rows have no commit_ts (Avro: nor an op): they can't be put in order, "
          "deduplicated or "
          "matched with a table version", "Set enable-tidb-extension=true", _AVRO_FILE),
     DoctorRule("no-watermark", "warning",
-         lambda p: p.on("debezium", "canal-json") and not p.feed.extension,
+         lambda p: p.uses("debezium", "canal-json") and not p.feed.extension,
          "Without the TiDB extension no watermarks are sent: DDL can't be sealed, and no reader knows that a time is "
          "complete", "Set enable-tidb-extension=true", _DEBEZIUM_FILE),
     DoctorRule("extension-ignored", "info",
-         lambda p: p.on("open", "craft", "simple") and p.feed.extension,
+         lambda p: p.uses("open", "craft", "simple") and p.feed.extension,
          "enable-tidb-extension does nothing with this protocol", "Leave it out", _CODEC),
-    DoctorRule("no-ddl", "info", lambda p: p.on(*AVRO),
+    DoctorRule("no-ddl", "info", lambda p: p.uses(*AVRO),
          "Avro sends neither DDL nor watermarks: a schema change shows at the next row, and a table history can't be "
          "tracked from it", "Run a second changefeed of the same tables with open or simple for `track`, and check DDL "
          "with `check-ddl`", _AVRO_FILE),
     DoctorRule("avro-watermark", "error",
-         lambda p: p.on(*AVRO) and bool(p.feed.get("avro-enable-watermark")),
+         lambda p: p.uses(*AVRO) and bool(p.feed.get("avro-enable-watermark")),
          "avro-enable-watermark is TiCDC's own test switch: its DDL and watermark messages have no schema id, and "
          "every "
          "Confluent deserializer fails at them (without the extension it does nothing)", "Leave it off",
          _AVRO_FILE),
-    DoctorRule("before-missing", "warning", _old_values_off,
+    DoctorRule("before-missing", "warning", _lacks_old_values,
          "Old values are off: an insert can't be told from an update, and consumers that need `before` (Flink) fail",
          "Set output-old-value=true", _DEBEZIUM_FILE),
     DoctorRule("only-updated", "warning",
-         lambda p: bool(p.feed.get("only-output-updated-columns")) and p.on("open", "canal-json"),
+         lambda p: bool(p.feed.get("only-output-updated-columns")) and p.uses("open", "canal-json"),
          "Old values have the changed columns only; Open writes a column that became NULL without its name",
          "Leave only-output-updated-columns off", _OPEN_FILE),
     DoctorRule("delete-keys-only", "warning",
@@ -235,17 +235,17 @@ RULES: Final = (
          "cases "
          "apart", "Write patterns as the tables are named", _ROUTER),
     # ---- topics, partitions, sizes
-    DoctorRule("one-topic-many-tables", "error", lambda p: p.shared() if p.on(*AVRO) else [],
+    DoctorRule("one-topic-many-tables", "error", lambda p: p.shared_topics() if p.uses(*AVRO) else [],
          "Topic {what} takes several tables. Avro's subjects are named after the topic, so all of them share one "
          "subject: "
          "the second table's schema is refused, and the changefeed stops",
          "Give each table a topic: a dispatcher with matcher ['*.*'] and topic 'tidb_{schema}_{table}'",
          _AVRO_FILE),
-    DoctorRule("topic-ambiguous", "info", lambda p: p.joined() if p.on(*AVRO) else [],
+    DoctorRule("topic-ambiguous", "info", lambda p: p.joined_rules() if p.uses(*AVRO) else [],
          "In {what} the tables `a_b`.`c` and `a`.`b_c` have one topic, and so one subject; characters that a topic "
          "can't "
          "have become `_` as well", "Put a `-` between the names", _ROUTER),
-    DoctorRule("topic-collision", "error", lambda p: p.collisions() if p.on(*AVRO) else [],
+    DoctorRule("topic-collision", "error", lambda p: p.collisions() if p.uses(*AVRO) else [],
          "Different tables share a subject: {what}", "Rename one, or give it a dispatcher of its own", _ROUTER),
     DoctorRule("partition-ts", "warning", lambda p: p.partitions("ts"),
          "Partition rule `ts` ({what}) spreads the rows of one key over all partitions: their order is lost",
@@ -265,31 +265,31 @@ RULES: Final = (
          "Topics are named after tables, and none is made by itself: the changefeed stops at the first row of a new "
          "table",
          "Make the topic before each CREATE TABLE, or leave auto-create-topic on", "ticdc pkg/sink/kafka/options.go"),
-    DoctorRule("handle-key-only", "warning", lambda p: _large(p, "handle-key-only"),
+    DoctorRule("handle-key-only", "warning", lambda p: _handles_large(p, "handle-key-only"),
          "Rows over max-message-bytes come as their key only: the values must be read from TiDB",
          "Use claim-check, or a larger max-message-bytes; our jobs put such rows into the dead letters with their key",
          _OPEN_FILE),
-    DoctorRule("claim-check", "warning", lambda p: _large(p, "claim-check"),
+    DoctorRule("claim-check", "warning", lambda p: _handles_large(p, "claim-check"),
          "Rows over max-message-bytes are in files: readers need the storage",
          "Give readers a copy (--claim-check-dir), and keep the files as long as the topic", _OPEN_FILE),
     DoctorRule("claim-check-nowhere", "error",
-         lambda p: _large(p, "claim-check")
+         lambda p: _handles_large(p, "claim-check")
          and not p.feed.get("sink.kafka-config.large-message-handle.claim-check-storage-uri"),
          "claim-check has no claim-check-storage-uri: TiCDC refuses it", "Set claim-check-storage-uri", _LARGE_FILE),
     DoctorRule("large-refused", "error",
-         lambda p: p.on("avro", "debezium", "debezium-avro", "craft") and not _large(p, "none"),
+         lambda p: p.uses("avro", "debezium", "debezium-avro", "craft") and not _handles_large(p, "none"),
          "large-message-handle-option works with open, simple and canal-json only: TiCDC refuses it",
          "Leave it at none, with a max-message-bytes that holds the largest row", _LARGE_FILE),
     DoctorRule("large-canal", "error",
-         lambda p: p.on("canal-json") and not _large(p, "none") and not p.feed.extension,
+         lambda p: p.uses("canal-json") and not _handles_large(p, "none") and not p.feed.extension,
          "large-message-handle-option with canal-json needs the TiDB extension: TiCDC refuses it",
          "Set enable-tidb-extension=true", _LARGE_FILE),
-    DoctorRule("large-compression", "warning", _compressed,
+    DoctorRule("large-compression", "warning", _is_compressed,
          "large-message-handle-compression compresses every message: readers must undo it",
          "Our readers do; for others use Kafka's own `compression`", _OPEN_FILE),
     DoctorRule("small-messages", "warning",
          lambda p: p.feed.is_given("max-message-bytes") and p.feed.get("max-message-bytes") < 1 << 20
-         and _large(p, "none"),
+         and _handles_large(p, "none"),
          "max-message-bytes is below 1 MiB and large rows are not handled: the changefeed stops at a larger row",
          "Raise max-message-bytes (and the topic's max.message.bytes), or use claim-check", _AVRO_FILE),
     DoctorRule("acks", "error", lambda p: p.feed.get("required-acks") in (0, 1),
@@ -297,16 +297,16 @@ RULES: Final = (
          "ticdc pkg/sink/kafka/options.go"),
     # ---- the registry
     DoctorRule("registry-missing", "error",
-         lambda p: p.on(*AVRO) and p.registry is None and not p.feed.glue,
+         lambda p: p.uses(*AVRO) and p.registry is None and not p.feed.uses_glue,
          "No schema registry is given: TiCDC refuses the changefeed",
          "Add --schema-registry=http://HOST:8081 (or schema-registry under [sink])", _CODEC),
-    DoctorRule("registry-twice", "error", lambda p: p.registry is not None and p.feed.glue,
+    DoctorRule("registry-twice", "error", lambda p: p.registry is not None and p.feed.uses_glue,
          "Both schema-registry and glue-schema-registry-config are given: TiCDC refuses it", "Leave one out", _CODEC),
     DoctorRule("registry-refused", "error",
-         lambda p: p.on("debezium") and (p.registry is not None or p.feed.glue),
+         lambda p: p.uses("debezium") and (p.registry is not None or p.feed.uses_glue),
          "protocol debezium takes no schema registry: TiCDC refuses it", "Use debezium-avro, or leave it out", _CODEC),
     DoctorRule("registry-unused", "warning",
-         lambda p: p.on("open", "craft", "simple", "canal-json") and (p.registry is not None or p.feed.glue),
+         lambda p: p.uses("open", "craft", "simple", "canal-json") and (p.registry is not None or p.feed.uses_glue),
          "The schema registry is not used with this protocol", "Leave it out", _CODEC),
     DoctorRule("registry-credentials", "warning", _credentials,
          "The registry's URL holds credentials: they are stored with the changefeed", "Use a password for this one "
@@ -318,31 +318,31 @@ RULES: Final = (
     DoctorRule("registry-cloud", "warning", lambda p: _host_ends(p, ".confluent.cloud") and not _credentials(p),
          "Confluent Cloud wants an API key and secret: TiCDC's first request is refused without them",
          "Write them into the URL: https://KEY:SECRET@…", _AVRO_FILE),
-    DoctorRule("registry-glue", "warning", lambda p: p.feed.glue,
+    DoctorRule("registry-glue", "warning", lambda p: p.feed.uses_glue,
          "AWS Glue: messages begin with 03 00 and a UUID, which Confluent's deserializers do not read; compatibility "
          "is set "
          "in Glue", "Give our readers the schemas as a file (--schemas)", _AVRO_FILE),
     DoctorRule("not-null-backward", "warning",
-         lambda p: p.on("avro") and (p.subjects is None or bool(_registered(p, "BACKWARD", "FULL"))),
+         lambda p: p.uses("avro") and (p.subjects is None or bool(_subjects_of_levels(p, "BACKWARD", "FULL"))),
          "A NOT NULL column added without a default is refused under BACKWARD, a registry's default level: the "
          "changefeed "
          "stops at the next row of the table", "Check each DDL first with `check-ddl`; add columns with NULL or a "
                                                "default",
          "the TiDB documents: TiCDC Avro Protocol, DDL events and schema changes"),
     DoctorRule("drop-forward", "warning",
-         lambda p: _registered(p, "FORWARD", "FULL") if p.on("avro") else [],
+         lambda p: _subjects_of_levels(p, "FORWARD", "FULL") if p.uses("avro") else [],
          "Under FORWARD or FULL a NOT NULL column without default can't be dropped: {what}",
          "Check each DDL first with `check-ddl`", "docs/registry.md"),
-    DoctorRule("level-none", "info", lambda p: _registered(p, "NONE") if p.on(*AVRO) else [],
+    DoctorRule("level-none", "info", lambda p: _subjects_of_levels(p, "NONE") if p.uses(*AVRO) else [],
          "The level is NONE, so any change of a schema is taken: {what}",
          "Be sure that consumers read by schema id", "docs/registry.md"),
     DoctorRule("subject-readonly", "error",
-         lambda p: [f"{s.name} ({s.mode})" for s in p.subjects or () if s.mode != "READWRITE"] if p.on(*AVRO) else [],
+         lambda p: [f"{s.name} ({s.mode})" for s in p.subjects or () if s.mode != "READWRITE"] if p.uses(*AVRO) else [],
          "Subjects can't be written: the changefeed stops at the next new schema: {what}",
          "Set their mode to READWRITE", "docs/registry.md"),
     # ---- checksums
     DoctorRule("checksum-refused", "error",
-         lambda p: p.on("avro") and p.feed.checksums and not (
+         lambda p: p.uses("avro") and p.feed.checksums and not (
              p.feed.extension and p.feed.get("avro-decimal-handling-mode") == "string"
              and p.feed.get("avro-bigint-unsigned-handling-mode") == "string"),
          "Row checksums in Avro need the TiDB extension and both handling modes `string`: TiCDC refuses it",
@@ -352,7 +352,7 @@ RULES: Final = (
          "Row checksums and column selectors exclude each other: TiCDC refuses it", "Leave one out",
          "ticdc pkg/config/replica_config.go"),
     DoctorRule("checksum-elsewhere", "warning",
-         lambda p: p.feed.checksums and p.on("open", "craft", "debezium", "debezium-avro", "canal-json"),
+         lambda p: p.feed.checksums and p.uses("open", "craft", "debezium", "debezium-avro", "canal-json"),
          "Row checksums are checked by TiCDC but not sent with this protocol", "Use avro or simple to verify "
              "downstream",
          _AVRO_FILE),
@@ -360,20 +360,20 @@ RULES: Final = (
          "The checksum fields stay empty unless TiDB writes checksums", "SET GLOBAL tidb_enable_row_level_checksum = "
              "ON "
          "upstream, before the rows", _AVRO_FILE),
-    DoctorRule("checksum-first", "warning", lambda p: p.on("avro") and p.feed.checksums,
+    DoctorRule("checksum-first", "warning", lambda p: p.uses("avro") and p.feed.checksums,
          "After ADD COLUMN … FIRST or AFTER TiCDC's encoder mixes columns up when row checksums are on: a row fails, "
          "or its "
          "checksum does not fit", "Add columns at the end only", _AVRO_FILE),
     # ---- the rest
-    DoctorRule("not-read-here", "error", _unreadable,
+    DoctorRule("not-read-here", "error", _unreadable_protocol,
          "Protocol {what} is not read by our jobs", f"Use one of {', '.join(FROM_TICDC)}",
          "ticdc pkg/config/sink_protocol.go"),
     DoctorRule("simple-bootstrap", "warning",
-         lambda p: p.on("simple") and min(
+         lambda p: p.uses("simple") and min(
              p.feed.get("sink.send-bootstrap-interval-in-sec"), p.feed.get("sink.send-bootstrap-in-msg-count")) <= 0,
          "BOOTSTRAP messages are off: a reader that starts in the middle knows no table until its next DDL",
          "Set send-bootstrap-interval-in-sec and send-bootstrap-in-msg-count above 0", "ticdc pkg/sink/codec/simple"),
-    DoctorRule("avro-settings-ignored", "info", lambda p: _ignored(p, "avro-", AVRO),
+    DoctorRule("avro-settings-ignored", "info", lambda p: _ignored_keys(p, "avro-", AVRO),
          "Settings of Avro that do nothing with this protocol: {what}", "Leave them out", _CODEC),
     DoctorRule("debezium-settings-refused", "error", _debezium_modes,
          "{what}: TiCDC takes it with protocol debezium only", "Leave it out", _CODEC),

@@ -18,7 +18,7 @@ from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, 
 from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, texts
 from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import PARTITION_RULES, Dispatcher
-from service.logs import masked_url
+from service.logs import mask_url
 
 MAX_CONFIG = 1 << 20
 MAX_URI = 65_536
@@ -39,7 +39,7 @@ def read(sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone:
         return ChangefeedSettings(keyspace=keyspace or "default", time_zone=time_zone)
     reader.take_file()
     uri = reader.take_uri(sink_uri) if sink_uri else None
-    return reader.finished(uri, keyspace, time_zone)
+    return reader.build_settings(uri, keyspace, time_zone)
 
 
 def read_files(sink_uri: str | None, config: str | None, **more: str) -> ChangefeedSettings:
@@ -62,18 +62,18 @@ def _document(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        found = _dashed(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
+        found = _with_dashes(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
     except (ValueError, RecursionError) as error:
         details = f"the changefeed's configuration is neither TOML nor JSON: {error}"
         raise SetupError("USAGE", details=details) from None
     return dict(found)
 
 
-def _dashed(value: Any) -> Any:
+def _with_dashes(value: Any) -> Any:
     """API documents write `_` where the file has `-`; null means not set."""
     if isinstance(value, dict):
-        return {str(k).replace("_", "-"): _dashed(v) for k, v in value.items() if v is not None}
-    return [_dashed(v) for v in value if v is not None] if isinstance(value, list) else value
+        return {str(k).replace("_", "-"): _with_dashes(v) for k, v in value.items() if v is not None}
+    return [_with_dashes(v) for v in value if v is not None] if isinstance(value, list) else value
 
 
 class _Reader:
@@ -86,7 +86,7 @@ class _Reader:
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
         self.problems: list[Problem] = []
 
-    def say(self, severity: Severity, text: str) -> None:
+    def add_problem(self, severity: Severity, text: str) -> None:
         self.problems.append(Problem(severity, text))
 
     def uri_of_document(self) -> str:
@@ -111,9 +111,9 @@ class _Reader:
                 return  # the API's answers hold more than settings
             hint = next((k.path for k in KEYS if k.path.rpartition(".")[2] == path.rpartition(".")[2]), "")
             where = f"; it belongs to {hint}" if hint else ""
-            self.say("error", f"the file has {path}, which TiCDC does not know and refuses{where}")
+            self.add_problem("error", f"the file has {path}, which TiCDC does not know and refuses{where}")
             return
-        read = self._checked(key, value, "the file")
+        read = self._check_value(key, value, "the file")
         if read is not None:
             self.values[path], self.given[path] = read, "config"
 
@@ -121,18 +121,18 @@ class _Reader:
         members = value if isinstance(value, list) else [value]
         found: list[Mapping[str, Any]] = [m for m in members if isinstance(m, dict)]
         if len(found) < len(members):
-            self.say("error", f"the file has {path} that is no list of tables; write [[{path}]]")
+            self.add_problem("error", f"the file has {path} that is no list of tables; write [[{path}]]")
         for member in found:
             for name in sorted(member.keys() - LISTS[path]):
-                self.say("error", f"[[{path}]] has {name}, which TiCDC does not know and refuses")
+                self.add_problem("error", f"[[{path}]] has {name}, which TiCDC does not know and refuses")
         return found
 
-    def _checked(self, key: Key, value: Any, where: str) -> Any:
+    def _check_value(self, key: Key, value: Any, where: str) -> Any:
         """The value in the form of its key, None where it has another."""
         if key.form == "text" and isinstance(value, str):
             low = value.lower() if key.path == "sink.kafka-config.compression" else value
             if key.choices and low and low not in key.choices:
-                self.say(
+                self.add_problem(
                     "error", f"{where} has {key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
                 )
                 return None
@@ -144,7 +144,7 @@ class _Reader:
         if key.form == "texts" and isinstance(value, list):
             return tuple(str(v) for v in value)
         if not (key.form == "text" and isinstance(value, (int, float))):
-            self.say("error", f"{where} has {key.name} of another form: a {key.form} is needed")
+            self.add_problem("error", f"{where} has {key.name} of another form: a {key.form} is needed")
             return None
         return str(value)
 
@@ -163,7 +163,7 @@ class _Reader:
         seen: set[str] = set()
         for name, value in pairs:
             if name in seen:
-                self.say("warning", f"the sink URI has {name} twice: TiCDC takes the first")
+                self.add_problem("warning", f"the sink URI has {name} twice: TiCDC takes the first")
                 continue
             seen.add(name)
             self._parameter(name, value)
@@ -175,7 +175,9 @@ class _Reader:
             if name not in _OTHER_URI:
                 other = BY_PATH.get(f"sink.{name}") or BY_PATH.get(name) or BY_PATH.get(f"sink.kafka-config.{name}")
                 where = f"; it is a setting of the file: {other.path}" if other else ""
-                self.say("warning", f"the sink URI has {name[:80]!r}, which TiCDC passes over in silence{where}")
+                self.add_problem(
+                    "warning", f"the sink URI has {name[:80]!r}, which TiCDC passes over in silence{where}"
+                )
             return
         value = self._of_text(key, text)
         if value is None:
@@ -183,14 +185,16 @@ class _Reader:
         before = self.values.get(key.path)
         if before is not None and before != value:
             if value in (False, 0) and not key.zero_wins:
-                self.say(
+                self.add_problem(
                     "warning",
-                    f"the sink URI says {name}={text}, the file {_shown(key, before)}: TiCDC drops false and 0 of the "
+                    f"the sink URI says {name}={text}, the file {_show(key, before)}: TiCDC drops false and 0 of the "
                     "URI while merging, so the file's value holds; change it in the file",
                 )
                 return
-            shown = f"{name}={_shown(key, text)}"
-            self.say("warning", f"the sink URI says {shown}, the file {_shown(key, before)}: the URI's value holds")
+            shown = f"{name}={_show(key, text)}"
+            self.add_problem(
+                "warning", f"the sink URI says {shown}, the file {_show(key, before)}: the URI's value holds"
+            )
         self.values[key.path], self.given[key.path] = value, "sink-uri"
 
     def _of_text(self, key: Key, text: str) -> Any:
@@ -198,22 +202,22 @@ class _Reader:
             if text in _TRUE or text in _FALSE:
                 return text in _TRUE
             if text:
-                self.say("error", f"the sink URI has {key.uri}={text[:40]!r}: true or false is needed")
+                self.add_problem("error", f"the sink URI has {key.uri}={text[:40]!r}: true or false is needed")
             return None
         if key.form == "number":
             try:
-                return int(text) if len(text) < 20 else self._checked(key, text, "the sink URI")
+                return int(text) if len(text) < 20 else self._check_value(key, text, "the sink URI")
             except ValueError:
-                self.say("error", f"the sink URI has {key.uri}={text[:40]!r}: a number is needed")
+                self.add_problem("error", f"the sink URI has {key.uri}={text[:40]!r}: a number is needed")
                 return None
-        return self._checked(key, text, "the sink URI")
+        return self._check_value(key, text, "the sink URI")
 
     # ---- all together
-    def finished(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> ChangefeedSettings:
+    def build_settings(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> ChangefeedSettings:
         named = self.values.get("sink.protocol", "")
         protocol = PROTOCOLS.get(named.lower(), "")
         if named and not protocol:
-            self.say("error", f"protocol {named[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}")
+            self.add_problem("error", f"protocol {named[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}")
         topic, scheme = "", ""
         if uri is not None:
             scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
@@ -237,28 +241,30 @@ class _Reader:
 
     def _check_address(self, scheme: str, topic: str, named: str) -> None:
         if scheme not in KAFKA:
-            self.say("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
+            self.add_problem("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
         elif not topic:
-            self.say("error", "the sink URI has no topic: kafka://HOST:PORT/TOPIC")
+            self.add_problem("error", "the sink URI has no topic: kafka://HOST:PORT/TOPIC")
         elif topics.expression_error(topic, avro=False) or "{" in topic:
-            self.say("error", f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have")
+            self.add_problem(
+                "error", f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have"
+            )
         if scheme in KAFKA and not named:
-            self.say("error", "no protocol is given: TiCDC does not start such a changefeed; add protocol=…")
+            self.add_problem("error", "no protocol is given: TiCDC does not start such a changefeed; add protocol=…")
 
     def _dispatchers(self, protocol: str, sensitive: bool) -> Iterator[Dispatcher]:
         for member in self.lists.get("sink.dispatchers", ()):
             matcher = texts(member.get("matcher"))
             rule, topic = _text(member, "partition"), _text(member, "topic")
             if rule and _text(member, "dispatcher"):
-                self.say("error", f"the dispatcher for {matcher} has both `dispatcher` and `partition`")
+                self.add_problem("error", f"the dispatcher for {matcher} has both `dispatcher` and `partition`")
             rule = (rule or _text(member, "dispatcher")).lower()
             if rule not in PARTITION_RULES:
-                self.say(
+                self.add_problem(
                     "warning", f"the dispatcher for {matcher}: partition {rule!r} is not known, TiCDC uses `table`"
                 )
             wrong = topics.expression_error(topic, protocol in ("avro", "debezium-avro"))
             if wrong:
-                self.say("error", f"the dispatcher for {matcher}: topic {topic[:80]!r}: {wrong}")
+                self.add_problem("error", f"the dispatcher for {matcher}: topic {topic[:80]!r}: {wrong}")
             yield Dispatcher(
                 self._filter(matcher, sensitive, "sink.dispatchers"),
                 matcher,
@@ -276,13 +282,13 @@ class _Reader:
             try:
                 yield ColumnSelector.of(tables, texts(member.get("columns")))
             except PatternError as error:
-                self.say("error", f"sink.column-selectors: {error}")
+                self.add_problem("error", f"sink.column-selectors: {error}")
 
     def _filter(self, patterns: tuple[str, ...], sensitive: bool, where: str) -> TableFilter:
         try:
             return TableFilter(patterns, sensitive)
         except PatternError as error:
-            self.say("error", f"{where}: {error}")
+            self.add_problem("error", f"{where}: {error}")
             return TableFilter(())
 
 
@@ -302,8 +308,8 @@ def _text(member: Mapping[str, Any], name: str) -> str:
     return found if isinstance(found, str) else ""
 
 
-def _shown(key: Key, value: Any) -> str:
+def _show(key: Key, value: Any) -> str:
     if key.secret:
         return "***"
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return masked_url(text)[:80]
+    return mask_url(text)[:80]

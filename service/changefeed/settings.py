@@ -87,7 +87,7 @@ class ChangefeedSettings:
         return bool(self.get("enable-tidb-extension"))
 
     @property
-    def glue(self) -> bool:
+    def uses_glue(self) -> bool:
         return any(path.startswith("sink.kafka-config.glue-schema-registry-config.") for path in self.given)
 
     @property
@@ -112,7 +112,7 @@ class ChangefeedSettings:
         topic = self.topic_of(table)
         return subject_names(self.protocol, topic) if topic and self.uses_registry else None
 
-    def sent(self, table: Table) -> Table:
+    def sent_table(self, table: Table) -> Table:
         """The table with the columns that rows carry: column selectors leave some out."""
         selector = next((s for s in self.selectors if s.tables.matches(table.id.db, table.id.table)), None)
         if selector is None:
@@ -137,7 +137,7 @@ class ChangefeedSettings:
     def errors(self) -> list[str]:
         return [p.text for p in self.problems if p.severity == "error"]
 
-    def checked(self) -> ChangefeedSettings:
+    def require_valid(self) -> ChangefeedSettings:
         """Itself, if TiCDC would take it. SetupError USAGE with everything that it would refuse."""
         errors = self.errors()
         if errors:

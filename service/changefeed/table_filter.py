@@ -80,12 +80,12 @@ def _name(text: str, pattern: str, flags: int) -> tuple[re.Pattern[str], str]:
     if not parts:
         raise PatternError(f"pattern {pattern!r}: a name is missing")
     try:
-        return re.compile(_joined(parts), flags), text[at:]
+        return re.compile(_join_parts(parts), flags), text[at:]
     except re.error as error:
         raise PatternError(f"pattern {pattern!r}: {error}") from None
 
 
-def _joined(parts: list[str]) -> str:
+def _join_parts(parts: list[str]) -> str:
     """Parts as one expression. What follows a `*` is taken where it fits first and never looked for again, so that
     matching takes no exponential time; only the last `*` has to reach the end.
     """

@@ -17,7 +17,7 @@ from service.cli.doctor import doctor
 from service.cli.history import history
 from service.cli.mirror import mirror
 from service.cli.serve import serve
-from service.cli.track import track, with_end
+from service.cli.track import fill_end, track
 from service.cli.transfer import export, import_
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
@@ -42,4 +42,4 @@ def commands() -> None:
 
 
 def main() -> None:
-    app(with_end(sys.argv[1:]), prog_name="python -m service")
+    app(fill_end(sys.argv[1:]), prog_name="python -m service")

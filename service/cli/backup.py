@@ -12,7 +12,7 @@ from service import logs
 from service.cli.output import exit_with, print_line
 from service.registry.deadline import retry_until
 from service.settings import Settings
-from service.store import SqlStore, dialect_of, shown_url
+from service.store import SqlStore, dialect_of, mask_store_url
 from service.store.backup import backup as write_backup
 from service.store.backup import restore as read_backup
 
@@ -32,14 +32,16 @@ def backup(
 
     Try it:  python -m service backup --store sqlite:///registry.db --out registry.backup
     """
-    settings = prepared()
+    settings = load_settings()
     try:
         dialect = dialect_of(store, settings.store_wait_seconds, 1)
         contents = retry_until(lambda: write_backup(dialect, out), settings.store_wait_seconds)
         dialect.engine.dispose()
     except BridgeError as error:
         exit_with(error.detail)
-    print_line(f"backup: {contents.shown()} from {shown_url(store)} in {out} (sha256 of the rows {contents.sha256})")
+    print_line(
+        f"backup: {contents.summary()} from {mask_store_url(store)} in {out} (sha256 of the rows {contents.sha256})"
+    )
 
 
 def restore(
@@ -53,7 +55,7 @@ def restore(
 
     Try it:  python -m service restore --store postgresql://registry@db/registry --in registry.backup
     """
-    settings = prepared()
+    settings = load_settings()
     try:
         dialect = dialect_of(store, settings.store_wait_seconds, 1)
         target = SqlStore(dialect, settings.store_wait_seconds)
@@ -61,11 +63,11 @@ def restore(
         target.close()
     except BridgeError as error:
         exit_with(error.detail)
-    what = f"{contents.shown()} from {source}"
-    print_line(f"restore: {shown_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")
+    what = f"{contents.summary()} from {source}"
+    print_line(f"restore: {mask_store_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")
 
 
-def prepared() -> Settings:
+def load_settings() -> Settings:
     """The settings, with logs going to stderr."""
     settings = Settings()
     logs.configure(settings.log_format, settings.log_level)

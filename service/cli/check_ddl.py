@@ -19,7 +19,7 @@ from service.changefeed.reader import MAX_CONFIG, read_files
 from service.cli.output import exit_with
 from service.ddl_check import render
 from service.ddl_check.report import EXIT
-from service.ddl_check.request import CheckRequest, answer_request, answered, catalog_of
+from service.ddl_check.request import CheckRequest, answer_request, catalog_of, run_check
 from service.history.times import tso_of
 from service.migration.http_client import RemoteService
 from service.registry.registry import Registry
@@ -86,10 +86,10 @@ def check_ddl(
         feed = {"sink_uri": sink_uri, "config": config, "keyspace": keyspace}
         _one_of({"--service": service, "--store": store, "--ddl": ddl})
         if service:
-            form = _by_service(service, asked, feed)
+            form = _ask_service(service, asked, feed)
         else:
             settings = read_files(sink_uri, config, keyspace=keyspace)
-            with _local(store, ddl, schemas, compatibility) as answer:
+            with _open_local(store, ddl, schemas, compatibility) as answer:
                 form = answer(CheckRequest(**asked, changefeed=settings))
     except BridgeError as error:
         exit_with(error.detail)
@@ -135,7 +135,7 @@ def _zone(name: str | None) -> str | None:
 
 
 # ---- where the answer comes from
-def _by_service(url: str, asked: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
+def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
     """The service's own answer."""
     settings: dict[str, Any] = {name: feed[name] for name in ("sink_uri", "keyspace") if feed[name]}
     if feed["config"]:
@@ -143,9 +143,9 @@ def _by_service(url: str, asked: dict[str, Any], feed: dict[str, str | None]) ->
             settings["config"] = _read(feed["config"], MAX_CONFIG).decode()
         except (OSError, UnicodeDecodeError) as error:
             raise SetupError("USAGE", details=f"--config {feed['config']}: {error}") from None
-    if asked["history"]:
-        settings["name"] = asked["history"]
-    body = {**asked, "ddl_time_zone": asked["zone"], "changefeed": settings}
+    if request["history"]:
+        settings["name"] = request["history"]
+    body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
     remote = RemoteService(url)
     found = remote.post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
     if not isinstance(found, dict) or found.get("verdict") not in EXIT:
@@ -159,7 +159,7 @@ def _by_service(url: str, asked: dict[str, Any], feed: dict[str, str | None]) ->
 
 
 @contextmanager
-def _local(store: str | None, ddl: str | None, schemas: str | None, level: str) -> Iterator[Any]:
+def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
     if store:
         _must_exist(store)
@@ -174,11 +174,11 @@ def _local(store: str | None, ddl: str | None, schemas: str | None, level: str) 
     level = level.upper()
     if level not in LEVELS:
         raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
-    statements = _parsed("--ddl", str(ddl), definition_files.statements)
-    entries = _parsed("--schemas", schemas, definition_files.schemas) if schemas else []
+    statements = _parse_file("--ddl", str(ddl), definition_files.statements)
+    entries = _parse_file("--schemas", schemas, definition_files.schemas) if schemas else []
     with file_subjects(entries, level) as subjects:
         assume = schemas is None
-        yield lambda asked: answered(
+        yield lambda asked: run_check(
             asked, catalog_of(statements, asked.at), subjects, lambda _: "", assume=assume
         ).form()
 
@@ -190,7 +190,7 @@ def _must_exist(store: str) -> None:
         raise SetupError("USAGE", details=f"--store {store}: there is no such file")
 
 
-def _parsed(option: str, path: str, reader: Any) -> Any:
+def _parse_file(option: str, path: str, reader: Any) -> Any:
     try:
         return reader(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

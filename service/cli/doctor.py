@@ -53,7 +53,7 @@ def doctor(
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
         feed = read_files(sink_uri, config, time_zone=time_zone)
-        patient = _asked(RemoteService(service), feed) if service else DoctorInput(feed)
+        patient = _ask_registry(RemoteService(service), feed) if service else DoctorInput(feed)
     except SetupError as error:
         exit_with(error.detail)
     found = examine(patient)
@@ -62,7 +62,7 @@ def doctor(
     raise typer.Exit(exit_code(found, fail_on))
 
 
-def _asked(remote: RemoteService, feed: ChangefeedSettings) -> DoctorInput:
+def _ask_registry(remote: RemoteService, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
     wanted = topic_patterns(feed)
     names = [s for s in remote.get("/subjects") if isinstance(s, str) and wanted.fullmatch(s)]
@@ -106,7 +106,7 @@ def _text(found: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
         yield f"  fix: {one.fix}"
         yield f"  source: {one.source}"
     yield from (f"note: {note}" for note in patient.notes)
-    yield f"doctor: {_counted(found)}"
+    yield f"doctor: {_count_text(found)}"
 
 
 def _json(found: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
@@ -123,11 +123,11 @@ def _github(found: list[Finding], patient: DoctorInput, file: str) -> Iterator[s
     for one in found:
         yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")
     yield from (annotation("notice", "", None, "doctor", note) for note in patient.notes)
-    yield f"doctor: {_counted(found)}"
+    yield f"doctor: {_count_text(found)}"
 
 
-def _counted(found: list[Finding]) -> str:
-    counts = {s: sum(f.severity == s for f in found) for s in ("error", "warning", "info")}
+def _count_text(findings: list[Finding]) -> str:
+    counts = {s: sum(f.severity == s for f in findings) for s in ("error", "warning", "info")}
     return f"{counts['error']} errors, {counts['warning']} warnings, {counts['info']} notes"
 
 

@@ -72,7 +72,7 @@ All = Annotated[bool, typer.Option("--all", help="Make all versions anew, not on
 
 
 @contextmanager
-def _opened(url: str | None) -> Iterator[tuple[HistoryStore, SubjectTexts]]:
+def _open_histories(url: str | None) -> Iterator[tuple[HistoryStore, SubjectTexts]]:
     """The store's histories. BridgeError and ValueError end the command with exit code 2."""
     try:
         settings = Settings() if url is None else Settings(store=url)
@@ -107,7 +107,7 @@ def history_snapshot(
     Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | python -m service history snapshot - --db shop
     """
     given: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
-    with _opened(store) as (histories, subjects):
+    with _open_histories(store) as (histories, subjects):
         if sql is not None:
             given["query"] = sys.stdin.read() if sql == "-" else sql
         if subject is not None:
@@ -134,7 +134,7 @@ def history_rebuild(
     Exit code 0; 1 where some is not understood still; 2 where it can't start.
     """
     left = 0
-    with _opened(store) as (histories, _):
+    with _open_histories(store) as (histories, _):
         names = [changefeed] if changefeed else [one.name for one in histories.changefeeds()]
         for name in names:
             histories.changefeed(name)

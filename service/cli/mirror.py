@@ -17,14 +17,14 @@ from starlette.types import ASGIApp
 from schemas.inputs.kafka_settings import client_settings
 from schemas.model.errors import SetupError
 from service import logs
-from service.app import create_app, served_around
+from service.app import create_app, wrap_served
 from service.cli import transfer
 from service.cli.output import exit_with, print_line
 from service.cli.serve import AccessLog, Host, LogFormat, Port, Profile, serve_on
-from service.cli.transfer import SAYS_NO, access, counted, run
+from service.cli.transfer import SAYS_NO, access, count_text, run
 from service.http_server import bind
 from service.migration.endpoints import TOPIC
-from service.migration.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin, masked
+from service.migration.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin, mask_login
 from service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
 from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
 from service.migration.schemas_topic import SchemasTopic
@@ -128,13 +128,13 @@ def mirror(
     explicit = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
 
     def job() -> int:
-        settings = settled(explicit)
+        settings = load_settings(explicit)
         return compare_once(wish, settings) if once else follow(wish, settings, interval, sample)
 
     run("mirror", job)
 
 
-def settled(explicit: dict[str, Any]) -> Settings:
+def load_settings(explicit: dict[str, Any]) -> Settings:
     """The settings, in force for logs already. Leaves with 2 if they can't be."""
     try:
         settings = Settings(**explicit)
@@ -145,7 +145,7 @@ def settled(explicit: dict[str, Any]) -> Settings:
 
 
 @contextmanager
-def mirrored(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
+def open_mirror(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
     """The mirror, and its service as an ASGI app. Raises SetupError."""
     with ExitStack() as stack:
         store: Any = open_store(
@@ -153,7 +153,7 @@ def mirrored(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, 
         )
         stack.callback(store.close)
         app = create_app(settings, store, ReadOnlyStore)
-        own = AppRegistry(SubjectOfRequest(create_app(unguarded(settings), store, ReadOnlyStore)))
+        own = AppRegistry(SubjectOfRequest(create_app(without_access_control(settings), store, ReadOnlyStore)))
         stack.callback(own.close)
         upstream = None
         if wish.compared_with is not None:
@@ -163,7 +163,7 @@ def mirrored(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, 
             stack.callback(upstream.close)
         one = Mirror(
             store,
-            _followed(wish, stack),
+            _open_source(wish, stack),
             own,
             upstream,
             report=wish.report,
@@ -172,7 +172,7 @@ def mirrored(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, 
         )
         one.check_store()
         install(app, one)
-        served: ASGIApp = SubjectOfRequest(served_around(app, settings))
+        served: ASGIApp = SubjectOfRequest(wrap_served(app, settings))
         if wish.forward_writes:
             if wish.compared_with is None:
                 raise SetupError(
@@ -184,12 +184,12 @@ def mirrored(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, 
         yield one, served
 
 
-def unguarded(settings: Settings) -> Settings:
+def without_access_control(settings: Settings) -> Settings:
     """The settings without what would keep the mirror from asking its own service."""
     return settings.model_copy(update={"auth_file": "", "acl_file": "", "tls_client_ca": ""})
 
 
-def _followed(wish: MirrorOptions, stack: ExitStack) -> MirrorSource:
+def _open_source(wish: MirrorOptions, stack: ExitStack) -> MirrorSource:
     if wish.source.startswith(TOPIC):
         topic = SchemasTopic(wish.source[len(TOPIC) :], client_settings(wish.servers, wish.kafka_config, "a topic"))
         stack.callback(topic.close)
@@ -201,11 +201,11 @@ def _followed(wish: MirrorOptions, stack: ExitStack) -> MirrorSource:
 
 def compare_once(wish: MirrorOptions, settings: Settings) -> int:
     """One sync and every question; 0 if all answers are the same, else 1. Raises SetupError."""
-    with mirrored(wish, settings) as (one, _):
+    with open_mirror(wish, settings) as (one, _):
         plan = one.sync(whole=True)
         print_line(
-            f"mirror: {masked(wish.source)}: "
-            + (counted(plan.changes) or "nothing new")
+            f"mirror: {mask_login(wish.source)}: "
+            + (count_text(plan.changes) or "nothing new")
             + f"; {plan.same} versions the same"
         )
         differ = one.compare()
@@ -220,11 +220,11 @@ def compare_once(wish: MirrorOptions, settings: Settings) -> int:
 
 def follow(wish: MirrorOptions, settings: Settings, interval: float, sample: int) -> int:
     """Serve and follow until Ctrl-C or SIGTERM. Raises SetupError if it can't start."""
-    with bind(settings.host, settings.port) as listening, mirrored(wish, settings) as (one, app):
+    with bind(settings.host, settings.port) as listening, open_mirror(wish, settings) as (one, app):
         stop = threading.Event()
         thread = threading.Thread(target=one.run, args=(stop, interval, sample), name="mirror", daemon=True)
 
-        serve_on(listening, app, settings, f" mirror of {masked(wish.source)}", thread.start)
+        serve_on(listening, app, settings, f" mirror of {mask_login(wish.source)}", thread.start)
         stop.set()
         if thread.ident is not None:
             thread.join()

@@ -8,7 +8,7 @@ from typing import Final, NoReturn
 
 import typer
 
-from service.logs import masked
+from service.logs import mask_credentials
 
 CANNOT_START: Final = 2
 _LOG = logging.getLogger("service")
@@ -21,5 +21,5 @@ def print_line(text: str) -> None:
 
 def exit_with(reason: str) -> NoReturn:
     """Say why, and leave with exit code 2."""
-    print(f"ticdc-bridge: can't start: {masked(reason)}", file=sys.stderr, flush=True)
+    print(f"ticdc-bridge: can't start: {mask_credentials(reason)}", file=sys.stderr, flush=True)
     raise typer.Exit(CANNOT_START)

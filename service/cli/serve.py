@@ -22,7 +22,7 @@ from service.app import create_served
 from service.cli.output import exit_with, print_line
 from service.http_server import base_url, bind, server, watched_context
 from service.settings import Settings, aliases_used
-from service.store import shown_url
+from service.store import mask_store_url
 
 _LOG = logging.getLogger("service")
 
@@ -161,24 +161,24 @@ def serve_on(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, with TLS where it is set; `more` ends the line that says where."""
     tls, tls_files = watched_context(settings)
-    for warning in exposed(settings, listening.getsockname()[0]):
+    for warning in exposure_warnings(settings, listening.getsockname()[0]):
         _LOG.warning(warning)
     tls_files.start()
     url = base_url(listening, "https" if tls else "http")
 
     def ready() -> None:
-        print_line(f"listening on {url} store={shown_url(settings.store)} profile={settings.profile}{more}")
+        print_line(f"listening on {url} store={mask_store_url(settings.store)} profile={settings.profile}{more}")
         if on_ready is not None:
             on_ready()
 
     # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
-    signal.signal(signal.SIGTERM, stopped)
-    signal.signal(signal.SIGINT, stopped)
+    signal.signal(signal.SIGTERM, ignore_signal)
+    signal.signal(signal.SIGINT, ignore_signal)
     server(service, settings, ready, tls).run(sockets=[listening])
     tls_files.close()
 
 
-def exposed(settings: Settings, address: str) -> list[str]:
+def exposure_warnings(settings: Settings, address: str) -> list[str]:
     """What an operator has to know about who can reach the service; nothing on loopback."""
     if ip_address(address.partition("%")[0]).is_loopback:
         return []
@@ -192,5 +192,5 @@ def exposed(settings: Settings, address: str) -> list[str]:
     return []
 
 
-def stopped(_number: int, _frame: FrameType | None) -> None:
+def ignore_signal(_number: int, _frame: FrameType | None) -> None:
     """The signal has done its work already."""

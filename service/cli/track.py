@@ -79,7 +79,7 @@ def track(
         logs.configure(settings.log_format, settings.log_level)
         topics, file = inputs(in_)
         of = (changefeed, topics, file, format_, bootstrap_servers, kafka_config, ddl_time_zone, time_zone)
-        code = _run(settings, TrackedChangefeed(*of, claim_check_dir).check(), _until(until_resolved), until_end)
+        code = _run(settings, TrackedChangefeed(*of, claim_check_dir).check(), _parse_until(until_resolved), until_end)
     except BridgeError as error:
         exit_with(error.detail)
     except ValueError as error:
@@ -87,7 +87,7 @@ def track(
     raise typer.Exit(code)
 
 
-def with_end(arguments: list[str]) -> list[str]:
+def fill_end(arguments: list[str]) -> list[str]:
     """Arguments in which `--until-resolved` without a value has the value `end`."""
     found = []
     for one, following in zip(arguments, [*arguments[1:], "--"], strict=True):
@@ -97,7 +97,7 @@ def with_end(arguments: list[str]) -> list[str]:
     return found
 
 
-def _until(text: str | None) -> int | None:
+def _parse_until(text: str | None) -> int | None:
     """0 stands for all that was there at the start."""
     if text is None:
         return None

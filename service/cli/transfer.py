@@ -109,7 +109,7 @@ def default_store(given: str | None) -> str:
 def run(what: str, job: Callable[[], int]) -> None:
     """Do a job and leave with its exit code; 2 if it can't be done, 1 after Ctrl-C or SIGTERM."""
     logs.configure("text", "info")
-    before = signal.signal(signal.SIGTERM, interrupted)
+    before = signal.signal(signal.SIGTERM, raise_interrupt)
     try:
         code = job()
     except SetupError as error:
@@ -124,7 +124,7 @@ def run(what: str, job: Callable[[], int]) -> None:
     raise typer.Exit(code)
 
 
-def interrupted(_number: int, _frame: FrameType | None) -> NoReturn:
+def raise_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     """SIGTERM ends a move as Ctrl-C does: what has to be put back is put back."""
     raise KeyboardInterrupt
 
@@ -134,7 +134,7 @@ def move(what: str, source: str, target: str, wish: TransferOptions) -> int:
     with (
         progress(print_line) as told,
         endpoint_of(source, with_progress(wish.reading, told), create=False) as one,
-        where_to(target, with_progress(wish.writing, told), wish) as other,
+        open_target(target, with_progress(wish.writing, told), wish) as other,
     ):
         print_line(f"{what}: {one.name} to {other.name}" + (" (dry run)" if wish.dry_run else ""))
         found = one.read()
@@ -147,10 +147,10 @@ def move(what: str, source: str, target: str, wish: TransferOptions) -> int:
             return SAYS_NO
         if found.broken:
             print_list(f"{found.broken_count} broken records left out:", found.broken)
-        return written(what, other, found, wish)
+        return write_and_report(what, other, found, wish)
 
 
-def where_to(target: str, ways: ConnectionOptions, wish: TransferOptions) -> AbstractContextManager[Endpoint]:
+def open_target(target: str, ways: ConnectionOptions, wish: TransferOptions) -> AbstractContextManager[Endpoint]:
     """The target; a dry run makes no store."""
     if wish.dry_run and not is_there(target):
         return nullcontext(EmptyEndpoint(target))
@@ -161,16 +161,16 @@ def with_progress(ways: ConnectionOptions, told: Callable[[str, int, int | None]
     return ConnectionOptions(ways.access, ways.servers, ways.kafka_config, ways.wait_seconds, ways.overwrite, told)
 
 
-def written(what: str, target: Endpoint, found: ReadResult, wish: TransferOptions) -> int:
+def write_and_report(what: str, target: Endpoint, source: ReadResult, wish: TransferOptions) -> int:
     """Write, and say what came of it. The exit code."""
-    result = target.write(found.snapshot, planner(found.snapshot, wish), dry_run=wish.dry_run)
+    result = target.write(source.snapshot, planner(source.snapshot, wish), dry_run=wish.dry_run)
     plan = result.plan
     if plan.conflicts:
         tell_conflicts(plan.conflicts)
         print_line(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
         return SAYS_NO
     tell_result(what, result, wish)
-    return SAYS_NO if found.broken else 0
+    return SAYS_NO if source.broken else 0
 
 
 def planner(source: Snapshot, wish: TransferOptions) -> Planner:
@@ -195,12 +195,12 @@ def tell_found(found: ReadResult) -> None:
         f"{ids} ids, {len(snapshot.configs)} configs, {len(snapshot.modes)} modes, {len(snapshot.contexts)} contexts"
     )
     if found.counted:
-        print_line("read: " + counted(found.counted))
+        print_line("read: " + count_text(found.counted))
     if snapshot.marks:
         marks = sorted(snapshot.marks.items())
         print_line("highest id ever used: " + ", ".join(f"{number} in context {context}" for context, number in marks))
     if found.unknown:
-        print_line("left out, for they mean nothing here: " + counted(found.unknown))
+        print_line("left out, for they mean nothing here: " + count_text(found.unknown))
     for reason, number in sorted(found.left_out.items()):
         print_line(f"left out: {number} × {reason}")
 
@@ -228,10 +228,10 @@ def tell_result(what: str, result: WriteResult, wish: TransferOptions) -> None:
         print_line(f"{what}: nothing to do; {there}")
     else:
         word = "would be written" if wish.dry_run else "written"
-        print_line(f"{what}: {word}: {counted(plan.changes)}; {there}")
+        print_line(f"{what}: {word}: {count_text(plan.changes)}; {there}")
 
 
-def counted(numbers: dict[str, int] | Counter[str]) -> str:
+def count_text(numbers: dict[str, int] | Counter[str]) -> str:
     return ", ".join(f"{number} {what}" for what, number in numbers.items())
 
 

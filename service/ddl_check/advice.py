@@ -53,10 +53,10 @@ def advise(
 # ---- other definitions of the columns that the registry minds
 def _of_columns(change: TableChange, target: SubjectTarget, taken: Callable[[Table], bool]) -> Iterator[Advice]:
     after = change.after
-    strict = [c for c in change.added if not c.nullable and not c.virtual and not c.primary_key]
+    strict = [c for c in change.added_columns if not c.nullable and not c.virtual and not c.primary_key]
     if after is None or not strict:
         return
-    nullable = _with(after, [replace(c, nullable=True) for c in strict])
+    nullable = _with_columns(after, [replace(c, nullable=True) for c in strict])
     if taken(nullable):
         shown = ", ".join(f"`{c.name}` {type_text(c)} NULL" for c in strict)
         text = (
@@ -66,7 +66,7 @@ def _of_columns(change: TableChange, target: SubjectTarget, taken: Callable[[Tab
     without = [c for c in strict if not (c.has_default and c.default is not None)]
     given = [replace(c, has_default=True, default=_EXAMPLES.get(c.type.kind, "")) for c in without]
     possible = [c for c in without if c.type.kind in _EXAMPLES]
-    if without and len(possible) == len(without) and not _literal(given) and taken(_with(after, given)):
+    if without and len(possible) == len(without) and not _literal(given) and taken(_with_columns(after, given)):
         shown = ", ".join(f"`{c.name}`" for c in without)
         text = f"Give {shown} a default: readers fill it into rows that are in the topic already"
         yield Advice("give-default", text, (_add(after, given, "NOT NULL"),), True)
@@ -89,7 +89,7 @@ _EXAMPLES: dict[Kind, str] = {
 _NO_DEFAULT = ("tinytext", "text", "mediumtext", "longtext")
 
 
-def _with(table: Table, columns: Sequence[Column]) -> Table:
+def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
     named = {c.name: c for c in columns}
     return replace(table, columns=tuple(named.get(c.name, c) for c in table.columns))
 
@@ -108,11 +108,11 @@ def _add(table: Table, columns: Sequence[Column], null: str) -> str:
                 c.default if c.type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL) else f"'{c.default}'"
             )
             default = f" DEFAULT {quoted}"
-        clauses.append(f"ADD COLUMN {_quoted(c.name)} {type_text(c)} {null}{default}")
-    return f"ALTER TABLE {_quoted(table.id.db)}.{_quoted(table.id.table)} {', '.join(clauses)};"
+        clauses.append(f"ADD COLUMN {_quote(c.name)} {type_text(c)} {null}{default}")
+    return f"ALTER TABLE {_quote(table.id.db)}.{_quote(table.id.table)} {', '.join(clauses)};"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
@@ -156,7 +156,7 @@ def _mode(verdict: SubjectVerdict, url: str) -> Advice:
 
 def _by_level(refused: Sequence[SubjectVerdict], change: TableChange) -> Iterator[Advice]:
     levels = {v.rehearsal.level for v in refused}
-    if any(level.startswith(("FORWARD", "FULL")) for level in levels) and change.dropped:
+    if any(level.startswith(("FORWARD", "FULL")) for level in levels) and change.dropped_columns:
         yield Advice(
             "give-default-first",
             "Another order of steps: give the column a default first (or allow NULL), write a row so that the schema "
@@ -169,7 +169,7 @@ def _by_level(refused: Sequence[SubjectVerdict], change: TableChange) -> Iterato
         yield Advice(
             "keep-null", f"Leave {names} nullable and refuse NULL in the application, or with a CHECK constraint"
         )
-    if change.renamed and refused:
+    if change.is_renamed and refused:
         yield Advice("topic-per-table", "Give each table a topic of its own ({schema}_{table} in a dispatcher)")
 
 

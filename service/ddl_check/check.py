@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.apply import affected_tables, apply
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.parser.lexer import SHOW, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
@@ -16,18 +16,27 @@ from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import Table, TableId
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.advice import advise
-from service.ddl_check.descriptions import seen
+from service.ddl_check.descriptions import describe_effect
 from service.ddl_check.ports import SubjectLookup
-from service.ddl_check.report import SAFE, STOP, UNKNOWN, CheckReport, ReportedSchemas, StatementReport, Verdict, worst
+from service.ddl_check.report import (
+    SAFE,
+    STOP,
+    UNKNOWN,
+    CheckReport,
+    ReportedSchemas,
+    StatementReport,
+    Verdict,
+    worst_verdict,
+)
 from service.ddl_check.risks import risks
 from service.ddl_check.statements import ParsedStatement, Session, split, understand
 from service.ddl_check.table_changes import TableChange, changes
 from service.ddl_check.target_schemas import (
     SubjectTarget,
     TargetSchema,
-    elsewhere,
     every_mode,
     publish,
+    subjects_elsewhere,
     targets,
     usual_target,
 )
@@ -41,7 +50,7 @@ _NAMED = re.compile(
 )
 
 
-def _sure(_: TableId) -> str:
+def _no_doubt(_: TableId) -> str:
     return ""
 
 
@@ -58,9 +67,9 @@ class CheckInput:
     db: str
     catalog: Catalog
     changefeed: ChangefeedSettings = field(default_factory=ChangefeedSettings)
-    unsure: Callable[[TableId], str] = _sure
+    unsure: Callable[[TableId], str] = _no_doubt
     zone: str | None = None
-    mode: LexicalMode = field(default_factory=LexicalMode.typed)
+    mode: LexicalMode = field(default_factory=LexicalMode.of_sql_mode)
     assume: bool = False
 
 
@@ -120,7 +129,7 @@ class _Run:
         return tuple(found)
 
     def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
-        self.session = self.session.after(sql)
+        self.session = self.session.after_statement(sql)
         if one.error:
             self._lose(one)
             return StatementReport(one, UNKNOWN, f"The statement is not understood: {one.error}")
@@ -130,13 +139,13 @@ class _Run:
             return StatementReport(
                 one, UNKNOWN, "FLASHBACK to a time brings back tables and rows that no event tells of."
             )
-        return self._applied(one, one.statement)
+        return self._apply_statement(one, one.statement)
 
-    def _applied(self, one: ParsedStatement, statement: Statement) -> StatementReport:
+    def _apply_statement(self, one: ParsedStatement, statement: Statement) -> StatementReport:
         ids: tuple[TableId, ...] = ()
         try:
-            ids = touched(self.catalog, statement, one.db)
-            unsure = [(i, why) for i in ids if (why := self._unsure(i, statement))]
+            ids = affected_tables(self.catalog, statement, one.db)
+            unsure = [(i, why) for i in ids if (why := self._find_doubt(i, statement))]
             after, found = changes(self.catalog, statement, one.db)
         except DdlError as error:
             self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
@@ -147,11 +156,11 @@ class _Run:
             return StatementReport(
                 one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
             )
-        report = self._judged(one, found)
+        report = self._judge_changes(one, found)
         self.catalog = after
         return replace(report, tables=tables)
 
-    def _unsure(self, id_: TableId, statement: Statement) -> str:
+    def _find_doubt(self, id_: TableId, statement: Statement) -> str:
         if isinstance(statement, (CreateTable, DropTables)):
             return ""
         return self.lost.get(_lower(id_)) or self.lost_all or self.question.unsure(id_)
@@ -166,26 +175,26 @@ class _Run:
         parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(named[1])]
         self.lost[_lower(TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]))] = why
 
-    def _judged(self, one: ParsedStatement, found: list[TableChange]) -> StatementReport:
-        self.columns += sum(len(t.columns) for c in found for t in (c.before, c.after) if t is not None)
+    def _judge_changes(self, one: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
+        self.columns += sum(len(t.columns) for c in table_changes for t in (c.before, c.after) if t is not None)
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
             raise SetupError("USAGE", details=details)
-        parts = [_Part(self, change).judged() for change in found]
+        parts = [_TableCheck(self, change).judge() for change in table_changes]
         if not parts:
             note = one.note or "No table that a changefeed replicates changes"
             return StatementReport(one, SAFE, note + ".")
         for part in parts:
             self._expect(part.subjects)
             self.unzoned = self.unzoned or any(s.made.unzoned for s in part.schemas)
-        verdict = worst([p.verdict for p in parts])
+        verdict = worst_verdict([p.verdict for p in parts])
         reasons = [p.reason for p in parts if p.verdict == verdict]
         return StatementReport(
             one,
             verdict,
             (one.note + ". " if one.note else "") + " ".join(dict.fromkeys(reasons)),
-            before=tuple(t for c in found if (t := c.before) is not None),
-            after=tuple(t for c in found if (t := c.after) is not None),
+            before=tuple(t for c in table_changes if (t := c.before) is not None),
+            after=tuple(t for c in table_changes if (t := c.after) is not None),
             schemas=tuple(s for p in parts for s in p.schemas),
             subjects=tuple(s for p in parts for s in p.subjects),
             spark=tuple(w for p in parts for w in p.spark),
@@ -204,7 +213,7 @@ class _Run:
 
 
 @dataclass(slots=True)
-class _Found:
+class _TableFinding:
     """What was found out about one table."""
 
     verdict: Verdict = SAFE
@@ -217,21 +226,21 @@ class _Found:
     notes: list[str] = field(default_factory=list)
 
 
-class _Part:
+class _TableCheck:
     """One table of a statement."""
 
     def __init__(self, run: _Run, change: TableChange) -> None:
         self.run, self.change = run, change
-        self.out = _Found()
+        self.out = _TableFinding()
 
-    def judged(self) -> _Found:
+    def judge(self) -> _TableFinding:
         change, out, feed = self.change, self.out, self.run.changefeed
         if not any(feed.replicates(t.id) for t in (change.before, change.after) if t is not None):
             out.reason = f"The changefeed's filter leaves {change.id} out."
             return out
-        out.spark = seen(change)
+        out.spark = describe_effect(change)
         if change.after is None or not feed.replicates(change.after.id):
-            return self._gone()
+            return self._judge_dropped()
         rule = feed.dispatcher(change.after.id)
         if rule is not None and rule.routes and feed.uses_registry:
             out.verdict = UNKNOWN
@@ -239,23 +248,23 @@ class _Part:
                 f"{change.id} is routed to another name (target-schema, target-table), which is not followed here."
             )
             return out
-        return self._written(change.after)
+        return self._judge_written(change.after)
 
-    def _gone(self) -> _Found:
+    def _judge_dropped(self) -> _TableFinding:
         change, out = self.change, self.out
         if change.before is None:
             out.reason = f"{change.id} is not known, and nothing has to be known to drop it."
             return out
         found = targets(self.run.changefeed, None, change.before, self.run.subjects)
         out.risks = _risks(change, found)
-        out.advice = [a for t in found[:1] for a in advise(change, t, [], out.risks, "", _untried)]
+        out.advice = [a for t in found[:1] for a in advise(change, t, [], out.risks, "", _is_untried)]
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
         out.reason = f"{change.before.id} {word}: no schema is registered for it."
         return out
 
-    def _written(self, after: Table) -> _Found:
+    def _judge_written(self, after: Table) -> _TableFinding:
         run, change, out = self.run, self.change, self.out
-        sent = run.changefeed.sent(after)
+        sent = run.changefeed.sent_table(after)
         found = targets(run.changefeed, change.before, after, run.subjects)
         if not found and run.question.assume:
             found = [usual_target(after.id, run.changefeed)]
@@ -263,11 +272,11 @@ class _Part:
         if not after.handle_key and not run.changefeed.get("force-replicate"):
             out.notes.append(f"{after.id} has no handle key: TiCDC does not replicate it unless force-replicate is on")
         if not found:
-            return self._unregistered(sent)
+            return self._judge_unregistered(sent)
         for target in found:
             self._target(target, sent)
         if not run.changefeed.protocol:
-            out.schemas += self._others(sent, found)
+            out.schemas += self._other_modes(sent, found)
         if not out.reason:
             out.reason = _safe_reason(change, found, out.subjects)
         return out
@@ -284,8 +293,8 @@ class _Part:
             return
         if made.error:
             self._say(STOP, f"TiCDC can't write {sent.id} any more: {made.error}.")
-        before = self._published_before(target)
-        standing = self._standing(target, before)
+        before = self._publish_before(target)
+        standing = self._registry_state(target, before)
         verdicts = judge(change, target, before, made, standing) if not made.error else []
         out.subjects += verdicts
         for verdict in verdicts:
@@ -295,27 +304,27 @@ class _Part:
                     f"The changefeed would stop at the first row after the DDL. {verdict.subject}: {verdict.reason}",
                 )
 
-        def taken(table: Table) -> bool:
-            other = publish(run.changefeed.sent(table), target, run.question.zone)
+        def is_accepted(table: Table) -> bool:
+            other = publish(run.changefeed.sent_table(table), target, run.question.zone)
             if other.error or other.unsure:
                 return False
             again = judge(change, target, None, other, standing)
             return all(v.compatible for v in again)
 
-        others = elsewhere((change.before or sent).id, target, run.subjects)
-        if others and not change.renamed:
+        others = subjects_elsewhere((change.before or sent).id, target, run.subjects)
+        if others and not change.is_renamed:
             shown = ", ".join(others[:3])
             out.notes.append(
                 f"{shown} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
             )
-        advice = advise(change, target, verdicts, out.risks, run.subjects.url, taken)
+        advice = advise(change, target, verdicts, out.risks, run.subjects.url, is_accepted)
         out.advice += [a for a in advice if a not in out.advice]
 
-    def _published_before(self, target: SubjectTarget) -> TargetSchema | None:
+    def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:
         before = self.change.before
-        return publish(self.run.changefeed.sent(before), target, self.run.question.zone) if before else None
+        return publish(self.run.changefeed.sent_table(before), target, self.run.question.zone) if before else None
 
-    def _standing(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
+    def _registry_state(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
         """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
         assumed = self.run.assumed
         if self.run.question.assume and before is not None and target.subjects is not None:
@@ -324,9 +333,9 @@ class _Part:
                     assumed.setdefault(subject, schema)
         return RegistryState(self.run.subjects, self.run.pending, assumed)
 
-    def _unregistered(self, sent: Table) -> _Found:
+    def _judge_unregistered(self, sent: Table) -> _TableFinding:
         """No settings, and no subject that holds the table: what could be is shown."""
-        self.out.schemas = self._others(sent, [])
+        self.out.schemas = self._other_modes(sent, [])
         self.out.reason = (
             f"No subject of the registry holds rows of {sent.id}, and no changefeed settings are given: nothing is "
             f"there "
@@ -337,10 +346,10 @@ class _Part:
             self.out.verdict = UNKNOWN if failed.unsure else STOP
             self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
         first = self.out.schemas[0].target
-        self.out.advice = advise(self.change, first, [], self.out.risks, "", _untried)
+        self.out.advice = advise(self.change, first, [], self.out.risks, "", _is_untried)
         return self.out
 
-    def _others(self, sent: Table, known: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
+    def _other_modes(self, sent: Table, known: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
         """Each mode of Avro whose schema is not shown yet."""
         shown = {s.made.value for s in self.out.schemas}
         found = []
@@ -354,13 +363,13 @@ class _Part:
         return found
 
     def _say(self, verdict: Verdict, reason: str) -> None:
-        if worst([verdict, self.out.verdict]) != self.out.verdict:
+        if worst_verdict([verdict, self.out.verdict]) != self.out.verdict:
             self.out.verdict, self.out.reason = verdict, reason
         elif verdict == self.out.verdict != SAFE:
             self.out.reason += " " + reason
 
 
-def _untried(_: Table) -> bool:
+def _is_untried(_: Table) -> bool:
     return False
 
 

@@ -37,7 +37,7 @@ from schemas.model.spark_types import spark_type
 from service.ddl_check.table_changes import TableChange
 
 
-def seen(change: TableChange) -> list[str]:
+def describe_effect(change: TableChange) -> list[str]:
     """In plain words, one line a fact; [] where a job sees nothing."""
     if change.before is None and change.after is None:
         return []
@@ -52,9 +52,9 @@ def _lines(change: TableChange) -> Iterator[str]:
     before, after = change.before, change.after
     assert before is not None
     assert after is not None
-    if change.renamed:
+    if change.is_renamed:
         yield f"rows of {after.id} instead of {before.id}; a job with table='{before.id}' counts and skips them"
-    for column in change.added:
+    for column in change.added_columns:
         if column.virtual:
             continue
         yield (
@@ -63,7 +63,7 @@ def _lines(change: TableChange) -> Iterator[str]:
             "with a table keeps the columns it started with: restart it to see the column; without a table it is a new "
             "key of the map"
         )
-    for column in change.dropped:
+    for column in change.dropped_columns:
         yield f"`{column.name}` is missing from new rows: NULL in a job that started with it"
     for old, new in change.pairs:
         if old.name != new.name:
@@ -101,7 +101,7 @@ def _default(value: DefaultValue | None) -> str:
     return f"DEFAULT {shown or 'CURRENT_TIMESTAMP'}"
 
 
-def _defined(column: ColumnDef) -> str:
+def _describe_definition(column: ColumnDef) -> str:
     words = [f"`{column.name}` {_type(column.type)}"]
     words.append("NOT NULL" if column.nullable is False or column.primary_key else "NULL allowed")
     if column.generated is None:
@@ -113,7 +113,7 @@ def _defined(column: ColumnDef) -> str:
     return ", ".join(words)
 
 
-def _at(position: ColumnPosition | None) -> str:
+def _position_text(position: ColumnPosition | None) -> str:
     if position is None:
         return ""
     return f", after `{position.after}`" if position.after else ", as the first column"
@@ -121,12 +121,12 @@ def _at(position: ColumnPosition | None) -> str:
 
 def _add_columns(c: AddColumns) -> str:
     many = f"add {len(c.columns)} columns: " if len(c.columns) > 1 else "add column "
-    return many + "; ".join(_defined(one) for one in c.columns[:20]) + _at(c.position)
+    return many + "; ".join(_describe_definition(one) for one in c.columns[:20]) + _position_text(c.position)
 
 
 def _change(c: ChangeColumn) -> str:
     renamed = "" if c.old.lower() == c.column.name.lower() else f" and rename it to `{c.column.name}`"
-    return f"change column `{c.old}` to {_defined(c.column)}{renamed}{_at(c.position)}"
+    return f"change column `{c.old}` to {_describe_definition(c.column)}{renamed}{_position_text(c.position)}"
 
 
 def _add_index(c: AddIndex) -> str:
@@ -158,7 +158,7 @@ CLAUSES: Final[dict[type, Callable[[Any], str]]] = {
 }
 
 
-def described(statement: Statement) -> str:
+def describe_statement(statement: Statement) -> str:
     """A statement that has no clauses."""
     match statement:
         case CreateTable() if statement.like:

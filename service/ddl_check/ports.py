@@ -50,6 +50,6 @@ class SubjectLookup(Protocol):
 
     def newest(self, subject: str) -> RegisteredVersion | None: ...
 
-    def containing(self, part: str) -> list[str]:
+    def find_containing(self, part: str) -> list[str]:
         """Subjects whose name has `part` in it, whatever the case of the letters."""
         ...

@@ -23,21 +23,21 @@ def text(form: Form) -> Iterator[str]:
     for number, one in enumerate(each, 1):
         if len(each) > 1:
             yield f"--- statement {number} of {len(each)} (line {one['statement']['line']})"
-        yield from _one(one)
+        yield from _statement_lines(one)
     if len(each) > 1:
         yield f"all {len(each)} statements: {form['verdict']}"
     for note in form["notes"] if len(each) > 1 else ():
         yield f"note: {note}"
 
 
-def _one(form: Form) -> Iterator[str]:
+def _statement_lines(form: Form) -> Iterator[str]:
     said = form["statement"]
     yield f"{form['verdict'].upper()}: {form['reason']}"
     yield f"statement: {said['kind']}{' ' + ', '.join(said['tables']) if said['tables'] else ''}"
     yield from (f"  - {clause}" for clause in said["clauses"])
     yield from _columns(form)
     for one in form["subjects"]:
-        against = _against(one["against"])
+        against = _version_text(one["against"])
         answer = "compatible" if one["compatible"] else "REFUSED"
         yield f"subject {one['subject']}: {answer} under {one['level']}, against {against}"
         yield from (f"  warning: {message}" for message in one["warnings"])
@@ -54,7 +54,7 @@ def _one(form: Form) -> Iterator[str]:
     yield from (f"note: {note}" for note in form["notes"])
 
 
-def _against(form: Form | None) -> str:
+def _version_text(form: Form | None) -> str:
     if form is None:
         return "nothing"
     return "the table before" if form["assumed"] else f"version {form['version']} (id {form['id']})"

@@ -23,7 +23,7 @@ _SUMMED: Final = ("schemas", "subjects", "spark", "risks", "advice")
 _RANK: Final = (SAFE, UNKNOWN, STOP)
 
 
-def worst(verdicts: Sequence[Verdict]) -> Verdict:
+def worst_verdict(verdicts: Sequence[Verdict]) -> Verdict:
     """`would stop` over `cannot judge` over `safe`."""
     return max(verdicts, key=_RANK.index, default=SAFE)
 
@@ -107,7 +107,7 @@ class CheckReport:
 
     @property
     def verdict(self) -> Verdict:
-        return worst([r.verdict for r in self.each])
+        return worst_verdict([r.verdict for r in self.each])
 
     def form(self) -> dict[str, Any]:
         """One statement: its report. Several: the same keys about all of them, and `statements` with each report."""
@@ -122,15 +122,15 @@ class CheckReport:
             "verdict": self.verdict,
             "reason": f"statement {number}: {decisive['reason']}" if decisive else "there is no statement",
             "statement": {"count": len(forms), "decided_by": number, **(decisive or {}).get("statement", {})},
-            "before": _merged([r.before for r in self.each], first=True),
-            "after": _merged([r.after for r in self.each], first=False),
+            "before": _merge_tables([r.before for r in self.each], first=True),
+            "after": _merge_tables([r.after for r in self.each], first=False),
             **summed,
             "notes": list(self.notes),
             "statements": forms,
         }
 
 
-def _merged(each: list[tuple[Table, ...]], first: bool) -> list[dict[str, Any]]:
+def _merge_tables(each: list[tuple[Table, ...]], first: bool) -> list[dict[str, Any]]:
     """Each table once: as it was first, or as it is at last."""
     found: dict[tuple[str, str], Table] = {}
     for tables in each:

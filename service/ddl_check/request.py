@@ -47,22 +47,22 @@ class CheckRequest:
 
     @property
     def mode(self) -> LexicalMode:
-        return WIRE if self.wire else LexicalMode.typed(self.sql_mode)
+        return WIRE if self.wire else LexicalMode.of_sql_mode(self.sql_mode)
 
 
 def answer_request(asked: CheckRequest, subjects: SubjectLookup, history: HistoryReader | None = None) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
-    unsure: Callable[[TableId], str] = _sure
+    unsure: Callable[[TableId], str] = _no_doubt
     if history is not None and (asked.history is not None or history.changefeeds()):
         feed = history.changefeed(asked.history)
         catalog, zone = history.catalog_at(feed.name, asked.at), feed.zone
         unsure = _doubts(history, feed.name, asked.at)
-    return answered(asked, catalog, subjects, unsure, zone)
+    return run_check(asked, catalog, subjects, unsure, zone)
 
 
-def answered(
-    asked: CheckRequest,
+def run_check(
+    request: CheckRequest,
     catalog: Catalog,
     subjects: SubjectLookup,
     unsure: Callable[[TableId], str],
@@ -70,23 +70,30 @@ def answered(
     assume: bool = False,
 ) -> CheckReport:
     """As `answer_request`, from a catalog. assume: see Question."""
-    given = with_snapshots(catalog, asked.tables, asked.db)
-    told = {(i.db.lower(), i.table.lower()) for text in asked.tables if (i := _named(text, asked.db))}
+    given = with_snapshots(catalog, request.tables, request.db)
+    told = {(i.db.lower(), i.table.lower()) for text in request.tables if (i := _created_table(text, request.db))}
 
     def doubt(id_: TableId) -> str:
         return "" if (id_.db.lower(), id_.table.lower()) in told else unsure(id_)
 
     question = CheckInput(
-        asked.sql, asked.db, given, asked.changefeed.checked(), doubt, asked.zone or zone or None, asked.mode, assume
+        request.sql,
+        request.db,
+        given,
+        request.changefeed.require_valid(),
+        doubt,
+        request.zone or zone or None,
+        request.mode,
+        assume,
     )
     return check(question, subjects)
 
 
-def _sure(_: TableId) -> str:
+def _no_doubt(_: TableId) -> str:
     return ""
 
 
-def _named(text: str, db: str) -> TableId | None:
+def _created_table(text: str, db: str) -> TableId | None:
     statement = parse(text, SHOW, db)
     return TableId(statement.table.db or db, statement.table.table) if isinstance(statement, CreateTable) else None
 

@@ -62,7 +62,7 @@ def _range(c: Column) -> tuple[int, int]:
     return (0, (1 << bits) - 1) if c.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
 
 
-def _int_narrowed(old: Column, new: Column) -> bool:
+def _is_int_narrowed(old: Column, new: Column) -> bool:
     if old.type.kind is not Kind.INTEGER or new.type.kind is not Kind.INTEGER:
         return False
     (a, b), (c, d) = _range(old), _range(new)
@@ -83,7 +83,7 @@ def _room(c: Column) -> int | None:
     return None
 
 
-def _shorter(old: Column, new: Column) -> bool:
+def _is_shorter(old: Column, new: Column) -> bool:
     a, b = _room(old), _room(new)
     return old.type.kind in _STRINGS and new.type.kind in _STRINGS and a is not None and b is not None and b < a
 
@@ -104,21 +104,21 @@ def _scale(old: Column, new: Column) -> bool:
     return _decimals(old, new) and new.scale != old.scale
 
 
-def _listed(old: Column, new: Column) -> bool:
+def _is_listed(old: Column, new: Column) -> bool:
     return old.type is new.type and old.type.kind in (Kind.ENUM, Kind.SET)
 
 
-def _renumbered(old: Column, new: Column) -> bool:
+def _is_renumbered(old: Column, new: Column) -> bool:
     """Anything but more elements at the end."""
-    return _listed(old, new) and new.elements[: len(old.elements)] != old.elements
+    return _is_listed(old, new) and new.elements[: len(old.elements)] != old.elements
 
 
-def _appended(old: Column, new: Column) -> bool:
-    return _listed(old, new) and not _renumbered(old, new) and len(new.elements) > len(old.elements)
+def _is_appended(old: Column, new: Column) -> bool:
+    return _is_listed(old, new) and not _is_renumbered(old, new) and len(new.elements) > len(old.elements)
 
 
 def _lost_elements(old: Column, new: Column) -> bool:
-    return _listed(old, new) and bool(set(old.elements) - set(new.elements))
+    return _is_listed(old, new) and bool(set(old.elements) - set(new.elements))
 
 
 def _kind(old: Column, new: Column) -> bool:
@@ -133,7 +133,7 @@ def _zone(old: Column, new: Column) -> bool:
     return {old.type.kind, new.type.kind} == {Kind.DATETIME, Kind.TIMESTAMP}
 
 
-def _has(c: Column) -> bool:
+def _has_value(c: Column) -> bool:
     return c.has_default and c.default is not None
 
 
@@ -143,7 +143,7 @@ PAIR_RULES: Final = (
              "one"),
     PairRule("nullable", "change", lambda o, n: not o.nullable and n.nullable,
              "`{c}` may be NULL from now on: consumers that count on a value meet NULL"),
-    PairRule("narrowed", "loss", _int_narrowed,
+    PairRule("narrowed", "loss", _is_int_narrowed,
              "`{c}` goes from {old} to {new}, which holds fewer numbers: in strict sql_mode TiDB refuses values that "
              "do "
              "not fit, otherwise it cuts them"),
@@ -155,7 +155,7 @@ PAIR_RULES: Final = (
              "`{c}` becomes BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones "
              "(debezium-avro "
              "stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
-    PairRule("shortened", "loss", _shorter,
+    PairRule("shortened", "loss", _is_shorter,
              "`{c}` goes from {old} to {new}: longer values are refused in strict sql_mode, cut otherwise"),
     PairRule("fewer-digits", "loss", _fewer_digits,
              "`{c}` goes from {old} to {new}: numbers with more digits before the point do not fit"),
@@ -167,7 +167,7 @@ PAIR_RULES: Final = (
              "scale and "
              "read with the new one are another number. Read with the writer's schema (by id), as ours and Confluent's "
              "deserializers do, never with a fixed one", AVRO, (("avro_decimal_handling_mode", "precise"),)),
-    PairRule("renumbered", "loss", _renumbered,
+    PairRule("renumbered", "loss", _is_renumbered,
              "the elements of `{c}` are not the old ones with more at the end: the numbers that Open, Craft, Simple "
              "and "
              "Canal-JSON send mean other names before and after; readers need the table version at the row's commit_ts",
@@ -175,9 +175,9 @@ PAIR_RULES: Final = (
     PairRule("elements-lost", "loss", _lost_elements,
              "`{c}` loses elements: rows that hold them are refused in strict sql_mode and become '' otherwise; Avro "
              "can't write such a row and the changefeed stops at it"),
-    PairRule("elements-order", "change", lambda o, n: _renumbered(o, n) and not _lost_elements(o, n),
+    PairRule("elements-order", "change", lambda o, n: _is_renumbered(o, n) and not _lost_elements(o, n),
              "`{c}` has its elements in another order: comparisons and sorting by number change"),
-    PairRule("elements-added", "change", _appended,
+    PairRule("elements-added", "change", _is_appended,
              "`{c}` has more elements: consumers that list the allowed names must learn them; numbers stay as they "
              "are"),
     PairRule("other-type", "change", _kind,
@@ -197,15 +197,16 @@ PAIR_RULES: Final = (
              lambda o, n: o.charset == n.charset and bool(o.collate and n.collate) and o.collate != n.collate,
              "`{c}` has another collation: what counts as equal changes, so unique keys and joins downstream may "
              "differ"),
-    PairRule("default-flip", "change", lambda o, n: o.nullable and n.nullable and _has(o) != _has(n),
+    PairRule("default-flip", "change", lambda o, n: o.nullable and n.nullable and _has_value(o) != _has_value(n),
              "`{c}` is nullable and gains or loses a default: Avro's union turns from [null, type] to [type, null] "
              "or back. "
              "Readers by schema id don't mind; code that takes the branch's number does", ("avro",)),
     PairRule("default-text", "change",
-             lambda o, n: _has(o) and _has(n) and (o.default, o.default_is_expr) != (n.default, n.default_is_expr),
+             lambda o, n: _has_value(o) and _has_value(n)
+             and (o.default, o.default_is_expr) != (n.default, n.default_is_expr),
              "`{c}` has another default: a reader with the new schema fills it into rows that lack the column",
              ("avro",)),
-    PairRule("null-as-default", "loss", lambda o, n: n.nullable and _has(n) and not _has(o),
+    PairRule("null-as-default", "loss", lambda o, n: n.nullable and _has_value(n) and not _has_value(o),
              "`{c}` may be NULL and has a default: TiCDC's Debezium writes the default where the row has NULL",
                DEBEZIUM),
     PairRule("renamed", "change", lambda o, n: o.name != n.name,
@@ -234,7 +235,7 @@ def _unsigned64(c: Column) -> bool:
 
 ADDED_RULES: Final = (
     ColumnRule("decimal-default", "change",
-               lambda c: c.type.kind is Kind.DECIMAL and _has(c),
+               lambda c: c.type.kind is Kind.DECIMAL and _has_value(c),
                "`{c}` has a default that TiCDC leaves out of the Avro schema (DECIMAL in mode `precise` never has one)",
                ("avro",), (("avro_decimal_handling_mode", "precise"),)),
     ColumnRule("decimal-double", "loss", lambda c: c.type.kind is Kind.DECIMAL,
@@ -244,15 +245,15 @@ ADDED_RULES: Final = (
     ColumnRule("unsigned-long", "loss", _unsigned64,
                "`{c}` is BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones (debezium-avro "
                "stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
-    ColumnRule("null-as-default", "loss", lambda c: c.nullable and _has(c),
+    ColumnRule("null-as-default", "loss", lambda c: c.nullable and _has_value(c),
                "`{c}` may be NULL and has a default: TiCDC's Debezium writes the default where the row has NULL",
                DEBEZIUM),
     ColumnRule("null-panic", "break",
-               lambda c: c.nullable and _has(c) and c.type.kind in (Kind.DATE, Kind.TIME),
+               lambda c: c.nullable and _has_value(c) and c.type.kind in (Kind.DATE, Kind.TIME),
                "`{c}` is a {new} with a default: TiCDC's Debezium encoder fails at the first row where it is NULL",
                DEBEZIUM),
     ColumnRule("bytes-default", "change",
-               lambda c: _has(c) and c.type.kind in (Kind.BIT, Kind.BINARY),
+               lambda c: _has_value(c) and c.type.kind in (Kind.BIT, Kind.BINARY),
                "the default of `{c}` is base64 text in the Avro schema: a reader that fills it in gets other bytes",
                ("avro",)),
     ColumnRule("timestamp-zone", "change", lambda c: c.type.kind is Kind.TIMESTAMP,
@@ -284,15 +285,15 @@ def _no_ddl(target: SubjectTarget | None) -> bool:
     return target is not None and target.protocol in NO_DDL
 
 
-def _unsent(target: SubjectTarget | None) -> str:
+def _unsent_note(target: SubjectTarget | None) -> str:
     return _UNSENT if _no_ddl(target) else ""
 
 
-def _keyless(table: Table | None) -> bool:
+def _is_keyless(table: Table | None) -> bool:
     return table is not None and not table.handle_key
 
 
-def _both(change: TableChange) -> bool:
+def _has_both(change: TableChange) -> bool:
     return change.before is not None and change.after is not None
 
 
@@ -301,9 +302,9 @@ def _keys(change: TableChange) -> str:
     return f"({', '.join(old) or 'none'}) becomes ({', '.join(new) or 'none'})"
 
 
-def _moved(change: TableChange, _: SubjectTarget | None) -> bool:
+def _is_moved(change: TableChange, _: SubjectTarget | None) -> bool:
     """Whether columns that stay are in another order, or new ones stand between them."""
-    if not _both(change) or change.before is None or change.after is None:
+    if not _has_both(change) or change.before is None or change.after is None:
         return False
     order = {new.name: place for place, (_, new) in enumerate(change.pairs)}
     new_names = {id(old): new.name for old, new in change.pairs}
@@ -315,40 +316,41 @@ def _moved(change: TableChange, _: SubjectTarget | None) -> bool:
 _UNSENT = " Avro sends no DDL and no row event for it: what is downstream stays as it is"
 TABLE_RULES: Final = (
     TableRule("no-handle-key", "loss",
-              lambda c, t: _keyless(c.after) and not _keyless(c.before),
+              lambda c, t: _is_keyless(c.after) and not _is_keyless(c.before),
               "the table has neither a primary key nor a unique key over NOT NULL columns: TiCDC does not replicate it "
               "unless force-replicate is on (Avro refuses force-replicate), and then rows can't be told apart"),
     TableRule("handle-key", "loss",
-              lambda c, t: _both(c) and bool(c.handle_keys[1]) and c.handle_keys[0] != c.handle_keys[1],
+              lambda c, t: _has_both(c) and bool(c.handle_keys[1]) and c.handle_keys[0] != c.handle_keys[1],
               lambda c, t: f"the key by which rows are told apart {_keys(c)}: message keys, partitions by key and "
               "compaction change; old and new rows of one record have different keys"),
     TableRule("key-order", "change",
-              lambda c, t: _both(c) and c.primary_keys[0] != c.primary_keys[1] and c.handle_keys[0] == c.handle_keys[1],
+              lambda c, t: _has_both(c) and c.primary_keys[0] != c.primary_keys[1]
+              and c.handle_keys[0] == c.handle_keys[1],
               "the primary key has its columns in another order: Debezium's connector orders key fields by the index, "
               "TiCDC by the table"),
-    TableRule("renamed-table", "change", lambda c, t: c.renamed,
+    TableRule("renamed-table", "change", lambda c, t: c.is_renamed,
               lambda c, t: f"{c.before and c.before.id} becomes {c.after and c.after.id}: schema names, and topics "
                            f"and subjects "
               "that are named after the table, change; consumers must follow, and table filters must match the new "
               "name"),
     TableRule("dropped-table", "loss", lambda c, t: c.after is None,
               lambda c, t: "the table and its rows are gone; no delete events are sent for them."
-              + _unsent(t)
+              + _unsent_note(t)
               + " Its subjects stay: a table made anew under this name is checked against their versions"),
     TableRule("truncated", "loss", lambda c, t: c.rows == "truncated",
-              lambda c, t: "all rows are gone without delete events." + _unsent(t)),
+              lambda c, t: "all rows are gone without delete events." + _unsent_note(t)),
     TableRule("partitions-dropped", "loss", lambda c, t: c.rows == "partitions dropped",
-              lambda c, t: "the rows of these partitions are gone without delete events." + _unsent(t)),
+              lambda c, t: "the rows of these partitions are gone without delete events." + _unsent_note(t)),
     TableRule("partitions-exchanged", "loss", lambda c, t: c.rows == "partitions exchanged",
-              lambda c, t: "a partition and a table exchange rows without row events." + _unsent(t)),
+              lambda c, t: "a partition and a table exchange rows without row events." + _unsent_note(t)),
     TableRule("partitions-moved", "change", lambda c, t: c.rows == "partitions moved",
               "the physical tables get other ids (`ptn` of Open and Craft); rows are not sent again"),
     TableRule("recovered", "loss", lambda c, t: c.rows == "recovered",
               "the rows come back without insert events: downstream lacks them"),
-    TableRule("column-order", "change", _moved,
+    TableRule("column-order", "change", _is_moved,
               "columns change their places: readers that go by position, not by name, read other columns"),
     TableRule("checksum-order", "break",
-              lambda c, t: t is not None and t.options.enable_row_checksum and _moved(c, t),
+              lambda c, t: t is not None and t.options.enable_row_checksum and _is_moved(c, t),
               "row checksums are on and columns are not in the order of their ids any more: TiCDC's encoder mixes "
               "columns "
               "up or fails at the first row (golden avro/checksum)"),
@@ -378,7 +380,7 @@ def _of_pairs(change: TableChange, target: SubjectTarget | None) -> Iterator[Ris
 
 
 def _of_columns(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
-    for columns, rules in ((change.added, ADDED_RULES), (change.dropped, DROPPED_RULES)):
+    for columns, rules in ((change.added_columns, ADDED_RULES), (change.dropped_columns, DROPPED_RULES)):
         for column in columns:
             for rule in rules:
                 if _applies(rule, target) and rule.when(column):

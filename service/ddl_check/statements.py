@@ -28,7 +28,7 @@ from schemas.ddl.parser.statements import (
     TruncateTable,
 )
 from schemas.model.errors import DdlError
-from service.ddl_check.descriptions import CLAUSES, described
+from service.ddl_check.descriptions import CLAUSES, describe_statement
 
 MAX_STATEMENTS: Final = 1000
 
@@ -134,13 +134,13 @@ class Session:
     db: str
     mode: LexicalMode
 
-    def after(self, sql: str) -> Session:
+    def after_statement(self, sql: str) -> Session:
         """After USE and SET sql_mode; anything else changes nothing."""
         used = _USE.fullmatch(sql)
         if used:
             return replace(self, db=(used[1] or "").replace("``", "`") or used[2])
         chosen = _SET_MODE.fullmatch(sql)
-        return replace(self, mode=LexicalMode.typed(chosen[1])) if chosen else self
+        return replace(self, mode=LexicalMode.of_sql_mode(chosen[1])) if chosen else self
 
 
 def understand(piece: StatementText, session: Session) -> ParsedStatement:
@@ -155,7 +155,7 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
     except DdlError as error:
         return ParsedStatement(sql, piece.line, db, first or "nothing known", error=error.detail)
     made = ParsedStatement(sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement))
-    note = _unsent(statement)
+    note = _unsent_reason(statement)
     return replace(made, clauses=tuple(_words(statement)), reaches=not note, note=note)
 
 
@@ -172,7 +172,7 @@ def _kind(statement: Statement) -> str:
     return _KINDS[type(statement)]
 
 
-def _unsent(statement: Statement) -> str:
+def _unsent_reason(statement: Statement) -> str:
     """Why no event of it reaches a changefeed; "" when one does."""
     match statement:
         case CreateRelation(kind="sequence") | DropTables(kind="sequence"):
@@ -181,12 +181,12 @@ def _unsent(statement: Statement) -> str:
             return f"{statement.what} does not reach a changefeed"
         case CreateTable(temporary="local") | DropTables(temporary="local"):
             return "A temporary table is the session's own: no changefeed sees it"
-        case AlterTable() if statement.clauses and all(_silent(c) for c in statement.clauses):
+        case AlterTable() if statement.clauses and all(_is_silent(c) for c in statement.clauses):
             return "Nothing of it reaches a changefeed, and no column changes"
     return ""
 
 
-def _silent(clause: Clause) -> bool:
+def _is_silent(clause: Clause) -> bool:
     return isinstance(clause, NoColumnEffect) and clause.what in _NOT_SENT
 
 
@@ -197,4 +197,4 @@ def _words(statement: Statement) -> Iterator[str]:
             if not statement.clauses:
                 yield "nothing that is sent"
         case _:
-            yield described(statement)
+            yield describe_statement(statement)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.apply import affected_tables, apply
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.indexes import PRIMARY
 from schemas.ddl.parser.statements import (
@@ -44,7 +44,7 @@ class TableChange:
         return table.id
 
     @property
-    def renamed(self) -> bool:
+    def is_renamed(self) -> bool:
         return self.before is not None and self.after is not None and self.before.id != self.after.id
 
     @cached_property
@@ -66,27 +66,27 @@ class TableChange:
         return found
 
     @cached_property
-    def added(self) -> list[Column]:
+    def added_columns(self) -> list[Column]:
         kept = {new.name for _, new in self.pairs}
         return [c for c in self.after.columns if c.name not in kept] if self.after else []
 
     @cached_property
-    def dropped(self) -> list[Column]:
+    def dropped_columns(self) -> list[Column]:
         kept = {old.name for old, _ in self.pairs}
         return [c for c in self.before.columns if c.name not in kept] if self.before and self.after else []
 
     @property
     def primary_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Columns of the primary key, before (by their new names) and after, in index order."""
-        return self._named(_primary(self.before)), _primary(self.after)
+        return self._new_names(_primary(self.before)), _primary(self.after)
 
     @property
     def handle_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """As primary_keys, of the key by which TiCDC tells rows apart."""
         before = self.before.handle_key if self.before else ()
-        return self._named(before), self.after.handle_key if self.after else ()
+        return self._new_names(before), self.after.handle_key if self.after else ()
 
-    def _named(self, columns: tuple[str, ...]) -> tuple[str, ...]:
+    def _new_names(self, columns: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(self.renames.get(c, c) for c in columns)
 
 
@@ -98,7 +98,7 @@ def _primary(table: Table | None) -> tuple[str, ...]:
 
 def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[TableChange]]:
     """The catalog after a statement, and each table that it touches. DdlError as `apply`."""
-    ids = touched(catalog, statement, db)
+    ids = affected_tables(catalog, statement, db)
     after = apply(catalog, statement, db)
     if after is catalog:
         rows = _rows(statement)

@@ -105,14 +105,16 @@ def targets(
     if changefeed.protocol:
         pair, topic = changefeed.subjects_of(after.id), changefeed.topic_of(after.id)
         return [SubjectTarget(changefeed.protocol, changefeed.options(), topic, pair, "the changefeed's settings")]
-    found = [_detected(r, changefeed) for r in _of_table(after.id, subjects)]
+    found = [_detect_target(r, changefeed) for r in _of_table(after.id, subjects)]
     if not found and before is not None and before.id != after.id:
         # A renamed table: topics that are named after the table get another name with it.
-        found = [_renamed(_detected(r, changefeed), before.id, after.id) for r in _of_table(before.id, subjects)]
+        found = [
+            _rename_target(_detect_target(r, changefeed), before.id, after.id) for r in _of_table(before.id, subjects)
+        ]
     return found
 
 
-def elsewhere(table: TableId, target: SubjectTarget, subjects: SubjectLookup) -> list[str]:
+def subjects_elsewhere(table: TableId, target: SubjectTarget, subjects: SubjectLookup) -> list[str]:
     """Value subjects that hold the table's rows, though the target's own has nothing registered."""
     if target.subjects is None or subjects.newest(target.subjects[1]) is not None:
         return []
@@ -143,7 +145,7 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
 def _of_table(table: TableId, subjects: SubjectLookup) -> list[RegisteredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
     found = []
-    names = [s for s in subjects.containing(sanitise_name(table.table)) if s.endswith("-value")]
+    names = [s for s in subjects.find_containing(sanitise_name(table.table)) if s.endswith("-value")]
     for subject in names[:_CANDIDATES]:
         newest = subjects.newest(subject)
         if newest is not None and _holds(newest.schema, table):
@@ -168,7 +170,7 @@ def _holds(schema: str, table: TableId) -> bool:
     return namespace.rpartition(".")[2] == db and name in (own, own + "Envelope")
 
 
-def _detected(newest: RegisteredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
+def _detect_target(newest: RegisteredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
     """Protocol and mode in which a registered version was written."""
     record = _record(newest.schema)
     own = newest.subject.removesuffix("-value")
@@ -214,7 +216,7 @@ def _modes(record: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def _renamed(target: SubjectTarget, old: TableId, new: TableId) -> SubjectTarget:
+def _rename_target(target: SubjectTarget, old: TableId, new: TableId) -> SubjectTarget:
     """The same way of writing under the topic that the new name gives, where the old name is part of the topic."""
     topic = target.topic
     if sanitise_name(old.table) not in topic:

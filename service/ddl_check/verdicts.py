@@ -99,7 +99,7 @@ def judge(
 
 def _reason(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
     if one.refusal:
-        return refused(change, one, schema, part)
+        return explain_refusal(change, one, schema, part)
     if one.newest is None:
         return "Nothing is registered under the subject, so there is nothing to break."
     before = "the schema of the table before the statement"
@@ -132,7 +132,7 @@ _OTHER = {
 }
 
 
-def refused(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
+def explain_refusal(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
     """Why the registry says no, in plain words."""
     if one.refusal in _OTHER:
         return f"{_OTHER[one.refusal]} {'; '.join(one.messages)}".strip()
@@ -160,7 +160,7 @@ def _message(change: TableChange, message: str, level: str, schema: str, newest:
     field = _column(path["path"] if path else "", newest if forward else schema)
     match parts["type"]:
         case "READER_FIELD_MISSING_DEFAULT_VALUE":
-            return _gone(info, level) if forward else _missing(change, info, level)
+            return _explain_gone(info, level) if forward else _explain_missing(change, info, level)
         case "NAME_MISMATCH":
             return _name(change, info, schema, newest)
         case "TYPE_MISMATCH" | "MISSING_UNION_BRANCH":
@@ -178,7 +178,7 @@ def _column(path: str, schema: str) -> str:
         return ""
 
 
-def _missing(change: TableChange, name: str, level: str) -> str:
+def _explain_missing(change: TableChange, name: str, level: str) -> str:
     column = next((c for c in (change.after.columns if change.after else ()) if c.name == name), None)
     if column is None:
         return f"field {name} has no default, and the rows written so far do not have it"
@@ -193,7 +193,7 @@ def _missing(change: TableChange, name: str, level: str) -> str:
     return f"column `{name}` is NOT NULL and has no default; under {level} {before}"
 
 
-def _gone(name: str, level: str) -> str:
+def _explain_gone(name: str, level: str) -> str:
     return (
         f"field `{name}` of the old schema is gone and had no default; under {level} a consumer that still reads with "
         "the old schema could not read the new rows"
@@ -206,7 +206,7 @@ def _name(change: TableChange, info: str, schema: str, newest: str) -> str:
         names = [f"{r['namespace']}.{r['name']}" for r in (old, new)]
     except (ValueError, LookupError, TypeError, RecursionError):
         return f"the record's name changes ({info})"
-    if change.renamed:
+    if change.is_renamed:
         return f"the table's new name is the record's new name: {names[0]} becomes {names[1]}, in the same subject"
     return (
         f"the subject holds {names[0]} and the table is {names[1]}: two tables share one topic, and so one subject; "

@@ -37,7 +37,7 @@ from service.history.model import (
     State,
     key_of,
 )
-from service.history.statements import involved, statement_of
+from service.history.statements import involved_names, statement_of
 
 V = TypeVar("V", Table, Relation)
 
@@ -53,18 +53,18 @@ class EventApplication(EventRows):
         try:
             statement = statement_of(self.record)
         except DdlError as error:
-            failed = failures.not_read(self.rows, self.record, error)
-            failed.involved = involved(self.record, None)
+            failed = failures.record_unread(self.rows, self.record, error)
+            failed.involved = involved_names(self.record, None)
             return failed
-        self.out.involved = involved(self.record, statement)
+        self.out.involved = involved_names(self.record, statement)
         try:
             if self.record.kind == "snapshot":
                 assert isinstance(statement, CreateTable)
-                self.snapshot(self._described(statement))
+                self.snapshot(self._table_of_create(statement))
             else:
                 self._apply(statement)
         except DdlError as error:
-            failed = failures.not_applied(self.rows, self.record, statement, error)
+            failed = failures.record_unapplied(self.rows, self.record, statement, error)
             self.out.databases.clear()
             self.out.names, self.out.error = failed.names, failed.error
         return self.out
@@ -74,11 +74,11 @@ class EventApplication(EventRows):
         self.out.drift.append(Drift(*of))
 
     # ---- snapshots
-    def _described(self, statement: CreateTable) -> Table:
+    def _table_of_create(self, statement: CreateTable) -> Table:
         id_ = TableId(statement.table.db or self.record.db, statement.table.table)
         if not id_.db:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {id_.table} in? None is named")
-        after = apply(_without(catalog(self.rows, self.position), id_), statement, self.record.db)
+        after = apply(_drop_table(catalog(self.rows, self.position), id_), statement, self.record.db)
         found = after.table(id_)
         assert found is not None
         return found
@@ -89,7 +89,7 @@ class EventApplication(EventRows):
             raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot without a table")
         key = key_of(table.id)
         self.out.involved.add(key)
-        old = self.before(key)
+        old = self.row_before(key)
         if old is not None and old.state is State.KNOWN and old.form:
             differs = difference(self.rows.table(old.form, old.id), table)
             if self.record.format:
@@ -106,7 +106,7 @@ class EventApplication(EventRows):
         self.put(
             table.id,
             State.PARTIAL if partial else State.KNOWN,
-            table_id=old.table_id if old and old.live and old.table_id else self.new_id(key),
+            table_id=old.table_id if old and old.is_live and old.table_id else self.new_id(key),
             form=self.rows.keep(table),
             since=self.position.commit_ts,
             reason=partial,
@@ -114,40 +114,40 @@ class EventApplication(EventRows):
         )
 
     def _is_next(self, key: Key, table: Table) -> bool:
-        row = self.rows.following(key, self.position)
+        row = self.rows.next_name(key, self.position)
         return row is not None and row.form is not None and not difference(self.rows.table(row.form, row.id), table)
 
     # ---- statements
     def _apply(self, statement: Statement) -> None:
         before = catalog(self.rows, self.position)
         if isinstance(statement, CreateTable):
-            before = self._forgotten(before, statement)
+            before = self._forget_existing(before, statement)
         elif (
             isinstance(statement, CreateDatabase) and self.rows.database(statement.name.lower(), self.position) is None
         ):
             # It may be known by tables that were shown; what it is itself, is told only now.
             before = replace(before, databases=before.databases.without(statement.name))
         after = apply(before, statement, self.record.db)
-        moved = self._moved(statement)
-        for key, tables, relations, dropped in self._changed(after):
+        moved = self._find_moved(statement)
+        for key, tables, relations, dropped in self._changed_names(after):
             self._row(key, tables, relations, dropped, moved, isinstance(statement, CreateTable))
         self._drop_unknown(statement)
         carried = self.record.carried
         if carried is not None:
             self._verify(carried)
 
-    def _forgotten(self, before: Catalog, statement: CreateTable) -> Catalog:
+    def _forget_existing(self, before: Catalog, statement: CreateTable) -> Catalog:
         """TiDB accepted the CREATE, so what was there has gone unseen; the CREATE says all about what is there now."""
         id_ = TableId(statement.table.db or self.record.db, statement.table.table)
         found = before.table(id_)
         if found is None or statement.if_not_exists or statement.temporary == "local":
             return before
-        row = self.before(key_of(id_))
+        row = self.row_before(key_of(id_))
         detail = "CREATE TABLE of a table that was there: its DROP was not seen"
         self.drift("gap", found.id, detail, row.since if row else None)
-        return _without(before, id_)
+        return _drop_table(before, id_)
 
-    def _changed(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
+    def _changed_names(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
         """(name, its table, its relation, what was dropped under it) of each name that the statement changed."""
         databases = after.databases
         assert isinstance(databases, LazyNames)
@@ -168,8 +168,8 @@ class EventApplication(EventRows):
             of = (old.name if old else shown, self.position, False, charset, collate, self.record.seq)
             self.out.databases[db] = DatabaseRow(*of)
             for row in self.rows.names(db, self.position):
-                if row.live:
-                    self._gone(row)
+                if row.is_live:
+                    self._put_gone(row)
             return
         known = (old.charset, old.collate) if old and old.live else ("", "")
         if known != tuple(database.charset) or (old is not None and not old.live):
@@ -177,7 +177,7 @@ class EventApplication(EventRows):
                 database.name, self.position, True, *database.charset, ddl=self.record.seq
             )
 
-    def _gone(self, row: NameRow, dropped: tuple[str, bytes] | None = None) -> None:
+    def _put_gone(self, row: NameRow, dropped: tuple[str, bytes] | None = None) -> None:
         self.put(
             row.id,
             State.GONE,
@@ -197,21 +197,21 @@ class EventApplication(EventRows):
         moved: dict[Key, NameRow],
         created: bool,
     ) -> None:
-        old = self.before(key)
+        old = self.row_before(key)
         kept = old.dropped if old else None
         if dropped is not None and old is not None:
             kept = (old.table_id, self.rows.keep(dropped))
         elif key in moved and moved[key].dropped is not None and kept == moved[key].dropped:
             kept = None  # it is back
         if table is None and relation is None:
-            if old is not None and old.live:
-                self._gone(old, kept)
+            if old is not None and old.is_live:
+                self._put_gone(old, kept)
             return
         if relation is not None:
             self.put(relation.id, State.RELATION, relation=relation.kind, since=self.position.commit_ts, dropped=kept)
             return
         assert table is not None
-        source = moved.get(key) or (old if old and old.live and not created else None)
+        source = moved.get(key) or (old if old and old.is_live and not created else None)
         partial = source if source is not None and source.state is State.PARTIAL else None
         self.put(
             table.id,
@@ -223,13 +223,13 @@ class EventApplication(EventRows):
             dropped=kept,
         )
 
-    def _moved(self, statement: Statement) -> dict[Key, NameRow]:
+    def _find_moved(self, statement: Statement) -> dict[Key, NameRow]:
         """New name → the row of the logical table that has it after the statement, where names change."""
         db, found = self.record.db, dict[Key, NameRow | None]()
 
         def now(name: TableName) -> NameRow | None:
             key = _key(name, db)
-            return found[key] if key in found else self.before(key)
+            return found[key] if key in found else self.row_before(key)
 
         match statement:
             case RenameTables():
@@ -271,7 +271,7 @@ class EventApplication(EventRows):
             return
         for name in statement.tables:
             id_ = TableId(name.db or self.record.db, name.table)
-            old = self.before(key_of(id_))
+            old = self.row_before(key_of(id_))
             if key_of(id_) in self.out.names:
                 continue
             if old is None or old.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
@@ -281,7 +281,7 @@ class EventApplication(EventRows):
 
     def _verify(self, carried: Table) -> None:
         row = self.out.names.get(key_of(carried.id))
-        if row is None or row.form is None or not row.live:
+        if row is None or row.form is None or not row.is_live:
             return
         differs = difference(self.rows.table(row.form, row.id), carried)
         if differs:
@@ -296,7 +296,7 @@ def _changes(names: Names[V]) -> dict[str, V | None]:
     return {one.id.table.lower(): one for one in names}
 
 
-def _without(before: Catalog, id_: TableId) -> Catalog:
+def _drop_table(before: Catalog, id_: TableId) -> Catalog:
     return before.without_table(id_)
 
 

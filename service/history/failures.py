@@ -12,17 +12,19 @@ from service.history.model import DdlRecord, EventOutcome, EventRows, HistoryRow
 _NOT_SEEN: Final = "its CREATE TABLE was not seen"
 
 
-def not_read(rows: HistoryRows, record: DdlRecord, error: DdlError) -> EventOutcome:
+def record_unread(rows: HistoryRows, record: DdlRecord, error: DdlError) -> EventOutcome:
     """The table that the message names is unknown from here on, unless the message carries it."""
     made = EventRows(rows, record)
     made.out.error = error.detail
     if record.table:
-        _unknown(made, TableId(record.db, record.table), State.ERROR, f"a DDL statement can't be read: {error.detail}")
+        _put_unknown(
+            made, TableId(record.db, record.table), State.ERROR, f"a DDL statement can't be read: {error.detail}"
+        )
     return made.out
 
 
-def not_applied(rows: HistoryRows, record: DdlRecord, statement: Statement, error: DdlError) -> EventOutcome:
-    """As `not_read`, of the tables that the statement names."""
+def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: Statement, error: DdlError) -> EventOutcome:
+    """As `record_unread`, of the tables that the statement names."""
     made, db = EventRows(rows, record), record.db
     made.out.error = error.detail
     unseen = error.code == "DDL_UNKNOWN_TABLE"
@@ -30,67 +32,67 @@ def not_applied(rows: HistoryRows, record: DdlRecord, statement: Statement, erro
     reason = _NOT_SEEN if unseen else f"a DDL statement can't be applied: {error.detail}"
     match statement:
         case RenameTables():
-            _moved(
+            _move_names(
                 made, [(TableId(o.db or db, o.table), TableId(n.db or db, n.table)) for o, n in statement.pairs], reason
             )
         case AlterTable():
             id_ = TableId(statement.table.db or db, statement.table.table)
             renames = [c.new for c in statement.clauses if isinstance(c, RenameTo)]
             if renames:
-                _moved(made, [(id_, TableId(n.db or db, n.table)) for n in renames], reason, keep=False)
+                _move_names(made, [(id_, TableId(n.db or db, n.table)) for n in renames], reason, keep=False)
             else:
-                _unknown(made, id_, state, reason)
+                _put_unknown(made, id_, state, reason)
         case CreateTable():
-            _unknown(made, TableId(statement.table.db or db, statement.table.table), state, reason)
+            _put_unknown(made, TableId(statement.table.db or db, statement.table.table), state, reason)
         case _:
             if record.table:
-                _unknown(made, TableId(db, record.table), state, reason)
+                _put_unknown(made, TableId(db, record.table), state, reason)
     return made.out
 
 
-def _unknown(made: EventRows, id_: TableId, state: State, reason: str) -> None:
+def _put_unknown(rows: EventRows, id_: TableId, state: State, reason: str) -> None:
     key = key_of(id_)
-    old = made.before(key)
-    carried = made.record.carried
-    table_id = old.table_id if old and old.live and old.table_id else made.new_id(key)
+    old = rows.row_before(key)
+    carried = rows.record.carried
+    table_id = old.table_id if old and old.is_live and old.table_id else rows.new_id(key)
     dropped = old.dropped if old else None
     if carried is not None and key_of(carried.id) == key:
-        form = made.rows.keep(carried)
-        more = {"since": made.position.commit_ts, "reason": made.record.partial, "dropped": dropped}
-        partial = State.PARTIAL if made.record.partial else State.KNOWN
-        made.put(carried.id, partial, table_id=table_id, form=form, **more)
+        form = rows.rows.keep(carried)
+        more = {"since": rows.position.commit_ts, "reason": rows.record.partial, "dropped": dropped}
+        partial = State.PARTIAL if rows.record.partial else State.KNOWN
+        rows.put(carried.id, partial, table_id=table_id, form=form, **more)
         return
-    if old is not None and old.live and not old.has_table and old.state is not State.RELATION:
+    if old is not None and old.is_live and not old.has_table and old.state is not State.RELATION:
         state, since, reason = old.state, old.since, old.reason  # it was unknown before, and still is
     else:
-        since = made.position.commit_ts
-    made.put(id_, state, table_id=table_id, since=since, reason=reason, dropped=dropped)
+        since = rows.position.commit_ts
+    rows.put(id_, state, table_id=table_id, since=since, reason=reason, dropped=dropped)
 
 
-def _moved(made: EventRows, pairs: list[tuple[TableId, TableId]], reason: str, *, keep: bool = True) -> None:
+def _move_names(rows: EventRows, pairs: list[tuple[TableId, TableId]], reason: str, *, keep: bool = True) -> None:
     """Renames of which one failed: what is known moves as far as it can. keep: the tables' columns did not change."""
     now: dict[Key, NameRow | None] = {}
     for old, new in pairs:
-        row = now[key_of(old)] if key_of(old) in now else made.before(key_of(old))
+        row = now[key_of(old)] if key_of(old) in now else rows.row_before(key_of(old))
         now[key_of(old)] = None
-        if row is None or not row.live:
-            moved = NameRow(new, made.position, State.PARTIAL, made.new_id(key_of(new)), since=made.position.commit_ts,
+        if row is None or not row.is_live:
+            moved = NameRow(new, rows.position, State.PARTIAL, rows.new_id(key_of(new)), since=rows.position.commit_ts,
                             reason=_NOT_SEEN)  # fmt: skip
         elif row.has_table and not keep:
-            moved = NameRow(new, made.position, State.ERROR, row.table_id, since=made.position.commit_ts, reason=reason)
+            moved = NameRow(new, rows.position, State.ERROR, row.table_id, since=rows.position.commit_ts, reason=reason)
         else:
             moved = row
         now[key_of(new)] = moved
     ids = {key_of(id_): id_ for pair in pairs for id_ in pair}
     for key, moving in now.items():
-        there = made.before(key)
+        there = rows.row_before(key)
         kept = there.dropped if there else None
         if moving is None:
             of = {"table_id": there.table_id, "form": there.form} if there else {}
-            made.put(ids[key], State.GONE, since=made.position.commit_ts, dropped=kept, **of)
+            rows.put(ids[key], State.GONE, since=rows.position.commit_ts, dropped=kept, **of)
             continue
         more = {"since": moving.since, "reason": moving.reason, "dropped": kept}
-        made.put(ids[key], moving.state, table_id=moving.table_id, form=moving.form, **more)
-    carried = made.record.carried
+        rows.put(ids[key], moving.state, table_id=moving.table_id, form=moving.form, **more)
+    carried = rows.record.carried
     if carried is not None and key_of(carried.id) in now:
-        _unknown(made, carried.id, State.PARTIAL, reason)
+        _put_unknown(rows, carried.id, State.PARTIAL, reason)

@@ -33,7 +33,7 @@ class LazyNames(Names[V]):
         key = name.lower()
         return self.changes[key] if key in self.changes else self._load(key)
 
-    def _changed(self, name: str, value: V | None) -> Names[V]:
+    def _with_entry(self, name: str, value: V | None) -> Names[V]:
         return LazyNames(self._load, self._list, {**self.changes, name.lower(): value})
 
     def __iter__(self) -> Iterator[V]:
@@ -47,24 +47,24 @@ class LazyNames(Names[V]):
 def catalog(rows: HistoryRows, before: HistoryPosition) -> Catalog:
     """The catalog just before a position."""
     return Catalog(
-        LazyNames(lambda db: _database(rows, db, before), _unlisted),
-        LazyNames(lambda db: _gone(rows, db, before), _unlisted),
+        LazyNames(lambda db: _database(rows, db, before), _refuse_listing),
+        LazyNames(lambda db: _gone_database(rows, db, before), _refuse_listing),
     )
 
 
-def _unlisted() -> Iterable[tuple[str, Database]]:
+def _refuse_listing() -> Iterable[tuple[str, Database]]:
     raise NotImplementedError("no statement is about all databases")
 
 
 def _database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     row = rows.database(db, before)
     if row is None:
-        implied = _implied(rows, db, before)
+        implied = _implied_database(rows, db, before)
         return _with_names(rows, implied, before, None) if implied else None
     return _with_names(rows, Database(row.name, _charset(row)), before, row) if row.live else None
 
 
-def _implied(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
+def _implied_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     """A database whose CREATE was not seen: known by its tables."""
     if db == _ALWAYS_THERE:
         return Database(_ALWAYS_THERE, DEFAULT)
@@ -82,11 +82,11 @@ def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, 
     def newest() -> list[NameRow]:
         return rows.names(db, before)
 
-    def dropped(found: NameRow | None) -> Table | None:
+    def dropped_table(name_row: NameRow | None) -> Table | None:
         # What was dropped before the database itself was made anew is gone for good.
-        if found is None or found.dropped is None or (row is not None and found.position < row.position):
+        if name_row is None or name_row.dropped is None or (row is not None and name_row.position < row.position):
             return None
-        return rows.table(found.dropped[1], found.id)
+        return rows.table(name_row.dropped[1], name_row.id)
 
     return Database(
         database.name,
@@ -100,8 +100,8 @@ def _with_names(rows: HistoryRows, database: Database, before: HistoryPosition, 
             lambda: [(r.id.table.lower(), one) for r in newest() if (one := _relation(r))],
         ),
         LazyNames(
-            lambda key: dropped(rows.name((db, key), before)),
-            lambda: [(r.id.table.lower(), t) for r in newest() if (t := dropped(r))],
+            lambda key: dropped_table(rows.name((db, key), before)),
+            lambda: [(r.id.table.lower(), t) for r in newest() if (t := dropped_table(r))],
         ),
     )
 
@@ -114,7 +114,7 @@ def _relation(row: NameRow | None) -> Relation | None:
     return Relation(row.relation, row.id) if row is not None and row.state is State.RELATION else None
 
 
-def _gone(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
+def _gone_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Database | None:
     """What FLASHBACK DATABASE can bring back: the tables that went when the database went."""
     row = rows.database(db, before)
     if row is None or row.live:

@@ -24,7 +24,7 @@ from schemas.model.ports import SchemaId, SchemaSource
 from schemas.model.table import Table, TableId
 from service.history.model import DEFAULT_CHANGEFEED, DdlRecord
 from service.history.ports import HistoryReader
-from service.history.table_schemas import of_schemas
+from service.history.table_schemas import table_of_schemas
 from service.history.times import clean, tso_of
 
 _NOT_TOLD: Final = "Debezium's tableChanges do not tell some of its defaults"
@@ -63,13 +63,13 @@ def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
 
     RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… for one that can't be read.
     """
-    _known(body, _DDL)
+    _check_known(body, _DDL)
     when = _when(body)
     if when is None:
-        raise _wrong("commit_ts (a TSO) or time (RFC 3339) is needed: when did the statement take effect?")
+        raise _entry_error("commit_ts (a TSO) or time (RFC 3339) is needed: when did the statement take effect?")
     mode = _text(body, "mode", "typed")
     if mode not in ("typed", "wire"):
-        raise _wrong(f"mode {mode!r}: typed or wire is needed")
+        raise _entry_error(f"mode {mode!r}: typed or wire is needed")
     db, query, sql_mode = _text(body, "db"), _text(body, "query", None), _text(body, "sql_mode")
     table = _text(body, "table") or table_of(query, db, mode, sql_mode)
     record = DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)
@@ -80,7 +80,7 @@ def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
     """The table that a statement is about, "" for none; RENAME: its new name. RegistryError where it can't be read."""
     modes = {"wire": LexicalMode(backslashes=False), "show": SHOW}
     try:
-        statement = parse(query, modes.get(mode) or LexicalMode.typed(sql_mode), db)
+        statement = parse(query, modes.get(mode) or LexicalMode.of_sql_mode(sql_mode), db)
     except DdlError as error:
         raise RegistryError(error.code, **error.fields) from error
     match statement:
@@ -100,37 +100,37 @@ def record_snapshot(body: Json, history: HistoryReader, subjects: SubjectTexts) 
 
     Without commit_ts or time it counts from where the changefeed is sealed, or from now. RegistryError as `record_ddl`.
     """
-    _known(body, _SNAPSHOT)
+    _check_known(body, _SNAPSHOT)
     sources = [name for name in ("query", "subject", "message") if name in body]
     if len(sources) != 1:
-        raise _wrong("one of query (SHOW CREATE TABLE), subject or message is needed")
+        raise _entry_error("one of query (SHOW CREATE TABLE), subject or message is needed")
     name = _feed(body, history)
     when = _when(body)
     if when is None:
         when = next((one.sealed_ts for one in history.changefeeds() if one.name == name and one.sealed_ts), None)
     if when is None:
         when = ms_to_tso(time.time_ns() // 1_000_000)
-    one = {"query": _shown, "subject": _registered, "message": _message}[sources[0]]
+    one = {"query": _fill_from_statement, "subject": _fill_from_subject, "message": _message}[sources[0]]
     record = one(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), subjects)
     return ManualEntry(name, (record,))
 
 
-def _shown(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:
+def _fill_from_statement(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:
     query = _text(body, "query", None)
     table = table_of(query, record.db, "show")
     if record.table and record.table.lower() != table.lower():
-        raise _wrong(f"the statement creates {table!r}, not {record.table!r}")
+        raise _entry_error(f"the statement creates {table!r}, not {record.table!r}")
     return replace(record, query=query, mode="show", table=table)
 
 
-def _registered(body: Json, record: DdlRecord, subjects: SubjectTexts) -> DdlRecord:
+def _fill_from_subject(body: Json, record: DdlRecord, subjects: SubjectTexts) -> DdlRecord:
     subject, version = _text(body, "subject", None), body.get("version")
     if version in (None, "latest"):
         number = None
     elif type(version) is int and 0 < version < 1 << 31:
         number = version
     else:
-        raise _wrong("version is a number, or latest")
+        raise _entry_error("version is a number, or latest")
     text, number = subjects.text(subject, number)
     key = None
     if subject.endswith("-value"):
@@ -139,7 +139,7 @@ def _registered(body: Json, record: DdlRecord, subjects: SubjectTexts) -> DdlRec
         except RegistryError:
             key = None  # a table without primary key has none
     try:
-        table, reason = of_schemas(text, key, record.db, record.table, f"{subject} version {number}")
+        table, reason = table_of_schemas(text, key, record.db, record.table, f"{subject} version {number}")
     except DdlError as error:
         raise RegistryError(error.code, **error.fields) from error
     return _form(record, table, reason)
@@ -164,7 +164,7 @@ def _message(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecor
     """A Simple BOOTSTRAP or DDL message, or a Debezium DDL message with tableChanges."""
     given = body["message"]
     if not isinstance(given, dict):
-        raise _wrong("message: an object with key_b64 and value_b64 is needed")
+        raise _entry_error("message: an object with key_b64 and value_b64 is needed")
     try:
         key, value = (
             None if given.get(name) is None else base64.b64decode(given[name], validate=True)
@@ -172,23 +172,23 @@ def _message(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecor
         )
         events = format_named(_text(body, "format", "auto")).decoder(Context(_NoSchemas())).decode(Message(key, value))
     except (TypeError, binascii.Error, ValueError) as error:
-        raise _wrong(f"message: {error}") from error
+        raise _entry_error(f"message: {error}") from error
     except WireError as error:
-        raise _wrong(f"message: {error.detail}") from error
+        raise _entry_error(f"message: {error.detail}") from error
     for event in events:
         found = table_after_event(event) if isinstance(event, DdlEvent) else None
         if found is not None:
             table, partial = found
             id_ = TableId(record.db or table.id.db, record.table or table.id.table)
             return _form(record, replace(table, id=id_), partial)
-    raise _wrong("message: it describes no table; a Simple BOOTSTRAP, or a Debezium DDL with tableChanges, does")
+    raise _entry_error("message: it describes no table; a Simple BOOTSTRAP, or a Debezium DDL with tableChanges, does")
 
 
 # ---- fields
-def _known(body: Json, names: frozenset[str]) -> None:
+def _check_known(body: Json, names: frozenset[str]) -> None:
     unknown = sorted(body.keys() - names)
     if unknown:
-        raise _wrong(f"{', '.join(unknown)[:200]}: not known; known: {', '.join(sorted(names))}")
+        raise _entry_error(f"{', '.join(unknown)[:200]}: not known; known: {', '.join(sorted(names))}")
 
 
 def _feed(body: Json, history: HistoryReader) -> str:
@@ -199,14 +199,14 @@ def _feed(body: Json, history: HistoryReader) -> str:
         return there[0].name if there else DEFAULT_CHANGEFEED
     name = _text(body, "changefeed")
     if not name or len(name) > 200 or not name.isprintable():
-        raise _wrong("changefeed: a name of 1 to 200 characters is needed")
+        raise _entry_error("changefeed: a name of 1 to 200 characters is needed")
     return name
 
 
 def _text(body: Json, name: str, default: str | None = "") -> str:
     value = body.get(name, default)
     if not isinstance(value, str):
-        raise _wrong(f"{name}: a text is needed")
+        raise _entry_error(f"{name}: a text is needed")
     return clean(value)
 
 
@@ -222,5 +222,5 @@ def _when(body: Json) -> int | None:
     return tso_of(text)
 
 
-def _wrong(details: str) -> RegistryError:
+def _entry_error(details: str) -> RegistryError:
     return RegistryError("UNPROCESSABLE", details=details)

@@ -126,7 +126,7 @@ class TableVersionRow:
         return self.position.commit_ts
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         """Whether there is something of this name."""
         return self.state is not State.GONE
 
@@ -259,7 +259,7 @@ class NameRow:
     dropped: tuple[str, bytes] | None = None
 
     @property
-    def live(self) -> bool:
+    def is_live(self) -> bool:
         return self.state is not State.GONE
 
     @property
@@ -287,7 +287,7 @@ class HistoryRows(Protocol):
     def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         """One of `names`, if there are any."""
 
-    def following(self, key: Key, after: HistoryPosition) -> NameRow | None:
+    def next_name(self, key: Key, after: HistoryPosition) -> NameRow | None:
         """What a name becomes next after a position."""
 
     def table(self, form: bytes, id_: TableId) -> Table:
@@ -332,7 +332,7 @@ class EventRows:
         self.position = record.position
         self.out = EventOutcome()
 
-    def before(self, key: Key) -> NameRow | None:
+    def row_before(self, key: Key) -> NameRow | None:
         return self.rows.name(key, self.position)
 
     def put(self, id_: TableId, state: State, **more: object) -> None:

@@ -73,7 +73,7 @@ class HistoryReader(Protocol):
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
         """Events by their seq."""
 
-    def fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
+    def count_fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
         """Version's commit_ts → how many rows were seen that fit it."""
 
     def numbers(self) -> dict[str, dict[str, int]]:

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from schemas.model.names import sanitise_name
 from schemas.model.table import TableId
 from service.history.ports import HistoryReader
-from service.history.table_schemas import AvroModes, TableSchemaCache, TableSchemas, rarer
+from service.history.table_schemas import AvroModes, TableSchemaCache, TableSchemas, rarer_schemas
 
 Json = dict[str, Any]
 _PAGE = 5000
@@ -86,14 +86,14 @@ class _Judge:
         """Whether a version gives this schema, newest first; one whose schema can't be told may."""
         for row in reversed(self.history.versions(self.changefeed, *id_)):
             if row.table is None:
-                if row.live:
+                if row.is_live:
                     return True
                 continue
             derived = self.derivations.of(row.table, row.form, self.keyspace).schemas
             if any(one.text is None and one.part == "value" for one in derived):
                 return True
             texts = (one.text for one in derived if one.text is not None)
-            if any(self.canonical(text) == wanted for text in (*texts, *rarer(row.table, self.keyspace))):
+            if any(self.canonical(text) == wanted for text in (*texts, *rarer_schemas(row.table, self.keyspace))):
                 return True
         return False
 
@@ -108,7 +108,7 @@ class RegisteredVersion:
 class SchemaHolders(Protocol):
     """The registry, as far as links need it."""
 
-    def holding(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
+    def find_holders(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
         """Schema text → the subject versions, undeleted, that hold this schema."""
 
 
@@ -118,10 +118,10 @@ def links(derived: TableSchemas, subjects: SchemaHolders) -> list[Json]:
     for one in derived.schemas:
         if one.text is not None:
             modes.setdefault((one.text, one.part), []).append(one.mode)
-    held = subjects.holding(text for text, _ in modes)
+    held = subjects.find_holders(text for text, _ in modes)
     found = []
     for (text, part), of in modes.items():
         for holder in held.get(text, ()):
             shown = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": part}
-            found.append({**shown, "modes": [mode.shown() for mode in of]})
+            found.append({**shown, "modes": [mode.to_json() for mode in of]})
     return sorted(found, key=lambda link: (link["subject"], link["version"]))

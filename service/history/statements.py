@@ -32,14 +32,14 @@ def statement_of(record: DdlRecord) -> Statement:
     """DdlError where it can't be read; also for a snapshot whose statement is no CREATE TABLE."""
     if record.mode == ALTERED:
         raise DdlError("DDL_NOT_APPLICABLE", details="it holds a NUL character or half a surrogate pair")
-    mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or LexicalMode.typed(record.sql_mode)
+    mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or LexicalMode.of_sql_mode(record.sql_mode)
     found = parse(record.query, mode, record.db)
     if record.kind == "snapshot" and not (isinstance(found, CreateTable) and found.like is None):
         raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot is the CREATE TABLE that SHOW CREATE TABLE prints")
     return found
 
 
-def involved(record: DdlRecord, statement: Statement | None) -> set[Key]:
+def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
     """The names a statement is about or reads; those of a record that could not be read are the message's own."""
     db = record.db
     own = {(db.lower(), record.table.lower())} if record.table else set()

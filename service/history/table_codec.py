@@ -68,7 +68,7 @@ def decode(form: bytes, id_: TableId) -> Table:
     columns, indexes, charset, collate, comment = json.loads(zlib.decompress(form).decode("utf-8", "surrogatepass"))
     return Table(
         id_,
-        tuple(map(_interned, columns)),
+        tuple(map(_intern_column, columns)),
         tuple(Index(name, tuple(parts), bool(unique)) for name, parts, unique in indexes),
         charset,
         collate,
@@ -79,7 +79,7 @@ def decode(form: bytes, id_: TableId) -> Table:
 _columns: dict[str, Column] = {}
 
 
-def _interned(form: list[Any]) -> Column:
+def _intern_column(form: list[Any]) -> Column:
     """Equal columns of different tables and versions are one object: most databases repeat themselves."""
     key = repr(form)
     known = _columns.get(key)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any, Literal
 
-from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.apply import affected_tables, apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.executor.indexes import PRIMARY
 from schemas.ddl.parser.lexer import WIRE, LexicalMode
@@ -32,20 +32,20 @@ def replay(lines: Iterable[str], mode: HistoryMode) -> Iterator[dict[str, Any]]:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
-        recorded = _recorded(line, number)
+        recorded = _read_recorded(line, number)
         if recorded["script"] != script:
             catalog, script = new_catalog(), recorded["script"]
         before = catalog
         try:
             statements = _statements(recorded, mode)
-            catalog, ids = _applied(catalog, statements if recorded["ok"] else [])
+            catalog, ids = _apply_all(catalog, statements if recorded["ok"] else [])
             error = None
         except DdlError as problem:
             catalog, ids, error = before, (), problem.detail
         yield _result(recorded, before, catalog, ids, error)
 
 
-def _recorded(line: str, number: int) -> dict[str, Any]:
+def _read_recorded(line: str, number: int) -> dict[str, Any]:
     try:
         found = json.loads(line)
         wanted = {name: found[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
@@ -60,14 +60,14 @@ def _statements(recorded: dict[str, Any], mode: HistoryMode) -> list[tuple[str, 
     """(database, statement) pairs of a line, parsed."""
     if mode == "typed":
         db = recorded["db"]
-        return [(db, parse(recorded["ddl"], LexicalMode.typed(recorded["sql_mode"]), db))]
+        return [(db, parse(recorded["ddl"], LexicalMode.of_sql_mode(recorded["sql_mode"]), db))]
     return [(db, parse(query, WIRE, db)) for db, query in recorded["wire"]]
 
 
-def _applied(catalog: Catalog, statements: list[tuple[str, Any]]) -> tuple[Catalog, tuple[TableId, ...]]:
+def _apply_all(catalog: Catalog, statements: list[tuple[str, Any]]) -> tuple[Catalog, tuple[TableId, ...]]:
     ids: list[TableId] = []
     for db, statement in statements:
-        ids += touched(catalog, statement, db)
+        ids += affected_tables(catalog, statement, db)
         catalog = apply(catalog, statement, db)
     return catalog, tuple(ids)
 

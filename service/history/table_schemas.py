@@ -34,7 +34,7 @@ AVRO_FOLDS: dict[str, str] = {
 _FRACTIONS = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
-def of_schemas(value: str, key: str | None, db: str, table: str, subject: str) -> tuple[Table, str]:
+def table_of_schemas(value: str, key: str | None, db: str, table: str, subject: str) -> tuple[Table, str]:
     """(table, what is not known of it) from the schemas that TiCDC registered. DdlError for a schema not of TiCDC's.
 
     db, table: "" takes the names in the schema, in which every character that Avro does not take is a `_`.
@@ -63,12 +63,12 @@ def _column(column: Column, primary: tuple[str, ...]) -> Column:
     return replace(column, vague=vague, primary_key=is_key, handle_key=is_key, nullable=column.nullable and not is_key)
 
 
-def as_avro_sees(table: Table) -> Table:
+def fold_for_avro(table: Table) -> Table:
     """The table where only Avro's types matter: what Avro writes alike is no longer vague."""
-    return replace(table, columns=tuple(_told(c) for c in table.columns))
+    return replace(table, columns=tuple(_fold_column(c) for c in table.columns))
 
 
-def _told(column: Column) -> Column:
+def _fold_column(column: Column) -> Column:
     folded = column.vague in AVRO_FOLDS.values() or (column.vague and column.type.kind in _FRACTIONS)
     return replace(column, vague="") if folded and "default" not in column.vague else column
 
@@ -96,7 +96,7 @@ class AvroModes:
             **more,
         )
 
-    def shown(self) -> Json:
+    def to_json(self) -> Json:
         return {"decimal": self.decimal, "bigint_unsigned": self.bigint, "extension": self.extension}
 
 
@@ -125,10 +125,10 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
     """Nothing is raised: what can't be derived says why. keyspace: the changefeed's, the first part of namespaces."""
     schemas: list[Schema] = []
     shown: list[Json] = []
-    seen = as_avro_sees(table)
+    seen = fold_for_avro(table)
     made: dict[tuple[object, ...], Schema] = {}
     for mode in MODES:
-        line = mode.shown()
+        line = mode.to_json()
         for part, columns in (("value", seen.columns), ("key", tuple(c for c in seen.columns if c.primary_key))):
             # Most tables have neither DECIMAL nor BIGINT UNSIGNED, and then their modes do not matter.
             alike = (
@@ -155,9 +155,9 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
     return TableSchemas(tuple(schemas), body)
 
 
-def rarer(table: Table, keyspace: str) -> Iterator[str]:
+def rarer_schemas(table: Table, keyspace: str) -> Iterator[str]:
     """The value schemas of avro-include-before-value, and of row checksums, where they can be derived."""
-    seen = as_avro_sees(table)
+    seen = fold_for_avro(table)
     for mode, before, checksum in product(MODES, (False, True), (False, True)):
         if before or checksum:
             options = mode.options(keyspace, avro_include_before_value=before, enable_row_checksum=checksum)

@@ -16,11 +16,11 @@ def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
     outcome = EventApplication(book, record).run()
     book.write(record, outcome, again=False)
     if late:
-        again(book, record, _keys(outcome))
+        apply_again(book, record, _keys(outcome))
     return outcome
 
 
-def again(book: HistoryTransaction, record: DdlRecord, dirty: set[Key]) -> int:
+def apply_again(book: HistoryTransaction, record: DdlRecord, dirty: set[Key]) -> int:
     """Apply anew the events after `record` that depend on names which are not what they were. How many that were."""
     at, count = record.position, 0
     while dirty:

@@ -72,7 +72,7 @@ def _columns(line: str, where: str, partitions: set[int]) -> TopicRecord:
     while found := _PREFIX.match(line):
         ts = int(found["ts"]) if found["ts"] else ts
         if found["partition"]:
-            _one_partition(int(found["partition"]), partitions, where)
+            _check_partition(int(found["partition"]), partitions, where)
         offset = found["offset"] or found["bare"]
         where = f"{where} offset {offset}" if offset else where
         line = line[found.end() :]
@@ -86,7 +86,7 @@ def _object(value: dict[str, Any], where: str, partitions: set[int]) -> TopicRec
     if is_number(value.get("offset")):
         where = f"{where} offset {value['offset']}"
     if is_number(value.get("partition")):
-        _one_partition(value["partition"], partitions, where)
+        _check_partition(value["partition"], partitions, where)
     ts = value["timestamp"] if is_number(value.get("timestamp")) else None
     if "key_b64" in value:
         try:
@@ -111,7 +111,7 @@ def _text(value: Any) -> bytes | None:
     return text.encode("utf-8", "replace")
 
 
-def _one_partition(number: int, partitions: set[int], where: str) -> None:
+def _check_partition(number: int, partitions: set[int], where: str) -> None:
     partitions.add(number)
     if len(partitions) > 1:
         details = f"{where}: records of several partitions; a registry's topic has one, and their order counts"

@@ -12,12 +12,12 @@ from typing import Any, Protocol
 from schemas.inputs.kafka_settings import client_settings
 from schemas.model.errors import SetupError
 from service.migration.dump_file import read_records, write_records
-from service.migration.http_client import HttpRegistry, RegistryLogin, Told, masked, silent
-from service.migration.plan import MigrationPlan, carry_out, fingerprint, merged, with_contents
+from service.migration.http_client import HttpRegistry, RegistryLogin, Told, ignore_progress, mask_login
+from service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
 from service.migration.rest_reader import RestSource
 from service.migration.rest_writer import RestTarget, obstacles
 from service.migration.schemas_topic import SchemasTopic
-from service.migration.snapshot import SchemaComparison, Snapshot, snapshot_of, understood
+from service.migration.snapshot import SchemaComparison, Snapshot, parse_versions, snapshot_of
 from service.migration.topic_records import (
     TopicRecord,
     config_record,
@@ -85,7 +85,7 @@ class ConnectionOptions:
     kafka_config: Path | None = None
     wait_seconds: float = 25.0
     overwrite: bool = False
-    told: Told = silent
+    told: Told = ignore_progress
 
 
 @contextmanager
@@ -111,10 +111,10 @@ def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> I
             http.close()
     elif text.startswith(_STORES):
         if not create and not is_there(text):
-            raise SetupError("USAGE", details=f"there is no store {masked(text)}")
+            raise SetupError("USAGE", details=f"there is no store {mask_login(text)}")
         store = open_store(text, wait_seconds=ways.wait_seconds)
         try:
-            yield StoreEndpoint(store, masked(text), ways.told)
+            yield StoreEndpoint(store, mask_login(text), ways.told)
         finally:
             store.close()
     else:
@@ -143,7 +143,7 @@ class EmptyEndpoint:
 class StoreEndpoint:
     """A store of ours. All of a plan is one transaction."""
 
-    def __init__(self, store: Store, name: str, told: Told = silent) -> None:
+    def __init__(self, store: Store, name: str, told: Told = ignore_progress) -> None:
         self.name = name
         self._store = store
         self._told = told
@@ -161,7 +161,7 @@ class StoreEndpoint:
         with self._store.read() as reader:
             plan = planner(snapshot_of(reader))
         # Schemas are read before anybody is kept waiting; then what is there is looked at again, alone.
-        ready, unread = self._understood(plan, source)
+        ready, unread = self._parse_schemas(plan, source)
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan, unread=unread)
         with self._store.write() as tx:
@@ -169,18 +169,18 @@ class StoreEndpoint:
             if plan.conflicts:
                 return WriteResult(plan, unread=unread)
             missing = [stored for stored in plan.add if (stored.subject, stored.version) not in ready]
-            more, _ = understood(self._registry, missing, source)
+            more, _ = parse_versions(self._registry, missing, source)
             ready |= {(stored.subject, stored.version): stored for stored in more}
             self._told("writing", 0, None)
             carry_out(tx, with_contents(plan, ready.values()))
         return WriteResult(plan, done=True, unread=unread)
 
-    def _understood(self, plan: MigrationPlan, source: Snapshot) -> tuple[dict[tuple[str, int], Any], list[str]]:
-        ready, unread = understood(self._registry, self._counted(plan.add), source)
+    def _parse_schemas(self, plan: MigrationPlan, source: Snapshot) -> tuple[dict[tuple[str, int], Any], list[str]]:
+        ready, unread = parse_versions(self._registry, self._count_read(plan.add), source)
         shown = [f"{subject} version {version}" for subject, version in unread]
         return {(stored.subject, stored.version): stored for stored in ready}, shown
 
-    def _counted(self, versions: list[Any]) -> Iterator[Any]:
+    def _count_read(self, versions: list[Any]) -> Iterator[Any]:
         for done, stored in enumerate(versions, 1):
             yield stored
             self._told("schemas read", done, len(versions))
@@ -194,7 +194,7 @@ class TopicEndpoint:
         self._topic = topic
 
     def read(self) -> ReadResult:
-        return replayed(self._topic.records())
+        return replay_records(self._topic.records())
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         there = self._topic.exists()
@@ -220,7 +220,7 @@ class FileEndpoint:
         self._overwrite = ways.overwrite
 
     def read(self) -> ReadResult:
-        return replayed(read_records(self.name))
+        return replay_records(read_records(self.name))
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         plan = planner(Snapshot())
@@ -242,7 +242,7 @@ class FileEndpoint:
 class RestEndpoint:
     """A registry over HTTP."""
 
-    def __init__(self, http: HttpRegistry, told: Told = silent) -> None:
+    def __init__(self, http: HttpRegistry, told: Told = ignore_progress) -> None:
         self.name = http.name
         self._http = http
         self._told = told
@@ -258,21 +258,21 @@ class RestEndpoint:
         )
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
-        target = self._holding(source)
+        target = self._read_target(source)
         plan = planner(target)
         plan.add_conflicts(obstacles(plan, source, target))
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan)
         writing = RestTarget(self._http, self._told)
         writing.carry_out(plan, source, target)
-        left = planner(self._holding(source))
+        left = planner(self._read_target(source))
         missing = {what: n for what, n in left.changes.items() if what not in ("contexts", "id marks")}
         if missing or left.conflicts:
             told = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
             raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {told}")
         return WriteResult(plan, done=True, notes=writing.left_out)
 
-    def _holding(self, source: Snapshot) -> Snapshot:
+    def _read_target(self, source: Snapshot) -> Snapshot:
         """What is there, to be compared with a source."""
         found = RestSource(self._http, self._told).read({*source.configs, *source.modes})
         for scope, config in found.configs.items():
@@ -286,7 +286,7 @@ class RestEndpoint:
         return found
 
 
-def replayed(records: Iterable[TopicRecord]) -> ReadResult:
+def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
     """What the records of a topic come to."""
     replay = Replay(now=time.time_ns() // 1_000_000).apply_all(records)
     return ReadResult(
@@ -318,11 +318,11 @@ def topic_records(plan: MigrationPlan, source: Snapshot, there: Snapshot) -> Ite
 def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner:
     """The plan of an import, for whatever a target holds."""
 
-    def planned(target: Snapshot) -> MigrationPlan:
+    def make_plan(target: Snapshot) -> MigrationPlan:
         alike = SchemaComparison(_READER, source, target)
-        return merged(source, target, alike=alike, overwrite_settings=overwrite_settings)
+        return plan_merge(source, target, alike=alike, overwrite_settings=overwrite_settings)
 
-    return planned
+    return make_plan
 
 
 class _NoStore:

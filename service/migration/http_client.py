@@ -22,7 +22,7 @@ from urllib.request import Request, urlopen
 from starlette.types import ASGIApp, Message
 
 from schemas.model.errors import SetupError
-from service.logs import masked_url
+from service.logs import mask_url
 
 V1: Final = "application/vnd.schemaregistry.v1+json"
 PASSING: Final = (408, 429, 500, 502, 503, 504)
@@ -49,7 +49,7 @@ class RegistryResponse:
             return self.body.decode("utf-8", "replace")
 
     @property
-    def told(self) -> str:
+    def error_text(self) -> str:
         """The error in a few words."""
         body = self.json
         text = body.get("message") if isinstance(body, dict) else body
@@ -109,10 +109,10 @@ class HttpRegistry:
         end, pause = time.monotonic() + self._wait, _FIRST_PAUSE
         while True:
             try:
-                answer = self._once(method, target, data)
+                answer = self._send_once(method, target, data)
                 if answer.status not in self._passing:
                     return answer
-                reason = answer.told
+                reason = answer.error_text
             except self._errors as error:
                 answer, reason = None, f"{error or type(error).__name__}"
             if time.monotonic() + pause > end:
@@ -123,14 +123,14 @@ class HttpRegistry:
             time.sleep(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _once(self, method: str, target: str, data: bytes | None) -> RegistryResponse:
+    def _send_once(self, method: str, target: str, data: bytes | None) -> RegistryResponse:
         # The target goes out as it is: a client that tidies paths would make another subject of "." or "a%2Fb".
         request = self._client.build_request(
             method, self._base, content=data, extensions={"target": (self._path + target).encode("ascii")}
         )
         response = self._client.send(request)
         return RegistryResponse(
-            response.status_code, response.content, _media(response.headers.get("content-type", ""))
+            response.status_code, response.content, _media_type(response.headers.get("content-type", ""))
         )
 
     def close(self) -> None:
@@ -183,7 +183,7 @@ class AppRegistry:
         start = next(message for message in sent if message["type"] == "http.response.start")
         media = {name.lower(): value for name, value in start.get("headers", ())}.get(b"content-type", b"").decode()
         whole = b"".join(message.get("body", b"") for message in sent if message["type"] == "http.response.body")
-        return RegistryResponse(start["status"], whole, _media(media))
+        return RegistryResponse(start["status"], whole, _media_type(media))
 
     def close(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
@@ -191,19 +191,19 @@ class AppRegistry:
         self._loop.close()
 
 
-def listed(asker: RegistryClient, target: str) -> list[Any]:
+def get_list(asker: RegistryClient, target: str) -> list[Any]:
     """A list that must be there. Raises SetupError."""
     answer = asker.ask("GET", target)
     if answer.status != 200 or not isinstance(answer.json, list):
-        raise refused(asker, f"GET {target}", answer)
+        raise refusal_error(asker, f"GET {target}", answer)
     return list(answer.json)
 
 
-def refused(asker: RegistryClient, what: str, answer: RegistryResponse) -> SetupError:
-    return SetupError("REGISTRY_REFUSED", url=asker.name, what=what, details=answer.told)
+def refusal_error(asker: RegistryClient, what: str, answer: RegistryResponse) -> SetupError:
+    return SetupError("REGISTRY_REFUSED", url=asker.name, what=what, details=answer.error_text)
 
 
-def masked(url: str) -> str:
+def mask_login(url: str) -> str:
     """A URL without what stands before its last @."""
     scheme, separator, rest = url.partition("://")
     before, at, after = rest.rpartition("@")
@@ -217,7 +217,7 @@ def _parts(url: str) -> Any:
     except ValueError:
         good = False
     if not good:
-        details = f"{masked(url)!r} is no URL of a registry; write http://host:port (escape / and @ in a password)"
+        details = f"{mask_login(url)!r} is no URL of a registry; write http://host:port (escape / and @ in a password)"
         raise SetupError("USAGE", details=details)
     return parts
 
@@ -240,7 +240,7 @@ def _tls(ca: Path | None) -> ssl.SSLContext | bool:
         raise SetupError("USAGE", details=f"the certificates in {ca} can't be read: {error}") from None
 
 
-def _media(content_type: str) -> str:
+def _media_type(content_type: str) -> str:
     return content_type.partition(";")[0].strip().lower()
 
 
@@ -248,7 +248,7 @@ Told = Callable[[str, int, int | None], None]
 """Progress: what is being done, how much of it is done, of how much (None: not known)."""
 
 
-def silent(_what: str, _done: int, _total: int | None) -> None:
+def ignore_progress(_what: str, _done: int, _total: int | None) -> None:
     """No progress."""
 
 
@@ -263,8 +263,8 @@ class RemoteService:
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise SetupError("USAGE", details=f"--service {masked_url(url)[:200]}: write http://HOST:PORT")
-        self.shown = masked_url(url).rstrip("/")
+            raise SetupError("USAGE", details=f"--service {mask_url(url)[:200]}: write http://HOST:PORT")
+        self.shown = mask_url(url).rstrip("/")
         self._base = parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl().rstrip("/")
         self._headers = {"Content-Type": _JSON, "Accept": "application/json, */*;q=0.1"}
         if parts.username is not None:

@@ -18,11 +18,11 @@ from typing import Any, Final, Protocol
 
 from schemas.model.errors import BridgeError, SetupError
 from service.migration.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
-from service.migration.mirror_checks import MirrorRequest, differing, questions
-from service.migration.plan import MigrationPlan, carry_out, fingerprint, followed, with_contents
+from service.migration.mirror_checks import MirrorRequest, find_differences, questions
+from service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_follow, with_contents
 from service.migration.rest_reader import RestSource
 from service.migration.schemas_topic import SchemasTopic
-from service.migration.snapshot import Snapshot, snapshot_of, understood
+from service.migration.snapshot import Snapshot, parse_versions, snapshot_of
 from service.migration.topic_replay import Replay
 from service.registry.ports import Store
 from service.registry.registry import Registry
@@ -154,9 +154,9 @@ class Mirror:
         self.check_store()
         snapshot = self._source.read(whole=whole, only=only)
         with self._store.read() as reader:
-            plan = followed(snapshot, snapshot_of(reader))
+            plan = plan_follow(snapshot, snapshot_of(reader))
         if plan.changes:
-            ready, _ = understood(self._registry, plan.add, snapshot)
+            ready, _ = parse_versions(self._registry, plan.add, snapshot)
             with self._store.write() as tx:
                 carry_out(tx, with_contents(plan, ready))
                 tx.put_fact(_FACT, json.dumps({"of": self._source.name, "print": fingerprint(snapshot_of(tx))}))
@@ -202,31 +202,31 @@ class Mirror:
         self._asked = start + number
         chosen = list(dict.fromkeys([*chosen, *self.differences]))
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            found = dict(self._differing(pool, chosen))
+            found = dict(self._find_differing(pool, chosen))
             if found:
                 self.sync(whole=True)
-                found = dict(self._differing(pool, list(found)))
+                found = dict(self._find_differing(pool, list(found)))
         for question in chosen:
             self._note(question, found.get(question))
         with self._lock:
             self._status.compared += len(chosen)
         return len(self.differences)
 
-    def _differing(
-        self, pool: ThreadPoolExecutor, asked: list[MirrorRequest]
+    def _find_differing(
+        self, pool: ThreadPoolExecutor, requests: list[MirrorRequest]
     ) -> Iterable[tuple[MirrorRequest, tuple[list[str], RegistryResponse, RegistryResponse]]]:
-        for question, answers in zip(asked, pool.map(self._ask, asked), strict=True):
-            what = differing(question, *answers, self._ignored)
+        for question, answers in zip(requests, pool.map(self._ask, requests), strict=True):
+            what = find_differences(question, *answers, self._ignored)
             if what:
                 yield question, (what, *answers)
 
     def _ask(self, question: MirrorRequest) -> tuple[RegistryResponse, RegistryResponse]:
         assert self._upstream is not None
-        theirs = self._upstream.ask(question.method, question.target, question.sent)
+        theirs = self._upstream.ask(question.method, question.target, question.json_body)
         if theirs.status in GATEWAY:  # any other error is an answer, and perhaps one that differs
-            details = f"{question.target}: {theirs.told}"
+            details = f"{question.target}: {theirs.error_text}"
             raise SetupError("REGISTRY_UNREACHABLE", url=self._upstream.name, details=details)
-        return theirs, self._own.ask(question.method, question.target, question.sent)
+        return theirs, self._own.ask(question.method, question.target, question.json_body)
 
     def _drop_stale(self, every: Collection[MirrorRequest]) -> None:
         """Questions about what is gone are not asked any more."""
@@ -245,12 +245,12 @@ class Mirror:
         what, theirs, ours = found
         self.differences[question] = what
         if before != what:
-            self._write(question, {"differs": what, "upstream": _told(theirs), "own": _told(ours)})
+            self._write(question, {"differs": what, "upstream": _answer_json(theirs), "own": _answer_json(ours)})
 
     def _write(self, question: MirrorRequest, found: dict[str, Any]) -> None:
         line = {"ts": int(time.time() * 1000), "method": question.method, "path": question.target}
         if question.body:
-            line["request"] = question.sent
+            line["request"] = question.json_body
         text = json.dumps(line | found, ensure_ascii=False)
         if self._report is None:
             _LOG.warning("mirror: differs: %s", text[:_SHOWN]) if found["differs"] else None
@@ -271,16 +271,16 @@ class Mirror:
                 pause = interval
             except BridgeError as error:
                 failed += 1
-                self._failed(error.detail)
+                self._note_failure(error.detail)
                 pause = min(2.0 ** min(failed - 1, 10), _LONGEST_PAUSE)
             except Exception as error:  # a defect of ours must not end the mirror without a word
                 failed += 1
                 _LOG.exception("mirror: unforeseen")
-                self._failed(f"{type(error).__name__}: {error}")
+                self._note_failure(f"{type(error).__name__}: {error}")
                 pause = _LONGEST_PAUSE
             stop.wait(pause)
 
-    def _failed(self, reason: str) -> None:
+    def _note_failure(self, reason: str) -> None:
         with self._lock:
             status = self._status
             status.failures += 1
@@ -312,7 +312,7 @@ class Mirror:
             }
 
 
-def _told(answer: RegistryResponse) -> dict[str, Any]:
+def _answer_json(answer: RegistryResponse) -> dict[str, Any]:
     return {"status": answer.status, "type": answer.media, "body": answer.json}
 
 
@@ -320,7 +320,7 @@ def _ms(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * 1000)
 
 
-def held(store: Store) -> Snapshot:
+def read_snapshot(store: Store) -> Snapshot:
     """What a store holds."""
     with store.read() as tx:
         return snapshot_of(tx)

@@ -21,7 +21,7 @@ from schemas.model.errors import BridgeError, RegistryError
 from service.api.request import compact
 from service.migration.http_client import V1, RegistryClient, RegistryResponse
 from service.migration.mirror import Mirror
-from service.registry.names import normalized, shown_context
+from service.registry.names import context_text, normalize_subject
 from service.registry.ports import Store, StoreReader, StoreWriter
 from service.registry.read_set import Listener
 
@@ -48,11 +48,11 @@ class ReadOnlyStore:
     def write(self) -> AbstractContextManager[StoreWriter]:
         """Raises RegistryError READ_ONLY."""
         subject = _SUBJECT.get()
-        raise RegistryError("READ_ONLY", subject=subject or "null", context=shown_context(subject))
+        raise RegistryError("READ_ONLY", subject=subject or "null", context=context_text(subject))
 
     def write_each(self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float) -> list[T | Exception]:
         """As `write`, for each."""
-        refused = RegistryError("READ_ONLY", subject="null", context=shown_context(""))
+        refused = RegistryError("READ_ONLY", subject="null", context=context_text(""))
         return [refused for _ in works]
 
     @property
@@ -104,16 +104,16 @@ class WriteForwarder:
         body: list[bytes] = []
         answer: list[Message] = []
 
-        async def kept() -> Message:
+        async def keep_message() -> Message:
             message = await receive()
             body.append(message.get("body", b""))
             return message
 
-        async def held(message: Message) -> None:
+        async def hold_answer(message: Message) -> None:
             answer.append(message)
 
-        await self._app(scope, kept, held)
-        if read_only(answer):
+        await self._app(scope, keep_message, hold_answer)
+        if is_read_only(answer):
             answer = await run_in_threadpool(self._forward, scope, b"".join(body))
         for message in answer:
             await send(message)
@@ -135,7 +135,7 @@ class WriteForwarder:
         return _messages(found)
 
 
-def read_only(answer: list[Message]) -> bool:
+def is_read_only(answer: list[Message]) -> bool:
     """Whether an answer says no because nothing may be written."""
     if not answer or answer[0].get("status") != 422:
         return False
@@ -157,8 +157,8 @@ def subject_of(raw_path: bytes) -> str | None:
     parts = parts[2:] if context else parts
     if len(parts) < 2 or parts[0] not in _NAMED:
         return None
-    subject = normalized(unquote(parts[1].decode("latin-1")))
-    return subject if not context or subject.startswith(":") else normalized(f":{context}:{subject}")
+    subject = normalize_subject(unquote(parts[1].decode("latin-1")))
+    return subject if not context or subject.startswith(":") else normalize_subject(f":{context}:{subject}")
 
 
 class MirrorMetrics(Collector):

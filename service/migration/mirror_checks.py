@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from service.migration.http_client import RegistryResponse
-from service.migration.rest_reader import escaped, nameable
+from service.migration.rest_reader import escape_name, is_nameable
 from service.migration.snapshot import Snapshot
-from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
 from service.registry.names import BELOW_ALL, SERVER
 
 _SERVER: Final = (
@@ -55,7 +55,7 @@ class MirrorRequest:
     subject: str = ""
 
     @property
-    def sent(self) -> Any:
+    def json_body(self) -> Any:
         return json.loads(self.body) if self.body else None
 
 
@@ -66,28 +66,28 @@ def questions(snapshot: Snapshot) -> Iterator[MirrorRequest]:
     for target in _SUBJECT:
         yield MirrorRequest(target.format(_ABSENT))
     for context in sorted({*snapshot.contexts, DEFAULT_CONTEXT}):
-        yield MirrorRequest(f"/subjects?subjectPrefix={escaped(f':{context}:')}&deleted=true")
+        yield MirrorRequest(f"/subjects?subjectPrefix={escape_name(f':{context}:')}&deleted=true")
     named = {scope for scope in (*snapshot.configs, *snapshot.modes) if scope not in (SERVER, BELOW_ALL)}
-    latest: dict[str, Stored] = {}
+    latest: dict[str, StoredVersion] = {}
     for (subject, _), stored in sorted(snapshot.versions.items()):
         if not stored.deleted or subject not in latest:
             latest[subject] = stored
-    latest = {subject: stored for subject, stored in latest.items() if nameable(subject)}
+    latest = {subject: stored for subject, stored in latest.items() if is_nameable(subject)}
     for subject in sorted({*latest, *named, BELOW_ALL}):
         for target in _SUBJECT:
-            yield MirrorRequest(target.format(escaped(subject)), subject=subject)
+            yield MirrorRequest(target.format(escape_name(subject)), subject=subject)
     for subject, version in sorted(key for key in snapshot.versions if key[0] in latest):
         for target in _VERSION:
-            yield MirrorRequest(target.format(escaped(subject), version), subject=subject)
+            yield MirrorRequest(target.format(escape_name(subject), version), subject=subject)
     for context, number in sorted({(context_of(s.subject), s.id) for s in snapshot.versions.values()}):
-        query = "" if context == DEFAULT_CONTEXT else f"?subject={escaped(prefix_of(context))}"
+        query = "" if context == DEFAULT_CONTEXT else f"?subject={escape_name(prefix_of(context))}"
         for target in _ID:
             yield MirrorRequest(target.format(number, query))
     for subject, stored in sorted(latest.items()):
-        yield from _sent(subject, stored)
+        yield from _schema_requests(subject, stored)
 
 
-def _sent(subject: str, stored: Stored) -> Iterator[MirrorRequest]:
+def _schema_requests(subject: str, stored: StoredVersion) -> Iterator[MirrorRequest]:
     """The latest schema, looked up and checked as a client would."""
     content = stored.content
     schema: dict[str, Any] = {"schema": content.text}
@@ -102,13 +102,13 @@ def _sent(subject: str, stored: Stored) -> Iterator[MirrorRequest]:
     if content.rule_set:
         schema["ruleSet"] = content.rule_set
     body = json.dumps(schema, ensure_ascii=False)
-    name = escaped(subject)
+    name = escape_name(subject)
     yield MirrorRequest(f"/subjects/{name}", "POST", body, subject)
     yield MirrorRequest(f"/subjects/{name}?deleted=true", "POST", body, subject)
     yield MirrorRequest(f"/compatibility/subjects/{name}/versions/latest", "POST", body, subject)
 
 
-def differing(
+def find_differences(
     question: MirrorRequest, theirs: RegistryResponse, ours: RegistryResponse, ignored: Collection[str] = ()
 ) -> list[str]:
     """What differs: `status`, `type` (the content type), `body`. `ignored` names fields that do not count."""
@@ -117,12 +117,14 @@ def differing(
         found.append("status")
     if theirs.media != ours.media:
         found.append("type")
-    if theirs.body != ours.body and _comparable(question, theirs, ignored) != _comparable(question, ours, ignored):
+    if theirs.body != ours.body and _comparable_json(question, theirs, ignored) != _comparable_json(
+        question, ours, ignored
+    ):
         found.append("body")
     return found
 
 
-def _comparable(question: MirrorRequest, answer: RegistryResponse, ignored: Collection[str]) -> Any:
+def _comparable_json(question: MirrorRequest, answer: RegistryResponse, ignored: Collection[str]) -> Any:
     value = answer.json
     if isinstance(value, dict):
         return {name: part for name, part in value.items() if name not in ignored}

@@ -1,7 +1,7 @@
 """What has to change in a target so that it holds what a source holds, and what stands in the way.
 
-`merged`: an import. What the target has besides stays; where both have something and differ, that is a conflict.
-`followed`: a mirror. The target becomes the source, whatever that takes.
+`plan_merge`: an import. What the target has besides stays; where both have something and differ, that is a conflict.
+`plan_follow`: a mirror. The target becomes the source, whatever that takes.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, TypeVar
 
-from service.migration.snapshot import Key, Snapshot, in_order, same_schema
-from service.registry.model import Content, Stored, context_of
+from service.migration.snapshot import Key, Snapshot, order_by_references, same_schema
+from service.registry.model import Content, StoredVersion, context_of
 from service.registry.names import SERVER
 from service.registry.ports import StoreWriter
 
@@ -50,7 +50,7 @@ class MigrationPlan:
     drop_modes: list[str] = field(default_factory=list)
     drop_contexts: list[str] = field(default_factory=list)
     contexts: list[str] = field(default_factory=list)
-    add: list[Stored] = field(default_factory=list)
+    add: list[StoredVersion] = field(default_factory=list)
     delete: list[Key] = field(default_factory=list)
     marks: dict[str, int] = field(default_factory=dict)
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -83,15 +83,15 @@ class MigrationPlan:
         self.conflicts += found
 
 
-Alike = Callable[[Stored, Stored], bool]
+Alike = Callable[[StoredVersion, StoredVersion], bool]
 
 
-def same_text(one: Stored, other: Stored) -> bool:
+def same_text(one: StoredVersion, other: StoredVersion) -> bool:
     """Two versions have the same schema, to the byte."""
     return same_schema(one.content, other.content)
 
 
-def merged(
+def plan_merge(
     source: Snapshot, target: Snapshot, *, alike: Alike = same_text, overwrite_settings: bool = False
 ) -> MigrationPlan:
     """The plan of an import into `target`.
@@ -108,12 +108,12 @@ def merged(
             continue
         holder = ids.get((context_of(stored.subject), stored.id))
         if holder is not None and not alike(stored, holder):
-            held = _shown((holder.subject, holder.version))
-            what = f"id {stored.id} of {_shown(key)}: in the target it is the schema of {held}"
+            held = _key_text((holder.subject, holder.version))
+            what = f"id {stored.id} of {_key_text(key)}: in the target it is the schema of {held}"
             plan.conflicts.append(Conflict(ID_TAKEN, what))
             continue
         adding.append(stored)
-    plan.add = by_time(adding)
+    plan.add = sort_by_time(adding)
     plan.contexts = sorted(source.contexts - target.contexts)
     plan.marks = {c: n for c, n in source.marks.items() if n > target.marks.get(c, 0)}
     over = overwrite_settings
@@ -122,8 +122,8 @@ def merged(
     return plan
 
 
-def _compare(plan: MigrationPlan, stored: Stored, there: Stored, alike: Alike) -> None:
-    name = _shown((stored.subject, stored.version))
+def _compare(plan: MigrationPlan, stored: StoredVersion, there: StoredVersion, alike: Alike) -> None:
+    name = _key_text((stored.subject, stored.version))
     if not alike(stored, there):
         here, source = _clip(there.content), _clip(stored.content)
         plan.conflicts.append(Conflict(OTHER_SCHEMA, f"{name}: source {source}, target {here}"))
@@ -158,7 +158,7 @@ def _settings(
     return wanted
 
 
-def followed(source: Snapshot, target: Snapshot) -> MigrationPlan:
+def plan_follow(source: Snapshot, target: Snapshot) -> MigrationPlan:
     """The plan after which `target` is `source`. There are no conflicts; ids that were used stay used."""
     plan = MigrationPlan()
     adding = []
@@ -172,7 +172,7 @@ def followed(source: Snapshot, target: Snapshot) -> MigrationPlan:
                 plan.delete.append(key)
                 continue
         adding.append(stored)
-    plan.add = by_time(adding)
+    plan.add = sort_by_time(adding)
     coming = {(stored.subject, stored.version) for stored in adding}
     plan.remove = [key for key in target.versions if key not in source.versions or key in coming]
     going = set(plan.remove)
@@ -191,21 +191,21 @@ def followed(source: Snapshot, target: Snapshot) -> MigrationPlan:
     return plan
 
 
-def by_time(versions: Iterable[Stored]) -> list[Stored]:
+def sort_by_time(versions: Iterable[StoredVersion]) -> list[StoredVersion]:
     """In the order of registration, as far as it is known: answers by id name the first version that has it."""
-    return in_order(sorted(versions, key=lambda stored: stored.ts))
+    return order_by_references(sorted(versions, key=lambda stored: stored.ts))
 
 
-def ids_of(versions: Iterable[Stored]) -> dict[tuple[str, int], Stored]:
+def ids_of(versions: Iterable[StoredVersion]) -> dict[tuple[str, int], StoredVersion]:
     """A version that has it for each id, by context."""
-    found: dict[tuple[str, int], Stored] = {}
+    found: dict[tuple[str, int], StoredVersion] = {}
     for stored in versions:
         found.setdefault((context_of(stored.subject), stored.id), stored)
     return found
 
 
-def with_contents(plan: MigrationPlan, understood: Iterable[Stored]) -> MigrationPlan:
-    """The plan with contents that have their identity (see `snapshot.understood`)."""
+def with_contents(plan: MigrationPlan, understood: Iterable[StoredVersion]) -> MigrationPlan:
+    """The plan with contents that have their identity (see `snapshot.parse_versions`)."""
     ready = {(stored.subject, stored.version): stored for stored in understood}
     return replace(plan, add=[ready[stored.subject, stored.version] for stored in plan.add])
 
@@ -229,7 +229,7 @@ def carry_out(tx: StoreWriter, plan: MigrationPlan) -> None:
     for subject, version in plan.delete:
         deleted.setdefault(subject, []).append(version)
     for subject, versions in deleted.items():
-        for some in batched(versions):
+        for some in batch_numbers(versions):
             tx.soft_delete(subject, some)
     for context, number in plan.marks.items():
         tx.use_id(context, number)
@@ -244,7 +244,7 @@ def _clear(tx: StoreWriter, plan: MigrationPlan) -> None:
     for subject, version in plan.remove:
         going.setdefault(subject, []).append(version)
     for subject, versions in going.items():
-        for some in batched(versions):
+        for some in batch_numbers(versions):
             tx.remove(subject, some)
     for scope in plan.drop_configs:
         tx.drop_config(scope)
@@ -254,7 +254,7 @@ def _clear(tx: StoreWriter, plan: MigrationPlan) -> None:
         tx.drop_context(context)
 
 
-def batched(numbers: list[int]) -> Iterator[list[int]]:
+def batch_numbers(numbers: list[int]) -> Iterator[list[int]]:
     """Not more at once than a statement can have values."""
     for start in range(0, len(numbers), _AT_ONCE):
         yield numbers[start : start + _AT_ONCE]
@@ -286,7 +286,7 @@ def fingerprint(snapshot: Snapshot) -> str:
     return digest.hexdigest()
 
 
-def _shown(key: Key) -> str:
+def _key_text(key: Key) -> str:
     return f"{key[0]} version {key[1]}"
 
 

@@ -11,12 +11,12 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from schemas.model.errors import RegistryError
-from service.migration.http_client import CONNECTIONS, RegistryClient, Told, listed, refused, silent
+from service.migration.http_client import CONNECTIONS, RegistryClient, Told, get_list, ignore_progress, refusal_error
 from service.migration.snapshot import Key, Snapshot
-from service.migration.topic_records import Broken, read_config, read_mode, read_schema
+from service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
 from service.registry.identity import guid, identity
-from service.registry.model import DEFAULT_CONTEXT, Metadata, Stored, context_of, prefix_of
-from service.registry.names import BELOW_ALL, SERVER, check_name, normalized
+from service.registry.model import DEFAULT_CONTEXT, Metadata, StoredVersion, context_of, prefix_of
+from service.registry.names import BELOW_ALL, SERVER, check_name, normalize_subject
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -27,7 +27,7 @@ PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
 class RestSource:
     """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken`: answers without sense."""
 
-    def __init__(self, asker: RegistryClient, told: Told = silent) -> None:
+    def __init__(self, asker: RegistryClient, told: Told = ignore_progress) -> None:
         self._asker = asker
         self._told = told
         self._now = 0
@@ -44,9 +44,9 @@ class RestSource:
         self._now = time.time_ns() // 1_000_000
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             subjects = self.subjects()
-            numbers = self._each(pool, "subjects", sorted(subjects), lambda s: self.versions(s, live=subjects[s]))
+            numbers = self._map_items(pool, "subjects", sorted(subjects), lambda s: self.versions(s, live=subjects[s]))
             wanted = [(subject, version, gone) for subject, some in numbers for version, gone in some]
-            for _, stored in self._each(pool, "versions", wanted, lambda one: self._version(known, one)):
+            for _, stored in self._map_items(pool, "versions", wanted, lambda one: self._version(known, one)):
                 if stored is not None:
                     found.add(stored)
             self._in_order_of_registration(pool, found, known)
@@ -79,17 +79,17 @@ class RestSource:
 
     def subjects(self) -> dict[str, bool]:
         """All subjects, each with whether it has an undeleted version."""
-        every = listed(self._asker, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
-        live = set(listed(self._asker, "/subjects?subjectPrefix=%3A*%3A"))
+        every = get_list(self._asker, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
+        live = set(get_list(self._asker, "/subjects?subjectPrefix=%3A*%3A"))
         found = {str(subject): subject in live for subject in {*every, *live}}
-        for subject in [name for name in found if not nameable(name)]:
+        for subject in [name for name in found if not is_nameable(name)]:
             self.left_out[f"subject {subject!r}, which no path can name"] += 1
             del found[subject]
         return found
 
     def versions(self, subject: str, *, live: bool = True) -> list[tuple[int, bool]]:
         """The numbers of a subject's versions, each with whether it is soft-deleted."""
-        path = f"/subjects/{escaped(subject)}/versions"
+        path = f"/subjects/{escape_name(subject)}/versions"
         every = self._numbers(f"{path}?deleted=true")
         undeleted = set(self._numbers(path)) if live else set()
         return [(number, number not in undeleted) for number in sorted({*every, *undeleted})]
@@ -99,40 +99,40 @@ class RestSource:
         if answer.status == 404:
             return []
         if answer.status != 200 or not isinstance(answer.json, list):
-            raise refused(self._asker, f"GET {target}", answer)
+            raise refusal_error(self._asker, f"GET {target}", answer)
         return [int(number) for number in answer.json]
 
-    def _version(self, known: Snapshot, wanted: tuple[str, int, bool]) -> Stored | None:
+    def _version(self, known: Snapshot, wanted: tuple[str, int, bool]) -> StoredVersion | None:
         subject, version, deleted = wanted
-        key = (normalized(subject), version)
+        key = (normalize_subject(subject), version)
         there = known.versions.get(key)
         if there is not None:
             return replace(there, deleted=deleted)
         return self.version(subject, version, deleted)
 
-    def version(self, subject: str, version: int, deleted: bool) -> Stored | None:
+    def version(self, subject: str, version: int, deleted: bool) -> StoredVersion | None:
         """A version; None if it is gone, or hidden behind an alias."""
-        target = f"/subjects/{escaped(subject)}/versions/{version}?deleted=true"
+        target = f"/subjects/{escape_name(subject)}/versions/{version}?deleted=true"
         answer = self._asker.ask("GET", target)
         if answer.status == 404:
             return None
         body = answer.json
         if answer.status != 200 or not isinstance(body, dict):
-            raise refused(self._asker, f"GET {target}", answer)
-        if normalized(str(body.get("subject", subject))) != normalized(subject):
+            raise refusal_error(self._asker, f"GET {target}", answer)
+        if normalize_subject(str(body.get("subject", subject))) != normalize_subject(subject):
             self.left_out["versions that REST hides because their subject's config has an alias"] += 1
             return None
         try:
             value = {**body, "subject": subject, "version": version, "deleted": deleted}
-            stored = read_schema((normalized(subject), version), value, self._now)
-        except Broken as error:
+            stored = read_schema((normalize_subject(subject), version), value, self._now)
+        except BrokenRecord as error:
             self.broken.append(f"{subject} version {version}: {error}")
             return None
         return _with_unseen_metadata(stored, body.get("guid"))
 
     def _in_order_of_registration(self, pool: ThreadPoolExecutor, found: Snapshot, known: Snapshot) -> None:
         """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
-        holders: dict[tuple[str, int, int], list[Stored]] = {}
+        holders: dict[tuple[str, int, int], list[StoredVersion]] = {}
         for stored in found.versions.values():
             holders.setdefault((context_of(stored.subject), stored.id, stored.ts), []).append(stored)
         tied = [
@@ -141,7 +141,7 @@ class RestSource:
             if len(some) > 1 and any((one.subject, one.version) not in known.versions for one in some)
         ]
         rank: dict[Key, int] = {}
-        for _, (first, last) in self._each(pool, "ids", sorted(set(tied)), self._ends):
+        for _, (first, last) in self._map_items(pool, "ids", sorted(set(tied)), self._ends):
             several = Counter(subject for subject, _ in last)
             rank |= {key: 1 for key in last if several[key[0]] == 1 and key not in first}
             rank |= dict.fromkeys(first, -1)
@@ -150,7 +150,7 @@ class RestSource:
     def _ends(self, wanted: tuple[str, int]) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
         """The version that an id shows, and the last one of each subject that has it, as far as the server tells."""
         context, number = wanted
-        query = "" if context == DEFAULT_CONTEXT else f"?subject={escaped(prefix_of(context))}"
+        query = "" if context == DEFAULT_CONTEXT else f"?subject={escape_name(prefix_of(context))}"
         first = self._asker.ask("GET", f"/schemas/ids/{number}{query}").json
         more = f"{query}&deleted=true" if query else "?deleted=true"
         last = self._asker.ask("GET", f"/schemas/ids/{number}/versions{more}").json
@@ -168,23 +168,23 @@ class RestSource:
     def _settings(self, pool: ThreadPoolExecutor, found: Snapshot, subjects: Iterable[str]) -> None:
         below = [prefix_of(context) for context in sorted(found.contexts)]
         scopes = [*below, BELOW_ALL, *sorted({*subjects, *self.aliases()} - set(below))]
-        scopes = [scope for scope in scopes if self._valid(scope)]
+        scopes = [scope for scope in scopes if self._is_valid(scope)]
         found.configs |= self.server_config()
         found.modes |= self.server_mode()
-        for scope, config in self._each(pool, "configs", self._own("/config", scopes), self.config):
+        for scope, config in self._map_items(pool, "configs", self._own_scopes("/config", scopes), self.config):
             if config is not None:
-                found.configs[normalized(scope)] = config
-        for scope, mode in self._each(pool, "modes", self._own("/mode", scopes), self.mode):
+                found.configs[normalize_subject(scope)] = config
+        for scope, mode in self._map_items(pool, "modes", self._own_scopes("/mode", scopes), self.mode):
             if mode is not None:
-                found.modes[normalized(scope)] = mode
+                found.modes[normalize_subject(scope)] = mode
 
-    def _valid(self, scope: str) -> bool:
+    def _is_valid(self, scope: str) -> bool:
         try:
             return bool(check_name(scope))
         except RegistryError:
             return False
 
-    def _own(self, path: str, scopes: list[str]) -> list[str]:
+    def _own_scopes(self, path: str, scopes: list[str]) -> list[str]:
         """The scopes to ask, if the server can tell a scope's own setting from the one above (Karapace can't)."""
         if self._asker.ask("GET", f"{path}/{PROBE}").status == 200:
             self.left_out[f"{path} of subjects: this registry answers for any name"] += 1
@@ -208,7 +208,7 @@ class RestSource:
         return {SERVER: read_mode(own)}
 
     def config(self, scope: str) -> dict[str, Any] | None:
-        found = self._setting(f"/config/{escaped(scope)}")
+        found = self._setting(f"/config/{escape_name(scope)}")
         return None if found is None else self._config(found)
 
     def _config(self, answer: dict[str, Any]) -> dict[str, Any]:
@@ -218,7 +218,7 @@ class RestSource:
         return config
 
     def mode(self, scope: str) -> str | None:
-        found = self._setting(f"/mode/{escaped(scope)}")
+        found = self._setting(f"/mode/{escape_name(scope)}")
         return None if found is None else read_mode(found)
 
     def _setting(self, target: str) -> dict[str, Any] | None:
@@ -227,7 +227,7 @@ class RestSource:
         if answer.status in (404, 405) or (answer.status == 422 and isinstance(body, dict)):
             return None
         if answer.status != 200 or not isinstance(body, dict):
-            raise refused(self._asker, f"GET {target}", answer)
+            raise refusal_error(self._asker, f"GET {target}", answer)
         return dict(body)
 
     def aliases(self) -> set[str]:
@@ -248,7 +248,7 @@ class RestSource:
         """The highest id ever used, where the server tells it."""
         some = {context_of(stored.subject): stored for stored in found.versions.values()}
         for context, stored in some.items():
-            subject = f"&subject={escaped(prefix_of(context))}" if context != DEFAULT_CONTEXT else ""
+            subject = f"&subject={escape_name(prefix_of(context))}" if context != DEFAULT_CONTEXT else ""
             answer = self._asker.ask("GET", f"/schemas/ids/{stored.id}?fetchMaxId=true{subject}")
             highest = answer.json.get("maxId") if answer.status == 200 and isinstance(answer.json, dict) else None
             if isinstance(highest, int):
@@ -256,7 +256,7 @@ class RestSource:
             else:
                 self.left_out["the highest id ever used: not told; the highest there is was taken"] += 1
 
-    def _each(
+    def _map_items(
         self, pool: ThreadPoolExecutor, what: str, items: list[T], work: Callable[[T], U]
     ) -> Iterator[tuple[T, U]]:
         """Work on items with a bounded number of requests at a time; results in the items' order."""
@@ -266,12 +266,12 @@ class RestSource:
             yield item, result
 
 
-def nameable(subject: str) -> bool:
+def is_nameable(subject: str) -> bool:
     """Whether a path can name a subject: servers refuse `..` and control characters, and take "" for a missing part."""
     return subject not in ("", "..") and not any(character < " " or character == "\x7f" for character in subject)
 
 
-def _with_unseen_metadata(stored: Stored, told: Any) -> Stored:
+def _with_unseen_metadata(stored: StoredVersion, told: Any) -> StoredVersion:
     """Answers leave out metadata without anything in it, but the guid counts it."""
     content = stored.content
     empty: Metadata = {}
@@ -284,9 +284,9 @@ def _with_unseen_metadata(stored: Stored, told: Any) -> Stored:
 
 def _keys(answers: list[Any]) -> list[tuple[str, int]]:
     named = [one for one in answers if isinstance(one, dict) and {"subject", "version"} <= one.keys()]
-    return [(normalized(str(one["subject"])), one["version"]) for one in named]
+    return [(normalize_subject(str(one["subject"])), one["version"]) for one in named]
 
 
-def escaped(name: str) -> str:
+def escape_name(name: str) -> str:
     """A name as a part of a path. Dots too: "." alone would be taken for the folder."""
     return quote(name, safe="").replace(".", "%2E") if name in (".", "..") else quote(name, safe="")

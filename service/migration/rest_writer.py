@@ -10,13 +10,20 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from schemas.model.errors import SetupError
-from service.migration.http_client import CONNECTIONS, RegistryClient, RegistryResponse, Told, refused, silent
+from service.migration.http_client import (
+    CONNECTIONS,
+    RegistryClient,
+    RegistryResponse,
+    Told,
+    ignore_progress,
+    refusal_error,
+)
 from service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
-from service.migration.rest_reader import escaped, nameable
-from service.migration.snapshot import Key, Snapshot, in_order, targets
+from service.migration.rest_reader import escape_name, is_nameable
+from service.migration.snapshot import Key, Snapshot, order_by_references, targets
 from service.registry.config import FIELDS
 from service.registry.mode import IMPORT, READWRITE
-from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
 from service.registry.names import BELOW_ALL, SERVER
 
 MARK_SUBJECT: Final = "ticdc-bridge-id-mark"
@@ -40,7 +47,7 @@ def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[C
                 what = f"{one[0]} version {one[1]} is soft-deleted, but {key[0]} version {key[1]} refers to it"
                 found.append(Conflict(NOT_BY_REST, what))
     for stored in plan.add:
-        if not nameable(stored.subject):
+        if not is_nameable(stored.subject):
             found.append(Conflict(NOT_BY_REST, f"subject {stored.subject!r}: no path can name it"))
         if any((one[0], one[1]) not in everything for one in targets(stored)):
             what = f"{stored.subject} version {stored.version} refers to a version that is not there"
@@ -51,7 +58,7 @@ def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[C
 class RestTarget:
     """Writes to a registry; `left_out` says what it could not be told, by reason."""
 
-    def __init__(self, asker: RegistryClient, told: Told = silent) -> None:
+    def __init__(self, asker: RegistryClient, told: Told = ignore_progress) -> None:
         self._asker = asker
         self._told = told
         self.left_out: list[str] = []
@@ -64,7 +71,7 @@ class RestTarget:
         if unseen:
             self.left_out.append(f"{len(unseen)} contexts without subjects ({', '.join(unseen)}): REST can't make them")
         final = {**target.modes, **plan.modes}
-        with self._importing(scopes_of(plan, target), before=target.modes, after=final):
+        with self._import_mode(scopes_of(plan, target), before=target.modes, after=final):
             self._register(plan.add)
             gone = [source.versions[key] for key in plan.delete]
             self._delete([*(stored for stored in plan.add if stored.deleted), *gone])
@@ -74,7 +81,7 @@ class RestTarget:
                 self._configure(scope, config, target.configs.get(scope, {}))
 
     @contextmanager
-    def _importing(self, scopes: list[str], before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[None]:
+    def _import_mode(self, scopes: list[str], before: Mapping[str, str], after: Mapping[str, str]) -> Iterator[None]:
         """Everything in IMPORT mode; then the modes that are to be, or, if it did not come to that, those of before."""
         changed: list[str] = []
         final = before
@@ -85,7 +92,7 @@ class RestTarget:
             yield
             final = after
         finally:
-            with unbroken():
+            with block_signals():
                 self._put_back([*reversed(changed), *(one for one in sorted(final) if one not in changed)], final)
 
     def _put_back(self, scopes: list[str], final: Mapping[str, str]) -> None:
@@ -105,9 +112,9 @@ class RestTarget:
             raise SetupError("REGISTRY_REFUSED", url=self._asker.name, what="the end of an import", details=details)
 
     def _put_mode(self, scope: str, mode: str) -> None:
-        self._good("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})
+        self._ask_ok("PUT", f"{_path('/mode', scope)}?force=true", {"mode": mode})
 
-    def _register(self, versions: list[Stored]) -> None:
+    def _register(self, versions: list[StoredVersion]) -> None:
         """Each version after those it refers to, several at a time."""
         done, total = 0, len(versions)
         with ThreadPoolExecutor(CONNECTIONS) as pool:
@@ -116,7 +123,7 @@ class RestTarget:
                     done += 1
                     self._told("written", done, total)
 
-    def _register_one(self, stored: Stored) -> None:
+    def _register_one(self, stored: StoredVersion) -> None:
         content = stored.content
         body: dict[str, Any] = {"schema": content.text, "id": stored.id, "version": stored.version}
         if content.kind != "AVRO":
@@ -129,15 +136,17 @@ class RestTarget:
             body["metadata"] = content.metadata
         if content.rule_set is not None:
             body["ruleSet"] = content.rule_set
-        answer = self._good("POST", f"/subjects/{escaped(stored.subject)}/versions", body).json
+        answer = self._ask_ok("POST", f"/subjects/{escape_name(stored.subject)}/versions", body).json
         if not isinstance(answer, dict) or answer.get("id") != stored.id:
             what = f"{stored.subject} version {stored.version} with id {stored.id}"
-            raise refused(self._asker, what, RegistryResponse(200, f"it took another id: {answer}".encode()))
+            raise refusal_error(self._asker, what, RegistryResponse(200, f"it took another id: {answer}".encode()))
 
-    def _delete(self, versions: list[Stored]) -> None:
+    def _delete(self, versions: list[StoredVersion]) -> None:
         """Softly, whoever refers before what it refers to."""
-        for done, stored in enumerate(reversed(in_order(versions)), 1):
-            self._good("DELETE", f"/subjects/{escaped(stored.subject)}/versions/{stored.version}", None, missing=True)
+        for done, stored in enumerate(reversed(order_by_references(versions)), 1):
+            self._ask_ok(
+                "DELETE", f"/subjects/{escape_name(stored.subject)}/versions/{stored.version}", None, missing=True
+            )
             self._told("deleted", done, len(versions))
 
     def _mark(self, context: str, number: int, plan: MigrationPlan, target: Snapshot) -> None:
@@ -146,23 +155,23 @@ class RestTarget:
         ids = [stored.id for stored in plan.add if context_of(stored.subject) == context]
         if max([*ids, target.marks.get(context, 0)]) >= number:
             return
-        path = f"/subjects/{escaped(prefix_of(context) + MARK_SUBJECT)}"
-        self._good("POST", f"{path}/versions", {"schema": '"null"', "id": number, "version": 1})
-        self._good("DELETE", path, None)
-        self._good("DELETE", f"{path}?permanent=true", None)
+        path = f"/subjects/{escape_name(prefix_of(context) + MARK_SUBJECT)}"
+        self._ask_ok("POST", f"{path}/versions", {"schema": '"null"', "id": number, "version": 1})
+        self._ask_ok("DELETE", path, None)
+        self._ask_ok("DELETE", f"{path}?permanent=true", None)
         if context != DEFAULT_CONTEXT and context not in target.contexts and context not in used:
-            self._good("DELETE", f"/contexts/{escaped(context)}", None, missing=True)
+            self._ask_ok("DELETE", f"/contexts/{escape_name(context)}", None, missing=True)
 
     def _configure(self, scope: str, config: Mapping[str, Any], before: Mapping[str, Any]) -> None:
         """A PUT adds to what is there, so what is to go is sent as null."""
         body = {_AS_REQUESTED[name]: None for name in before if name not in config}
         body |= {_AS_REQUESTED[name]: value for name, value in config.items()}
-        self._good("PUT", _path("/config", scope), body)
+        self._ask_ok("PUT", _path("/config", scope), body)
 
-    def _good(self, method: str, target: str, body: Any, *, missing: bool = False) -> RegistryResponse:
+    def _ask_ok(self, method: str, target: str, body: Any, *, missing: bool = False) -> RegistryResponse:
         answer = self._asker.ask(method, target, body)
         if answer.status >= 300 and not (missing and answer.status == 404):
-            raise refused(self._asker, f"{method} {target}", answer)
+            raise refusal_error(self._asker, f"{method} {target}", answer)
         return answer
 
 
@@ -174,11 +183,11 @@ def scopes_of(plan: MigrationPlan, target: Snapshot) -> list[str]:
     return [SERVER, *sorted(scopes)]
 
 
-def levels(versions: list[Stored]) -> list[list[Stored]]:
+def levels(versions: list[StoredVersion]) -> list[list[StoredVersion]]:
     """The versions in rounds; one refers only to versions of earlier rounds."""
     depth: dict[Key, int] = {}
-    rounds: dict[int, list[Stored]] = {}
-    for stored in in_order(versions):
+    rounds: dict[int, list[StoredVersion]] = {}
+    for stored in order_by_references(versions):
         level = 1 + max((depth.get(one, 0) for one in targets(stored)), default=0)
         depth[stored.subject, stored.version] = level
         rounds.setdefault(level, []).append(stored)
@@ -186,11 +195,11 @@ def levels(versions: list[Stored]) -> list[list[Stored]]:
 
 
 def _path(resource: str, scope: str) -> str:
-    return resource if scope == SERVER else f"{resource}/{escaped(scope)}"
+    return resource if scope == SERVER else f"{resource}/{escape_name(scope)}"
 
 
 @contextmanager
-def unbroken() -> Iterator[None]:
+def block_signals() -> Iterator[None]:
     """A block that neither Ctrl-C nor SIGTERM ends half-way."""
     if threading.current_thread() is not threading.main_thread():
         yield

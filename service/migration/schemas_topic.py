@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from schemas.model.errors import SetupError
-from service.migration.http_client import Told, silent
+from service.migration.http_client import Told, ignore_progress
 from service.migration.topic_records import TopicRecord
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _FLUSH_SECONDS: Final = 60.0
 class SchemasTopic:
     """A topic of one partition, as every registry keeps its `_schemas`. Methods raise SetupError KAFKA_UNREACHABLE."""
 
-    def __init__(self, name: str, settings: Mapping[str, str], told: Told = silent) -> None:
+    def __init__(self, name: str, settings: Mapping[str, str], told: Told = ignore_progress) -> None:
         self.name = name
         self._settings = settings
         self._told = told
@@ -31,7 +31,7 @@ class SchemasTopic:
 
     def exists(self) -> bool:
         """Whether there is such a topic."""
-        with _Reached(self._settings):
+        with _KafkaErrors(self._settings):
             found = self._reader().list_topics(timeout=_TIMEOUT).topics.get(self.name)
         if found is None:
             return False
@@ -48,7 +48,7 @@ class SchemasTopic:
             raise SetupError(
                 "USAGE", details=f"there is no topic {self.name!r} at {self._settings['bootstrap.servers']}"
             )
-        with _Reached(self._settings):
+        with _KafkaErrors(self._settings):
             reader = self._reader()
             low, high = reader.get_watermark_offsets(TopicPartition(self.name, 0), _TIMEOUT)
             start = low if self._next is None else self._next
@@ -82,7 +82,7 @@ class SchemasTopic:
         from confluent_kafka.admin import AdminClient
         from confluent_kafka.cimpl import NewTopic
 
-        with _Reached(self._settings):
+        with _KafkaErrors(self._settings):
             admin = _client(AdminClient, dict(self._settings))
             topic = NewTopic(self.name, num_partitions=_ONE, config={"cleanup.policy": "compact"})
             admin.create_topics([topic])[self.name].result(timeout=_TIMEOUT)
@@ -94,7 +94,7 @@ class SchemasTopic:
         written = 0
         failed: list[KafkaError] = []
 
-        def done(error: KafkaError | None, _message: Any) -> None:
+        def on_delivery(error: KafkaError | None, _message: Any) -> None:
             nonlocal written
             if error is None:
                 written += 1
@@ -102,14 +102,14 @@ class SchemasTopic:
             else:
                 failed.append(error)
 
-        with _Reached(self._settings):
+        with _KafkaErrors(self._settings):
             producer = _client(Producer, {"enable.idempotence": True, "linger.ms": 20, **self._settings})
             for record in records:
                 stamp = {} if record.ts is None else {"timestamp": record.ts}
                 while True:
                     try:
                         producer.produce(
-                            self.name, record.value, record.key, 0, on_delivery=done, **stamp
+                            self.name, record.value, record.key, 0, on_delivery=on_delivery, **stamp
                         )  # no partitioner: there is one partition
                         break
                     except BufferError:
@@ -142,7 +142,7 @@ class SchemasTopic:
         return self._consumer
 
 
-class _Reached:
+class _KafkaErrors:
     """Turns librdkafka's errors into ours."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
@@ -169,12 +169,12 @@ def kafka() -> Any:
 
 def _client(kind: Any, config: dict[str, Any]) -> Any:
     try:
-        return kind({**config, "error_cb": _quiet, "log_level": 0})
+        return kind({**config, "error_cb": _ignore_error, "log_level": 0})
     except (kafka().KafkaException, ValueError, TypeError) as error:
         raise SetupError("USAGE", details=f"Kafka settings: {error}") from error
 
 
-def _quiet(_error: Any) -> None:
+def _ignore_error(_error: Any) -> None:
     """Connection trouble is told once, by the call that fails."""
 
 

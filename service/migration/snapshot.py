@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.model.errors import RegistryError
 from service.registry.identity import identity
-from service.registry.model import DEFAULT_CONTEXT, Content, Reference, Stored, context_of, qualified
+from service.registry.model import DEFAULT_CONTEXT, Content, Reference, StoredVersion, context_of, qualify
 from service.registry.ports import StoreReader
 from service.registry.references import referenced_texts
 from service.registry.registry import Registry
@@ -22,10 +22,10 @@ class Snapshot:
     """A registry at one moment.
 
     `marks`: the highest id ever handed out or used, by context; there may be no schema with it any more.
-    `contexts` are those besides the default one. A content read elsewhere has an empty identity until `understood`.
+    `contexts` are those besides the default one. A content read elsewhere has an empty identity until `parse_versions`.
     """
 
-    versions: dict[Key, Stored] = field(default_factory=dict)
+    versions: dict[Key, StoredVersion] = field(default_factory=dict)
     configs: dict[str, dict[str, Any]] = field(default_factory=dict)
     modes: dict[str, str] = field(default_factory=dict)
     contexts: set[str] = field(default_factory=set)
@@ -35,7 +35,7 @@ class Snapshot:
         """An id was seen."""
         self.marks[context] = max(self.marks.get(context, 0), number)
 
-    def add(self, stored: Stored) -> None:
+    def add(self, stored: StoredVersion) -> None:
         """Add a version, with its context and id."""
         context = context_of(stored.subject)
         self.versions[stored.subject, stored.version] = stored
@@ -60,14 +60,16 @@ def snapshot_of(tx: StoreReader) -> Snapshot:
 class _Versions:
     """Enough of a Reader to resolve references in a snapshot."""
 
-    def __init__(self, versions: Mapping[Key, Stored]) -> None:
+    def __init__(self, versions: Mapping[Key, StoredVersion]) -> None:
         self._versions = versions
 
-    def version(self, subject: str, version: int) -> Stored | None:
+    def version(self, subject: str, version: int) -> StoredVersion | None:
         return self._versions.get((subject, version))
 
 
-def understood(registry: Registry, wanted: Iterable[Stored], among: Snapshot) -> tuple[list[Stored], list[Key]]:
+def parse_versions(
+    registry: Registry, wanted: Iterable[StoredVersion], among: Snapshot
+) -> tuple[list[StoredVersion], list[Key]]:
     """Versions as a store keeps them, and those of them that this registry can't read.
 
     The text stays as it came. The identity is that of the canonical form, so that the same schema sent again finds its
@@ -79,8 +81,8 @@ def understood(registry: Registry, wanted: Iterable[Stored], among: Snapshot) ->
     for stored in wanted:
         place = context_of(stored.subject), stored.id
         found = contents.get(place)
-        if found is None or _bare(found[0]) != _bare(stored.content):
-            found = contents[place] = _identified(registry, stored, among)
+        if found is None or _without_identity(found[0]) != _without_identity(stored.content):
+            found = contents[place] = _identify(registry, stored, among)
         content, readable = found
         done.append(replace(stored, content=content))
         if not readable:
@@ -88,7 +90,7 @@ def understood(registry: Registry, wanted: Iterable[Stored], among: Snapshot) ->
     return done, unread
 
 
-def _bare(content: Content) -> Content:
+def _without_identity(content: Content) -> Content:
     return replace(content, identity=b"")
 
 
@@ -109,17 +111,17 @@ class SchemaComparison:
         self._source = source
         self._target = target
 
-    def __call__(self, one: Stored, other: Stored) -> bool:
+    def __call__(self, one: StoredVersion, other: StoredVersion) -> bool:
         if same_schema(one.content, other.content):
             return True
         if not same_schema(replace(one.content, text=""), replace(other.content, text="")):
             return False
-        mine, _ = _identified(self._registry, one, self._source)
-        theirs, _ = _identified(self._registry, other, self._target)
+        mine, _ = _identify(self._registry, one, self._source)
+        theirs, _ = _identify(self._registry, other, self._target)
         return mine.identity == theirs.identity
 
 
-def _identified(registry: Registry, stored: Stored, among: Snapshot) -> tuple[Content, bool]:
+def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tuple[Content, bool]:
     content = stored.content
     try:
         texts = referenced_texts(
@@ -134,16 +136,16 @@ def _identified(registry: Registry, stored: Stored, among: Snapshot) -> tuple[Co
     return replace(content, identity=identity(text, content.references, content.metadata, content.rule_set)), readable
 
 
-def targets(stored: Stored) -> list[Key]:
+def targets(stored: StoredVersion) -> list[Key]:
     """The versions that a version refers to."""
     context = context_of(stored.subject)
-    return [(qualified(one.subject or "", context), one.version or 0) for one in stored.content.references]
+    return [(qualify(one.subject or "", context), one.version or 0) for one in stored.content.references]
 
 
-def in_order(versions: Iterable[Stored]) -> list[Stored]:
+def order_by_references(versions: Iterable[StoredVersion]) -> list[StoredVersion]:
     """The same versions, each after those it refers to; else as they came. A circle is cut where it was entered."""
     waiting = {(stored.subject, stored.version): stored for stored in versions}
-    done: dict[Key, Stored] = {}
+    done: dict[Key, StoredVersion] = {}
     entered: set[Key] = set()
     for first in list(waiting):
         stack = [first]

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.migration.snapshot import Key, Snapshot, in_order, is_number, reference
+from service.migration.snapshot import Key, Snapshot, is_number, order_by_references, reference
 from service.registry.config import FIELDS, LEVEL
 from service.registry.metadata import properties
 from service.registry.mode import MODES
-from service.registry.model import MAX_VERSION, Content, Stored
-from service.registry.names import SERVER, normalized
+from service.registry.model import MAX_VERSION, Content, StoredVersion
+from service.registry.names import SERVER, normalize_subject
 from service.registry.rule_sets import read_rule_set
 from service.schema_types.base import LEVELS
 
@@ -41,94 +41,94 @@ class TopicRecord:
     fault: str = ""
 
 
-class Broken(ValueError):
+class BrokenRecord(ValueError):
     """A record that can't be what its key says."""
 
 
-def decoded(data: bytes, what: str) -> Any:
+def decode_json(data: bytes, what: str) -> Any:
     """JSON. Raises Broken."""
     try:
         return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
         shown = data[:80].decode("utf-8", "replace")
-        raise Broken(f"the {what} is no JSON ({error}): {shown}") from None
+        raise BrokenRecord(f"the {what} is no JSON ({error}): {shown}") from None
 
 
 def read_key(record: TopicRecord) -> dict[str, Any]:
     """The key with its `keytype`. Raises Broken."""
     if record.fault:
-        raise Broken(record.fault)
-    key = decoded(record.key, "key") if record.key else None
+        raise BrokenRecord(record.fault)
+    key = decode_json(record.key, "key") if record.key else None
     if not isinstance(key, dict) or not isinstance(key.get("keytype"), str):
-        raise Broken("the key has no keytype" if record.key else "there is no key")
+        raise BrokenRecord("the key has no keytype" if record.key else "there is no key")
     return key
 
 
 def read_value(record: TopicRecord) -> dict[str, Any] | None:
     """The value; None for a tombstone. Karapace writes an empty value where Confluent writes none. Raises Broken."""
-    value = decoded(record.value, "value") if record.value else None
+    value = decode_json(record.value, "value") if record.value else None
     if value is not None and not isinstance(value, dict):
-        raise Broken("the value is no JSON object")
+        raise BrokenRecord("the value is no JSON object")
     return value
 
 
 def read_version(key: Mapping[str, Any]) -> Key:
     """Subject and version of a SCHEMA key. Raises Broken."""
     if key.get("magic", 1) not in (0, 1):
-        raise Broken(f"a SCHEMA key with magic {key['magic']}: 0 and 1 are known")
-    return read_subject(key), positive(key, "version")
+        raise BrokenRecord(f"a SCHEMA key with magic {key['magic']}: 0 and 1 are known")
+    return read_subject(key), positive_number(key, "version")
 
 
 def read_subject(key: Mapping[str, Any]) -> str:
     if not isinstance(key.get("subject"), str):
-        raise Broken("the key names no subject")
-    return normalized(key["subject"])
+        raise BrokenRecord("the key names no subject")
+    return normalize_subject(key["subject"])
 
 
 def read_scope(key: Mapping[str, Any]) -> str:
     """What a CONFIG or MODE key is about; the server where it names no subject. Raises Broken."""
     subject = key.get("subject")
     if subject is not None and not isinstance(subject, str):
-        raise Broken("the subject is no text")
-    return normalized(subject) or SERVER if subject else SERVER
+        raise BrokenRecord("the subject is no text")
+    return normalize_subject(subject) or SERVER if subject else SERVER
 
 
-def positive(value: Mapping[str, Any], name: str) -> int:
+def positive_number(value: Mapping[str, Any], name: str) -> int:
     return number_from(1, value, name)
 
 
 def number_from(least: int, value: Mapping[str, Any], name: str) -> int:
     number: Any = value.get(name)
     if not is_number(number) or not least <= number <= MAX_VERSION:
-        raise Broken(f"{name} is {json.dumps(number)}, not a number from {least} to {MAX_VERSION}")
+        raise BrokenRecord(f"{name} is {json.dumps(number)}, not a number from {least} to {MAX_VERSION}")
     return int(number)
 
 
-def read_schema(key: Key, value: Mapping[str, Any], ts: int) -> Stored:
+def read_schema(key: Key, value: Mapping[str, Any], ts: int) -> StoredVersion:
     """A registered version. Raises Broken."""
     subject, version = key
     number, text = number_from(0, value, "id"), value.get("schema")
     if not isinstance(text, str):
-        raise Broken("there is no schema text")
-    if value.get("version", version) != version or normalized(str(value.get("subject", subject))) != subject:
-        raise Broken("key and value name different versions")
+        raise BrokenRecord("there is no schema text")
+    if value.get("version", version) != version or normalize_subject(str(value.get("subject", subject))) != subject:
+        raise BrokenRecord("key and value name different versions")
     kind = value.get("schemaType") or "AVRO"
     if not isinstance(kind, str):
-        raise Broken("schemaType is no text")
+        raise BrokenRecord("schemaType is no text")
     try:
         references = tuple(map(reference, value.get("references") or ()))
     except (ValueError, AttributeError, TypeError) as error:
-        raise Broken(str(error)) from None
+        raise BrokenRecord(str(error)) from None
     metadata = read_metadata(value.get("metadata"))
     if _ENCODED in properties(metadata):
-        raise Broken("its metadata is encrypted (metadata.encoder.secret); import it over REST, which shows it")
+        raise BrokenRecord("its metadata is encrypted (metadata.encoder.secret); import it over REST, which shows it")
     try:
         rule_set = read_rule_set(value.get("ruleSet"))
     except ValueError as error:
-        raise Broken(str(error)) from None
+        raise BrokenRecord(str(error)) from None
     content = Content(b"", text, kind, references, metadata, rule_set)
     own: Any = value.get("ts")
-    return Stored(subject, version, number, content, own if is_number(own) else ts, value.get("deleted") is True)
+    return StoredVersion(subject, version, number, content, own if is_number(own) else ts, value.get("deleted") is True)
 
 
 def read_metadata(value: Any) -> dict[str, Any] | None:
@@ -136,7 +136,7 @@ def read_metadata(value: Any) -> dict[str, Any] | None:
     if value is None:
         return None
     if not isinstance(value, dict):
-        raise Broken("metadata is no object")
+        raise BrokenRecord("metadata is no object")
     try:
         read = {
             "tags": {path: sorted(set(tags)) for path, tags in sorted((value.get("tags") or {}).items())},
@@ -144,7 +144,7 @@ def read_metadata(value: Any) -> dict[str, Any] | None:
             "sensitive": sorted(set(value.get("sensitive") or ())),
         }
     except (AttributeError, TypeError) as error:
-        raise Broken(f"metadata: {error}") from None
+        raise BrokenRecord(f"metadata: {error}") from None
     return {name: part for name, part in read.items() if part}
 
 
@@ -154,7 +154,7 @@ def read_config(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     if LEVEL in found:
         level = str(found[LEVEL]).upper()
         if level not in LEVELS:
-            raise Broken(f"{LEVEL} is {found[LEVEL]!r}")
+            raise BrokenRecord(f"{LEVEL} is {found[LEVEL]!r}")
         found[LEVEL] = level
     for name in ("defaultMetadata", "overrideMetadata"):
         if name in found:
@@ -167,7 +167,7 @@ def read_mode(value: Mapping[str, Any]) -> str:
     """Raises Broken."""
     mode = str(value.get("mode")).upper()
     if mode not in MODES:
-        raise Broken(f"mode is {value.get('mode')!r}")
+        raise BrokenRecord(f"mode is {value.get('mode')!r}")
     return mode
 
 
@@ -181,7 +181,7 @@ def records_of(snapshot: Snapshot) -> Iterator[TopicRecord]:
         yield context_record(context)
     for scope, config in sorted(snapshot.configs.items()):
         yield config_record(scope, config)
-    for stored in in_order(snapshot.versions.values()):
+    for stored in order_by_references(snapshot.versions.values()):
         yield schema_record(stored)
     for scope, mode in sorted(snapshot.modes.items()):
         yield mode_record(scope, mode)
@@ -193,7 +193,7 @@ def marks_record(marks: Mapping[str, int]) -> Iterator[TopicRecord]:
         yield _record({"keytype": "NOOP", "magic": 0}, {MARKS: dict(sorted(marks.items()))})
 
 
-def schema_record(stored: Stored) -> TopicRecord:
+def schema_record(stored: StoredVersion) -> TopicRecord:
     """A version, soft-deleted or not."""
     content = stored.content
     value = {
@@ -215,12 +215,12 @@ def schema_record(stored: Stored) -> TopicRecord:
 
 def config_record(scope: str, config: Mapping[str, Any] | None) -> TopicRecord:
     """A config; None removes it."""
-    return _scoped("CONFIG", scope, config)
+    return _scope_record("CONFIG", scope, config)
 
 
 def mode_record(scope: str, mode: str | None) -> TopicRecord:
     """A mode; None removes it."""
-    return _scoped("MODE", scope, None if mode is None else {"mode": mode})
+    return _scope_record("MODE", scope, None if mode is None else {"mode": mode})
 
 
 def context_record(context: str) -> TopicRecord:
@@ -228,7 +228,7 @@ def context_record(context: str) -> TopicRecord:
     return _record({"keytype": "CONTEXT", **where, "magic": 0}, where)
 
 
-def _scoped(keytype: str, scope: str, value: Mapping[str, Any] | None) -> TopicRecord:
+def _scope_record(keytype: str, scope: str, value: Mapping[str, Any] | None) -> TopicRecord:
     subject = {} if scope == SERVER else {"subject": scope}
     return _record({"keytype": keytype, **subject, "magic": 0}, None if value is None else {**subject, **value})
 

@@ -11,9 +11,9 @@ from schemas.model.errors import RegistryError
 from service.migration.snapshot import Key, Snapshot, is_number, same_schema
 from service.migration.topic_records import (
     MARKS,
-    Broken,
+    BrokenRecord,
     TopicRecord,
-    positive,
+    positive_number,
     read_config,
     read_key,
     read_mode,
@@ -23,7 +23,7 @@ from service.migration.topic_records import (
     read_value,
     read_version,
 )
-from service.registry.model import Content, context_of, qualified
+from service.registry.model import Content, context_of, qualify
 from service.registry.names import check_name, covers
 
 _KEPT_PROBLEMS: Final = 1000
@@ -60,7 +60,7 @@ class Replay:
                 self.unknown[keytype] += 1
                 return
             handler(self, key, read_value(record), record)
-        except Broken as error:
+        except BrokenRecord as error:
             self.broken_count += 1
             if len(self.broken) < _KEPT_PROBLEMS:
                 self.broken.append(f"{record.where}: {error}" if record.where else str(error))
@@ -78,13 +78,13 @@ class Replay:
             self._forget(place)
             return
         stored = read_schema(place, value, self.now if record.ts is None else record.ts)
-        stored = replace(stored, content=self._numbered(stored.subject, stored.content))
+        stored = replace(stored, content=self._number_references(stored.subject, stored.content))
         context = context_of(stored.subject)
         holders = self._holders.setdefault((context, stored.id), {})
         for other, content in holders.items():
             if other != place and not same_schema(content, stored.content):
                 # Confluent's server ignores such a record and goes on with the first schema.
-                raise Broken(
+                raise BrokenRecord(
                     f"id {stored.id} stands for another schema already, that of {other[0]} version {other[1]}; "
                     f"{place[0]} version {place[1]} brings a different one"
                 )
@@ -93,13 +93,13 @@ class Replay:
         self._numbers.setdefault(stored.subject, set()).add(stored.version)
         self.snapshot.add(stored)
 
-    def _numbered(self, subject: str, content: Content) -> Content:
+    def _number_references(self, subject: str, content: Content) -> Content:
         """References to "the latest" (-1) get the number they have now."""
         if all(one.version != -1 for one in content.references):
             return content
         done = []
         for one in content.references:
-            target = qualified(one.subject or "", context_of(subject))
+            target = qualify(one.subject or "", context_of(subject))
             numbers = [n for n in self._numbers.get(target, ()) if not self.snapshot.versions[target, n].deleted]
             done.append(replace(one, version=max(numbers)) if one.version == -1 and numbers else one)
         return replace(content, references=tuple(done))
@@ -116,7 +116,7 @@ class Replay:
     def _delete_subject(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
         if value is None:
             return
-        subject, last = read_subject(key), positive(value, "version")
+        subject, last = read_subject(key), positive_number(value, "version")
         for version in self._numbers.get(subject, ()):
             if version <= last:
                 stored = self.snapshot.versions[subject, version]
@@ -138,7 +138,7 @@ class Replay:
             self.snapshot.configs.pop(scope, None)
             return
         config, unknown = read_config(value)
-        if self._known_scope(scope, "CONFIG"):
+        if self._check_scope(scope, "CONFIG"):
             self.snapshot.configs[scope] = config
         for name in unknown:
             self.left_out[f"config field {name}"] += 1
@@ -149,10 +149,10 @@ class Replay:
             self.snapshot.modes.pop(scope, None)
             return
         mode = read_mode(value)
-        if self._known_scope(scope, "MODE"):
+        if self._check_scope(scope, "MODE"):
             self.snapshot.modes[scope] = mode
 
-    def _known_scope(self, scope: str, keytype: str) -> bool:
+    def _check_scope(self, scope: str, keytype: str) -> bool:
         """Whether a scope can have a config or mode here; one that can't is counted."""
         try:
             check_name(scope)
@@ -164,7 +164,7 @@ class Replay:
     def _context(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
         context = key.get("context")
         if not isinstance(context, str) or not context.startswith("."):
-            raise Broken("a CONTEXT key without a context")
+            raise BrokenRecord("a CONTEXT key without a context")
         if context == ".":
             return
         if value is None:
@@ -175,7 +175,7 @@ class Replay:
     def _noop(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
         marks = (value or {}).get(MARKS) or {}
         if not isinstance(marks, dict) or not all(map(is_number, marks.values())):
-            raise Broken(f"{MARKS} is no object of numbers")
+            raise BrokenRecord(f"{MARKS} is no object of numbers")
         for context, number in marks.items():
             self.snapshot.mark(context, number)
 

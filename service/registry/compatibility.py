@@ -12,7 +12,7 @@ from typing import Final
 
 from schemas.model.errors import RegistryError
 from service.registry import config, metadata
-from service.registry.model import Content, NewSchema, Stored, StoredWarning
+from service.registry.model import Content, NewSchema, StoredVersion, StoredWarning
 from service.registry.names import LATEST
 from service.registry.ports import StoreReader, StoreWriter
 from service.registry.references import parse_with_references, stored_schema
@@ -37,18 +37,18 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
-        olds = tx.live(subject) if version is None else one_version(tx, subject, version)
+        olds = tx.live_versions(subject) if version is None else one_version(tx, subject, version)
         strict = rules.validate_new
         parsed, content = parse_with_references(
             registry, tx, subject, new, normalize=normalize or rules.normalize, strict=strict
         )
-        problems = against(registry, tx, olds, parsed, content, rules)
+        problems = check_against(registry, tx, olds, parsed, content, rules)
         if registry.strict_logical_types and not problems:
             problems = refusal(logical_changes(registry, tx, olds, parsed), olds, rules)
     return problems
 
 
-def one_version(tx: StoreReader, subject: str, version: int) -> list[Stored]:
+def one_version(tx: StoreReader, subject: str, version: int) -> list[StoredVersion]:
     """The latest of a subject that has none is no obstacle; a number that is not there is an error."""
     found = tx.latest(subject) if version == LATEST else tx.version(subject, version)
     if version == LATEST:
@@ -58,10 +58,10 @@ def one_version(tx: StoreReader, subject: str, version: int) -> list[Stored]:
     return [found]
 
 
-def against(
+def check_against(
     registry: Registry,
     tx: StoreReader,
-    olds: list[Stored],
+    olds: list[StoredVersion],
     parsed: ParsedSchema,
     content: Content,
     rules: config.EffectiveConfig,
@@ -84,10 +84,10 @@ def against(
     return kept + problems
 
 
-def reserved_fields(olds: list[Stored], parsed: ParsedSchema, content: Content) -> list[str]:
+def reserved_fields(olds: list[StoredVersion], parsed: ParsedSchema, content: Content) -> list[str]:
     """Reserved field names must stay reserved and must not be used (metadata property `confluent:reserved`)."""
-    now = metadata.reserved(content.metadata)
-    before = metadata.reserved(olds[-1].content.metadata) if olds else set()
+    now = metadata.reserved_names(content.metadata)
+    before = metadata.reserved_names(olds[-1].content.metadata) if olds else set()
     used = now & set(parsed.field_names()) if isinstance(parsed, HasFields) else set()
     return [_RESERVED_GONE.format(name) for name in sorted(before - now)] + [
         _RESERVED_USED.format(name) for name in sorted(used)
@@ -95,7 +95,7 @@ def reserved_fields(olds: list[Stored], parsed: ParsedSchema, content: Content) 
 
 
 def logical_changes(
-    registry: Registry, tx: StoreReader, olds: list[Stored], parsed: ParsedSchema
+    registry: Registry, tx: StoreReader, olds: list[StoredVersion], parsed: ParsedSchema
 ) -> list[LogicalChange]:
     """What changed its meaning since the latest of `olds`, unseen by the rules of compatibility."""
     if not olds or not isinstance(parsed, HasLogicalTypes):
@@ -107,14 +107,14 @@ def logical_changes(
     return parsed.logical_changes(old)
 
 
-def refusal(changes: list[LogicalChange], olds: list[Stored], rules: config.EffectiveConfig) -> list[str]:
+def refusal(changes: list[LogicalChange], olds: list[StoredVersion], rules: config.EffectiveConfig) -> list[str]:
     """The messages of a refusal for logical changes, in Confluent's form; [] for no changes."""
     if not changes:
         return []
     latest = olds[-1]
     return [
         *(change.message() for change in changes),
-        *base.about(latest.version, latest.content.text),
+        *base.old_schema_messages(latest.version, latest.content.text),
         base.trailer(rules.level, rules.validate_fields),
     ]
 
@@ -122,13 +122,13 @@ def refusal(changes: list[LogicalChange], olds: list[Stored], rules: config.Effe
 _LOG = logging.getLogger("service.registry.warnings")
 
 
-def of(registry: Registry, subject: str | None = None) -> list[StoredWarning]:
+def warnings_of(registry: Registry, subject: str | None = None) -> list[StoredWarning]:
     """The warnings about a subject, or about all, oldest first."""
     with registry.store.read() as tx:
         return tx.warnings(subject)
 
 
-def warn(tx: StoreWriter, stored: Stored, found: Sequence[LogicalChange]) -> None:
+def warn(tx: StoreWriter, stored: StoredVersion, found: Sequence[LogicalChange]) -> None:
     """Keep and log the logical changes that a version brought."""
     for change in found:
         message = f"{change.path or 'the schema'}: {change.before} became {change.after}; {change.misread}"

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from schemas.model.errors import RegistryError
-from service.registry.metadata import merged
+from service.registry.metadata import merge_metadata
 from service.registry.mode import check_writable
-from service.registry.model import Metadata, context_of, qualified
-from service.registry.names import SERVER, chain, check_subject, normalized, scope_of
+from service.registry.model import Metadata, context_of, qualify
+from service.registry.names import SERVER, chain, check_subject, normalize_subject, scope_of
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
 from service.schema_types.base import LEVELS, Level
@@ -37,30 +37,30 @@ def _policy(value: Any) -> Any:
     return policy if policy in _POLICIES else None
 
 
-def _same(value: Any) -> Any:
+def _keep_value(value: Any) -> Any:
     return value
 
 
-def _dropped(value: Any) -> Any:
+def _drop_value(value: Any) -> Any:
     """Confluent's community server drops rule sets without a word."""
     return None
 
 
 # Name in a request → (name stored, how a value is read); the order is the order of the keys in answers.
 FIELDS: Final[dict[str, tuple[str, Callable[[Any], Any]]]] = {
-    "alias": ("alias", _same),
-    "aliasForDeks": ("aliasForDeks", _same),
-    "normalize": ("normalize", _same),
-    "validateFields": ("validateFields", _same),
-    "validateNewSchemas": ("validateNewSchemas", _same),
-    "validateRules": ("validateRules", _same),
+    "alias": ("alias", _keep_value),
+    "aliasForDeks": ("aliasForDeks", _keep_value),
+    "normalize": ("normalize", _keep_value),
+    "validateFields": ("validateFields", _keep_value),
+    "validateNewSchemas": ("validateNewSchemas", _keep_value),
+    "validateRules": ("validateRules", _keep_value),
     "compatibility": (LEVEL, _level),
     "compatibilityPolicy": ("compatibilityPolicy", _policy),
-    "compatibilityGroup": ("compatibilityGroup", _same),
-    "defaultMetadata": ("defaultMetadata", _same),
-    "overrideMetadata": ("overrideMetadata", _same),
-    "defaultRuleSet": ("defaultRuleSet", _dropped),
-    "overrideRuleSet": ("overrideRuleSet", _dropped),
+    "compatibilityGroup": ("compatibilityGroup", _keep_value),
+    "defaultMetadata": ("defaultMetadata", _keep_value),
+    "overrideMetadata": ("overrideMetadata", _keep_value),
+    "defaultRuleSet": ("defaultRuleSet", _drop_value),
+    "overrideRuleSet": ("overrideRuleSet", _drop_value),
 }
 _ORDER: Final = [stored for stored, _ in FIELDS.values()]
 _INHERITED: Final = (
@@ -97,27 +97,27 @@ class EffectiveConfig:
     def adds_metadata(self) -> bool:
         return self.default_metadata is not None or self.override_metadata is not None
 
-    def completed(self, metadata: Metadata | None) -> Metadata | None:
+    def complete_metadata(self, metadata: Metadata | None) -> Metadata | None:
         """What is stored for a schema with this metadata."""
-        return merged(merged(self.default_metadata, metadata), self.override_metadata)
+        return merge_metadata(merge_metadata(self.default_metadata, metadata), self.override_metadata)
 
 
 def resolve_subject(registry: Registry, tx: StoreReader, subject: str) -> tuple[str, EffectiveConfig]:
     """The subject that is meant (see `target`), and what a registration of it has to obey."""
     stored = tx.configs(chain(subject))
-    meant = _aliased(subject, stored.get(subject, {}))
+    meant = _resolve_alias(subject, stored.get(subject, {}))
     if meant != subject:
         subject, stored = meant, tx.configs(chain(meant))
-    return subject, _in_force(registry, subject, stored)
+    return subject, _effective_config(registry, subject, stored)
 
 
-def in_force(registry: Registry, tx: StoreReader, subject: str) -> EffectiveConfig:
+def effective_config(registry: Registry, tx: StoreReader, subject: str) -> EffectiveConfig:
     """What a registration of exactly this subject has to obey."""
-    return _in_force(registry, subject, tx.configs(chain(subject)))
+    return _effective_config(registry, subject, tx.configs(chain(subject)))
 
 
-def _in_force(registry: Registry, subject: str, stored: Mapping[str, Config]) -> EffectiveConfig:
-    config = _nearest(registry, subject, stored)
+def _effective_config(registry: Registry, subject: str, stored: Mapping[str, Config]) -> EffectiveConfig:
+    config = _nearest_config(registry, subject, stored)
     return EffectiveConfig(
         LEVELS[config[LEVEL]],
         lenient=config.get("compatibilityPolicy") == _LENIENT,
@@ -135,12 +135,12 @@ def target(tx: StoreReader, subject: str) -> str:
 
     Raises INVALID_SUBJECT for an alias that can't be a subject.
     """
-    return _aliased(subject, tx.configs([subject]).get(subject, {}))
+    return _resolve_alias(subject, tx.configs([subject]).get(subject, {}))
 
 
-def _aliased(subject: str, config: Config) -> str:
+def _resolve_alias(subject: str, config: Config) -> str:
     alias = config.get("alias")
-    return check_subject(normalized(qualified(alias, context_of(subject)))) if alias else subject
+    return check_subject(normalize_subject(qualify(alias, context_of(subject)))) if alias else subject
 
 
 def aliases(tx: StoreReader) -> dict[str, list[str]]:
@@ -148,7 +148,7 @@ def aliases(tx: StoreReader) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for scope, config in sorted(tx.all_configs().items()):
         if config.get("alias"):
-            found.setdefault(normalized(qualified(config["alias"], context_of(scope))), []).append(scope)
+            found.setdefault(normalize_subject(qualify(config["alias"], context_of(scope))), []).append(scope)
     return found
 
 
@@ -157,7 +157,7 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
     scope = scope_of(subject)
     with registry.store.read() as tx:
         if default_to_global:
-            return _nearest(registry, scope, tx.configs(chain(scope)))
+            return _nearest_config(registry, scope, tx.configs(chain(scope)))
         own = tx.configs([scope]).get(scope)
     if own is None and scope != SERVER:
         raise RegistryError("COMPATIBILITY_NOT_CONFIGURED", subject=subject)
@@ -200,7 +200,7 @@ def _complete(registry: Registry, config: Config) -> Config:
     return {name: filled[name] for name in _ORDER if name in filled}
 
 
-def _nearest(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
+def _nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
     """The first config on the way up decides; some keys that it lacks come from the ones above."""
     found = [stored[one] for one in chain(scope) if one in stored]
     config: Config = dict(found[0]) if found else {}

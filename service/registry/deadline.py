@@ -41,7 +41,7 @@ class Deadline:
             self._until = time.monotonic() + self.seconds
 
     @property
-    def left(self) -> float:
+    def seconds_left(self) -> float:
         return self.seconds if self._until is None else max(self._until - time.monotonic(), 0.0)
 
 
@@ -49,10 +49,10 @@ current_deadline: ContextVar[Deadline | None] = ContextVar("patience", default=N
 """Set for the time of a request; threads that work for it inherit it."""
 
 
-def left(most: float) -> float:
+def seconds_left(most: float) -> float:
     """For how many seconds the request that is worked for may still wait; never more than `most`."""
     patience = current_deadline.get()
-    return most if patience is None else min(patience.left, most)
+    return most if patience is None else min(patience.seconds_left, most)
 
 
 def pauses() -> Iterator[float]:

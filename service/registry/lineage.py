@@ -46,7 +46,7 @@ def record(registry: Registry, told: dict[str, Any]) -> int:
     return len(edges)
 
 
-def of(registry: Registry, **wanted: str) -> list[dict[str, Any]]:
+def edges_of(registry: Registry, **wanted: str) -> list[dict[str, Any]]:
     """The edges, with the subjects that hold their schema id; only those whose fields are as `wanted` says.
 
     wanted: job, topic, table ("db.table"), subject; "" is no wish.

@@ -7,7 +7,15 @@ from dataclasses import replace
 from schemas.model.errors import RegistryError
 from service.registry import config
 from service.registry.metadata import VERSION, properties, without_version
-from service.registry.model import DEFAULT_CONTEXT, Content, LookupResult, NewSchema, Stored, context_of, prefix_of
+from service.registry.model import (
+    DEFAULT_CONTEXT,
+    Content,
+    LookupResult,
+    NewSchema,
+    StoredVersion,
+    context_of,
+    prefix_of,
+)
 from service.registry.ports import StoreReader
 from service.registry.references import parse_with_references, stored_schema
 from service.registry.registry import Registry
@@ -23,8 +31,8 @@ def lookup(
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
         if new.text.strip():
-            found = under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
-            found = found or elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
+            found = find_under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
+            found = found or find_elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
             if found is not None:
                 return found
         if tx.latest(subject, deleted=deleted) is None:
@@ -32,7 +40,7 @@ def lookup(
     raise RegistryError("SCHEMA_NOT_FOUND")
 
 
-def under(
+def find_under(
     registry: Registry,
     tx: StoreReader,
     subject: str,
@@ -49,7 +57,7 @@ def under(
     latest = None if found else tx.latest(subject)
     if found or latest is None:
         return found
-    metadata = rules.completed(latest.content.metadata if new.metadata is None else new.metadata)
+    metadata = rules.complete_metadata(latest.content.metadata if new.metadata is None else new.metadata)
     rule_set = latest.content.rule_set if new.rule_set is None else new.rule_set
     if (metadata, rule_set) == (new.metadata, new.rule_set):
         return None
@@ -58,7 +66,7 @@ def under(
     return find_same(registry, tx, subject, content, deleted=deleted)
 
 
-def elsewhere(
+def find_elsewhere(
     registry: Registry, tx: StoreReader, subject: str, new: NewSchema, *, normalize: bool, deleted: bool
 ) -> LookupResult | None:
     """The version with this schema in another context, for a subject that names none."""
@@ -68,9 +76,9 @@ def elsewhere(
         name = prefix_of(context) + subject
         if tx.latest(name, deleted=deleted) is None:
             continue
-        rules = config.in_force(registry, tx, name)
+        rules = config.effective_config(registry, tx, name)
         try:
-            found = under(registry, tx, name, new, rules, normalize=normalize, deleted=deleted)
+            found = find_under(registry, tx, name, new, rules, normalize=normalize, deleted=deleted)
         except RegistryError:
             continue  # the schema has no meaning there, e.g. for want of a reference
         if found is not None:
@@ -97,7 +105,7 @@ def find_same(
     return None
 
 
-def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored: Stored) -> bool:
+def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored: StoredVersion) -> bool:
     """Whether a stored version is what was sent: perhaps by reference where that is written out, or numbered."""
     there = stored.content
     metadata = there.metadata if VERSION in properties(content.metadata) else without_version(there.metadata)
@@ -108,6 +116,6 @@ def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored
     if content.references or not there.references:
         return False
     try:
-        return stored_schema(registry, tx, stored).resolved() == content.text
+        return stored_schema(registry, tx, stored).resolved_text() == content.text
     except RegistryError:  # it refers to what may not be seen
         return False

@@ -11,7 +11,7 @@ VERSION: Final = "confluent:version"
 RESERVED: Final = "confluent:reserved"
 
 
-def merged(below: Metadata | None, above: Metadata | None) -> Metadata | None:
+def merge_metadata(below: Metadata | None, above: Metadata | None) -> Metadata | None:
     """Both together; where they differ, `above` counts."""
     if below is None or above is None:
         return above if below is None else below
@@ -31,7 +31,7 @@ def properties(metadata: Metadata | None) -> Mapping[str, str]:
 
 def with_version(metadata: Metadata | None, version: int) -> Metadata:
     """Metadata that records a version number."""
-    return merged(metadata, {"properties": {VERSION: str(version)}}) or {}
+    return merge_metadata(metadata, {"properties": {VERSION: str(version)}}) or {}
 
 
 def without_version(metadata: Metadata | None) -> Metadata | None:
@@ -43,6 +43,6 @@ def without_version(metadata: Metadata | None) -> Metadata | None:
     return {name: part for name, part in rest.items() if part} or None
 
 
-def reserved(metadata: Metadata | None) -> set[str]:
+def reserved_names(metadata: Metadata | None) -> set[str]:
     """The field names that the metadata keeps free."""
     return {name.strip() for name in (properties(metadata).get(RESERVED) or "").split(",")} - {""}

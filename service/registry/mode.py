@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.model.errors import RegistryError
-from service.registry.names import BELOW_ALL, SERVER, chain, covers, scope_of, shown_context
+from service.registry.names import BELOW_ALL, SERVER, chain, context_text, covers, scope_of
 from service.registry.ports import StoreReader, StoreWriter
 from service.registry.registry import Registry
 
@@ -23,7 +23,7 @@ _READ_ONLY: Final = ("READONLY", "READONLY_OVERRIDE")
 _GIVEN_IDS: Final = (IMPORT, FORWARD)
 
 
-def in_scope(tx: StoreReader, subject: str | None) -> str:
+def find_mode(tx: StoreReader, subject: str | None) -> str:
     """The mode in force for a subject, or for the server (None)."""
     scopes = chain(subject or SERVER)
     stored = tx.modes(scopes)
@@ -38,21 +38,21 @@ def imports(mode: str) -> bool:
 def check_register(mode: str, subject: str, schema_id: int | None) -> None:
     """Raises READ_ONLY, NOT_IN_IMPORT_MODE, NOT_IN_READ_WRITE_MODE."""
     if mode in _READ_ONLY:
-        raise _refused("READ_ONLY", subject)
+        raise _mode_error("READ_ONLY", subject)
     if schema_id is not None and not imports(mode):
-        raise _refused("NOT_IN_IMPORT_MODE", subject)
+        raise _mode_error("NOT_IN_IMPORT_MODE", subject)
     if schema_id is None and mode != READWRITE:
-        raise _refused("NOT_IN_READ_WRITE_MODE", subject)
+        raise _mode_error("NOT_IN_READ_WRITE_MODE", subject)
 
 
 def check_writable(tx: StoreReader, subject: str | None) -> None:
     """Deleting and configuring need a mode that is not read-only. Raises READ_ONLY."""
-    if in_scope(tx, subject) in _READ_ONLY:
-        raise _refused("READ_ONLY", subject)
+    if find_mode(tx, subject) in _READ_ONLY:
+        raise _mode_error("READ_ONLY", subject)
 
 
-def _refused(code: str, subject: str | None) -> RegistryError:
-    return RegistryError(code, subject="null" if subject is None else subject, context=shown_context(subject))
+def _mode_error(code: str, subject: str | None) -> RegistryError:
+    return RegistryError(code, subject="null" if subject is None else subject, context=context_text(subject))
 
 
 def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> str:
@@ -60,7 +60,7 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
     scope = scope_of(subject)
     with registry.store.read() as tx:
         if default_to_global:
-            return in_scope(tx, subject)
+            return find_mode(tx, subject)
         own = tx.modes([scope]).get(scope)
     if own is None and subject:
         raise RegistryError("MODE_NOT_CONFIGURED", subject=subject)
@@ -80,7 +80,7 @@ def update(registry: Registry, subject: str | None, mode: str | None, *, force: 
     if wanted == FORWARD and scope != BELOW_ALL:
         raise RegistryError("FORWARD_NOT_GLOBAL")
     with registry.store.write() as tx:
-        if wanted == IMPORT and not force and in_scope(tx, subject) != IMPORT:
+        if wanted == IMPORT and not force and find_mode(tx, subject) != IMPORT:
             make_room(tx, scope)
         tx.put_mode(scope, wanted)
 

@@ -29,7 +29,7 @@ class Reference:
     subject: str | None = None
     version: int | None = None
 
-    def shown(self) -> str:
+    def error_text(self) -> str:
         """As Confluent prints it inside error texts."""
         subject = "null" if self.subject is None else self.subject
         version = "null" if self.version is None else self.version
@@ -69,7 +69,7 @@ class Content:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredVersion:
     """A registered version with its schema. `ts` is in ms."""
 
     subject: str
@@ -98,7 +98,7 @@ class LookupResult:
     version number. `completed`: the registry added metadata or the text to what was sent. `new`: it was written now.
     """
 
-    stored: Stored
+    stored: StoredVersion
     alike: bool = False
     completed: bool = False
     new: bool = False
@@ -153,7 +153,7 @@ def prefix_of(context: str) -> str:
     return "" if context == DEFAULT_CONTEXT else f":{context}:"
 
 
-def qualified(subject: str, context: str) -> str:
+def qualify(subject: str, context: str) -> str:
     """`subject` as it is meant by something in `context`: one that names no context is in the same one."""
     found = _QUALIFIED.match(subject)
     if found is None:

@@ -18,7 +18,7 @@ _FIRST_PRINTABLE = " "
 _DELETE = "\x7f"
 
 
-def normalized(subject: str) -> str:
+def normalize_subject(subject: str) -> str:
     """The default context is not written (`:.:name` is `name`), and a context ends with a colon."""
     if subject.startswith(":.") and ":" not in subject[1:]:
         subject += ":"
@@ -77,7 +77,7 @@ def covers(scope: str, subject: str) -> bool:
     return not name_of(scope) and context_of(scope) == context_of(subject)
 
 
-def shown_context(subject: str | None) -> str:
+def context_text(subject: str | None) -> str:
     """The context of a subject as error texts show it: nothing for the default one."""
     context = context_of(subject or "")
     return "" if context == DEFAULT_CONTEXT else f":{context}:"

@@ -14,37 +14,37 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from service.registry.model import Content, Counts, Lineage, Stored, StoredWarning, VersionRow
+from service.registry.model import Content, Counts, Lineage, StoredVersion, StoredWarning, VersionRow
 from service.registry.read_set import Listener
 
 T = TypeVar("T")
 
 
 class StoreReader(Protocol):
-    def version(self, subject: str, version: int) -> Stored | None:
+    def version(self, subject: str, version: int) -> StoredVersion | None:
         """A version, soft-deleted or not."""
 
-    def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
+    def latest(self, subject: str, *, deleted: bool = False) -> StoredVersion | None:
         """The highest version; soft-deleted ones count only with `deleted`."""
 
     def by_content(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
-    ) -> Stored | None:
+    ) -> StoredVersion | None:
         """The highest version of the subject with this identity and schema type (and, if given, this id)."""
 
-    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[Stored]:
+    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[StoredVersion]:
         """The versions of the subject with references or a recorded version number, highest first."""
 
     def versions(self, subject: str) -> list[VersionRow]:
         """All versions, soft-deleted ones too, ascending."""
 
-    def live(self, subject: str) -> list[Stored]:
+    def live_versions(self, subject: str) -> list[StoredVersion]:
         """All undeleted versions with their schemas, ascending."""
 
-    def holders(self, context: str, schema_id: int) -> list[Stored]:
+    def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
         """All versions, of any subject, with this id, in the order they were registered."""
 
-    def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
+    def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         """All versions of the subjects that start with `prefix`, ordered by subject and version."""
 
     def subjects(self) -> list[tuple[str, bool]]:

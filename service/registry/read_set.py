@@ -49,12 +49,12 @@ current_reads: ContextVar[ReadSet | None] = ContextVar("footprint", default=None
 
 
 class Listener(Protocol):
-    """Told of every change. From `changing` until `changed` it must not trust what it reads about these parts."""
+    """Told of each change. From `before_change` to `after_change` it must not trust what it reads about these parts."""
 
-    def changing(self, parts: Collection[Part]) -> None:
+    def before_change(self, parts: Collection[Part]) -> None:
         """These parts are about to change."""
 
-    def changed(self, parts: Collection[Part]) -> None:
+    def after_change(self, parts: Collection[Part]) -> None:
         """The change is there for every reader, or was given up."""
 
     def forget(self) -> None:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 from schemas.model.errors import RegistryError
 from service.registry.identity import guid, identity
-from service.registry.model import Content, NewSchema, Reference, Stored, context_of, qualified
+from service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
-from service.schema_types.base import NotParsed, NotValid, Referenced
+from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError
 from service.schema_types.parse import ParsedSchema
 
 _SHOWN_TEXT = 10240
@@ -24,20 +24,20 @@ def parse_with_references(
     `strict` False reads it as leniently as what is stored already.
     """
     context = context_of(subject)
-    references = tuple(latest_resolved(tx, context, reference) for reference in new.references)
+    references = tuple(resolve_latest(tx, context, reference) for reference in new.references)
     try:
         texts = referenced_texts(tx, context, references)
         parsed = registry.parse(new.kind, new.text, texts, strict=strict)
-        text = parsed.normalized() if normalize else parsed.text
+        text = parsed.normalized_text() if normalize else parsed.text
     except ValueError as error:
-        raise invalid(subject, new, error) from None
+        raise invalid_schema_error(subject, new, error) from None
     if normalize:
         references = tuple(sorted(set(references), key=lambda one: one.name))
     same = identity(text, references, new.metadata, new.rule_set)
     return parsed, Content(same, text, new.kind, references, new.metadata, new.rule_set)
 
 
-def stored_schema(registry: Registry, tx: StoreReader, stored: Stored) -> ParsedSchema:
+def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) -> ParsedSchema:
     """The parsed form of what is in the store already; read leniently, as Confluent does.
 
     Raises INVALID_SCHEMA if it refers to a schema that is not there, or that may not be seen.
@@ -51,10 +51,10 @@ def stored_schema(registry: Registry, tx: StoreReader, stored: Stored) -> Parsed
         raise RegistryError("INVALID_SCHEMA", details=f"{where}: {error}") from None
 
 
-def latest_resolved(tx: StoreReader, context: str, reference: Reference) -> Reference:
+def resolve_latest(tx: StoreReader, context: str, reference: Reference) -> Reference:
     """Version -1 of a reference means the latest and is stored as its number."""
     if reference.version == -1 and reference.subject:
-        latest = tx.latest(qualified(reference.subject, context))
+        latest = tx.latest(qualify(reference.subject, context))
         if latest is not None:
             return replace(reference, version=latest.version)
     return reference
@@ -62,7 +62,7 @@ def latest_resolved(tx: StoreReader, context: str, reference: Reference) -> Refe
 
 def referenced_texts(
     tx: StoreReader, context: str, references: tuple[Reference, ...], *, deleted: bool = False
-) -> tuple[Referenced, ...]:
+) -> tuple[ReferencedText, ...]:
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 
     A subject without a context is in that of the schema which refers to it. A soft-deleted version is there for what
@@ -70,43 +70,43 @@ def referenced_texts(
     """
     if not references:
         return ()
-    named = {(one.name, qualified(one.subject or "", context), one.version) for one in references}
-    texts: dict[tuple[str, str, int], Referenced] = {}
+    named = {(one.name, qualify(one.subject or "", context), one.version) for one in references}
+    texts: dict[tuple[str, str, int], ReferencedText] = {}
     waiting = [(reference, context, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):
         if not waiting:
             return tuple(texts.values())
         reference, context, ready = waiting.pop()
         if not reference.name or not reference.subject or reference.version is None:
-            raise ValueError(f"Invalid reference: {reference.shown()}")
-        key = (reference.name, qualified(reference.subject, context), reference.version)
+            raise ValueError(f"Invalid reference: {reference.error_text()}")
+        key = (reference.name, qualify(reference.subject, context), reference.version)
         if key in texts:
             continue
         found = tx.version(*key[1:])
         if found is None or (found.deleted and not (ready or deleted)):
             raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[2]}')
         if ready:
-            texts[key] = Referenced(*key, text=found.content.text, direct=key in named)
+            texts[key] = ReferencedText(*key, text=found.content.text, direct=key in named)
         else:
             waiting.append((reference, context, True))
             waiting += [(inner, context_of(key[1]), False) for inner in reversed(found.content.references)]
     raise ValueError(f"More than {_MAX_REFERENCED} references")
 
 
-def invalid(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
+def invalid_schema_error(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
     """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
-    if isinstance(reason, NotParsed) or (new.kind == "JSON" and not isinstance(reason, NotValid)):
+    if isinstance(reason, SchemaParseError) or (new.kind == "JSON" and not isinstance(reason, SchemaValidityError)):
         of_type = f"Invalid schema of type {new.kind}, details: "
         return RegistryError("INVALID_SCHEMA", details=f"{of_type}{of_type}{reason}")
     text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."
-    references = "[" + ", ".join(reference.shown() for reference in new.references) + "]"
-    numbers = "version=0,id=-1" if isinstance(reason, NotValid) else "version=null,id=null"
+    references = "[" + ", ".join(reference.error_text() for reference in new.references) + "]"
+    numbers = "version=0,id=-1" if isinstance(reason, SchemaValidityError) else "version=null,id=null"
     shown = (
         f"{{subject={subject},{numbers},guid={guid(identity(new.text, new.references, new.metadata))},"
         f"schemaType={new.kind},references={references},metadata=null,ruleSet=null,schema={text},"
         "schemaTags=null,ts=null,deleted=null}"
     )
-    if isinstance(reason, NotValid):
+    if isinstance(reason, SchemaValidityError):
         return RegistryError("INVALID_SCHEMA", details=f"Invalid schema {shown}, details: {reason}")
     details = (
         f"Invalid schema of type {new.kind}, details: Invalid schema {shown} "

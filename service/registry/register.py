@@ -7,16 +7,16 @@ from dataclasses import dataclass, replace
 
 from schemas.model.errors import RegistryError
 from service.registry import config, mode
-from service.registry.compatibility import against, logical_changes, refusal, warn
+from service.registry.compatibility import check_against, logical_changes, refusal, warn
 from service.registry.lookup import find_same, means_the_same
 from service.registry.metadata import VERSION, properties, with_version
-from service.registry.model import MAX_VERSION, Content, LookupResult, NewSchema, Stored, VersionRow, context_of
-from service.registry.names import LATEST, check_subject, shown_context
+from service.registry.model import MAX_VERSION, Content, LookupResult, NewSchema, StoredVersion, VersionRow, context_of
+from service.registry.names import LATEST, check_subject, context_text
 from service.registry.ports import StoreReader, StoreWriter
 from service.registry.references import parse_with_references, stored_schema
 from service.registry.registry import Registry
-from service.registry.subjects import existing
-from service.schema_types.base import HoldsTags, Tagged
+from service.registry.subjects import get_existing
+from service.schema_types.base import HoldsTags, TaggedPart
 from service.schema_types.parse import ParsedSchema
 
 
@@ -85,7 +85,7 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
     if not isinstance(parsed, HoldsTags):
         raise RegistryError("INVALID_SCHEMA", details=f"Tags are not supported for schemas of type {new.kind}")
     try:
-        text = parsed.retagged(add, new.tags_to_remove)
+        text = parsed.change_tags(add, new.tags_to_remove)
     except ValueError as error:
         raise RegistryError("INVALID_SCHEMA", details=str(error)) from None
     named = new.tags_to_add or new.tags_to_remove
@@ -101,7 +101,7 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
     )
 
 
-def previous_tags(previous: ParsedSchema) -> list[Tagged]:
+def previous_tags(previous: ParsedSchema) -> list[TaggedPart]:
     return previous.tags() if isinstance(previous, HoldsTags) else []
 
 
@@ -127,14 +127,14 @@ def find_repeat(
             # Written out where the stored one refers to others, it would have to be valid by itself.
             if known is not None and known.stored.content.references == content.references:
                 return known
-            mode.check_register(mode.in_scope(tx, subject), subject, new.id)
+            mode.check_register(mode.find_mode(tx, subject), subject, new.id)
             if new.id is None:
                 raise
             return None
         known = same_version(registry, tx, subject, new, content) if latest else None
         if known is not None:
             return known
-    in_scope = mode.in_scope(tx, subject)
+    in_scope = mode.find_mode(tx, subject)
     mode.check_register(in_scope, subject, new.id)
     if new.version or mode.imports(in_scope):
         return None
@@ -183,7 +183,7 @@ def parse_for_storage(
     return parse_with_references(registry, tx, subject, new, normalize=normalize, strict=strict)
 
 
-def fill_in(new: NewSchema, previous: Stored | None, rules: config.EffectiveConfig, version: int) -> NewSchema:
+def fill_in(new: NewSchema, previous: StoredVersion | None, rules: config.EffectiveConfig, version: int) -> NewSchema:
     """The schema with what it takes from the version before it and from the config.
 
     `version` is the number of the version to come; metadata that records one, or a request that names one, gets it.
@@ -192,7 +192,7 @@ def fill_in(new: NewSchema, previous: Stored | None, rules: config.EffectiveConf
         old = previous.content
         new = replace(new, text=old.text, kind=old.kind, references=old.references)
     own = new.metadata if new.metadata is not None or previous is None else previous.content.metadata
-    metadata = rules.completed(own)
+    metadata = rules.complete_metadata(own)
     if new.version or VERSION in properties(metadata):
         metadata = with_version(metadata, version)
     if new.rule_set is None and previous is not None:
@@ -209,8 +209,8 @@ def add(
     rules: config.EffectiveConfig | None = None,
 ) -> LookupResult:
     """The part of `register` that needs to be alone: everything is looked up again, then written."""
-    rules = rules or config.in_force(registry, tx, subject)
-    in_scope = mode.in_scope(tx, subject)
+    rules = rules or config.effective_config(registry, tx, subject)
+    in_scope = mode.find_mode(tx, subject)
     mode.check_register(in_scope, subject, new.id)
     importing = mode.imports(in_scope)
     rows = tx.versions(subject)
@@ -225,15 +225,15 @@ def add(
         return replace(known, completed=full != new)
     olds = [latest] if latest and not importing else []
     if olds and rules.compares_many:
-        olds = tx.live(subject)
+        olds = tx.live_versions(subject)
     changes = logical_changes(registry, tx, olds, parsed)
     if not importing and not wish.force:
-        problems = against(registry, tx, olds, parsed, content, rules)
+        problems = check_against(registry, tx, olds, parsed, content, rules)
         if registry.strict_logical_types and not problems:
             problems = refusal(changes, olds, rules)
         if problems:
             raise RegistryError("INCOMPATIBLE_SCHEMA", subject=subject, details=", ".join(problems))
-    version = new.version if new.version and new.version > 0 else within(following, "version")
+    version = new.version if new.version and new.version > 0 else check_limit(following, "version")
     if version != following and not importing:
         raise RegistryError("INVALID_SCHEMA", details="Version is not one more than previous version")
     replace_deleted(tx, subject, version, new.id, rows)
@@ -261,10 +261,10 @@ def assign_id(tx: StoreWriter, subject: str, given: int | None, content: Content
     known = tx.id_of(context, content) if given is None else None
     if known is not None:
         return known
-    schema_id = within(tx.new_id(context), "schema id") if given is None else given
+    schema_id = check_limit(tx.new_id(context), "schema id") if given is None else given
     taken = None if given is None else tx.schema(context, given)
     if taken is not None and taken != content:
-        raise RegistryError("ID_TAKEN", id=given, context=shown_context(subject))
+        raise RegistryError("ID_TAKEN", id=given, context=context_text(subject))
     if given is not None:
         tx.use_id(context, given)
     if taken is None:
@@ -272,7 +272,7 @@ def assign_id(tx: StoreWriter, subject: str, given: int | None, content: Content
     return schema_id
 
 
-def within(number: int, what: str) -> int:
+def check_limit(number: int, what: str) -> int:
     """A number that clients can hold; an import may have used up the last one. Raises UNPROCESSABLE."""
     if number > MAX_VERSION:
         raise RegistryError("UNPROCESSABLE", details=f"There is no {what} left: the last is {MAX_VERSION}")
@@ -281,14 +281,14 @@ def within(number: int, what: str) -> int:
 
 def put(
     tx: StoreWriter, subject: str, version: int, schema_id: int, content: Content, rows: list[VersionRow]
-) -> Stored:
+) -> StoredVersion:
     """Write a version."""
     ts = time.time_ns() // 1_000_000
     tx.put_version(context_of(subject), subject, version, schema_id, content, ts)
     # A soft-deleted version with the same schema is replaced by the new one, unless something refers to it (measured).
     replaced = [row.version for row in rows if row.deleted and row.id == schema_id and row.version < version]
     tx.remove(subject, [old for old in replaced if not tx.referrers(subject, old)])
-    return Stored(subject, version, schema_id, content, ts)
+    return StoredVersion(subject, version, schema_id, content, ts)
 
 
 def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> LookupResult:
@@ -299,7 +299,7 @@ def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> Looku
     """
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
-        old = existing(tx, subject, version).content
+        old = get_existing(tx, subject, version).content
         metadata = old.metadata if new.metadata is None else new.metadata
         number = new.version or 0
         new = replace(new, text=old.text, kind=old.kind, references=old.references)

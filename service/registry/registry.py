@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from schemas.model.errors import RegistryError
 from service.registry.ports import Store
-from service.schema_types.base import Referenced
+from service.schema_types.base import ReferencedText
 from service.schema_types.parse import KINDS, ParsedSchema
 
 _CACHED_CHARACTERS = 1_500_000
@@ -60,7 +60,7 @@ class Registry:
     cache: ParsedSchemaCache = field(default_factory=ParsedSchemaCache)
 
     def parse(
-        self, kind: str, text: str, referenced: tuple[Referenced, ...] = (), *, strict: bool = True
+        self, kind: str, text: str, referenced: tuple[ReferencedText, ...] = (), *, strict: bool = True
     ) -> ParsedSchema:
         """Understand a schema text. Raises ValueError (the reason) or RegistryError for an unknown type."""
         if kind not in KINDS:

@@ -8,31 +8,31 @@ from uuid import UUID
 
 from schemas.model.errors import RegistryError
 from service.registry import config
-from service.registry.model import DEFAULT_CONTEXT, Stored, context_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
 from service.registry.ports import StoreReader
 from service.registry.references import stored_schema
 from service.registry.registry import Registry
 from service.registry.subjects import ALL_CONTEXTS, matches
-from service.schema_types.base import Formats, HoldsTags, Tagged
+from service.schema_types.base import Formats, HoldsTags, TaggedPart
 
 
 @dataclass(frozen=True, slots=True)
-class ById:
+class SchemaById:
     """A schema found by id: one of the versions that hold it, and the highest id of its context, if it was wanted."""
 
-    stored: Stored
+    stored: StoredVersion
     max_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Aliased:
+class AliasedVersion:
     """A version and the names that are aliases of its subject."""
 
-    stored: Stored
+    stored: StoredVersion
     aliases: list[str]
 
 
-def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool = False) -> ById:
+def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool = False) -> SchemaById:
     """The schema with an id; soft-deleted versions count. Raises SCHEMA_ID_NOT_FOUND.
 
     `subject` chooses the context and, if it holds the id, the version shown.
@@ -44,7 +44,7 @@ def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool =
         own = [stored for stored in found if stored.subject == subject]
         live = [stored for stored in found if not stored.deleted]
         highest = tx.max_id(context_of(found[0].subject)) if max_id else None
-        return ById((own or live or found)[0], highest)
+        return SchemaById((own or live or found)[0], highest)
 
 
 def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: bool = False) -> list[tuple[str, int]]:
@@ -57,7 +57,7 @@ def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: 
     return sorted(last.items())
 
 
-def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[Stored]]:
+def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[StoredVersion]]:
     """The subject that is meant, and the versions with an id in its context.
 
     A subject that names no context and does not have the id is looked for in all contexts; if none has it, the id is
@@ -75,7 +75,7 @@ def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[St
     return subject, found
 
 
-def by_guid(registry: Registry, guid: str) -> Stored:
+def by_guid(registry: Registry, guid: str) -> StoredVersion:
     """The schema with a guid, wherever it is held. Raises SCHEMA_ID_NOT_FOUND (also for what is no guid)."""
     with registry.store.read() as tx:
         for context, schema_id in tx.ids_of(identity_of(guid)):
@@ -98,7 +98,9 @@ def identity_of(guid: str) -> bytes:
         return b""
 
 
-def with_aliases(registry: Registry, found: list[Stored], prefix: str, *, deleted: bool = False) -> list[Aliased]:
+def with_aliases(
+    registry: Registry, found: list[StoredVersion], prefix: str, *, deleted: bool = False
+) -> list[AliasedVersion]:
     """What was found, and the versions of subjects that have an alias under `prefix`, each with its aliases."""
     with registry.store.read() as tx:
         aliases = config.aliases(tx)
@@ -109,10 +111,12 @@ def with_aliases(registry: Registry, found: list[Stored], prefix: str, *, delete
                 more = [tx.version(subject, row.version) for row in rows if deleted or not row.deleted]
                 found = [*found, *(stored for stored in more if stored is not None)]
     found = sorted(found, key=lambda stored: (stored.subject, stored.version))
-    return [Aliased(stored, aliases.get(stored.subject, [])) for stored in found]
+    return [AliasedVersion(stored, aliases.get(stored.subject, [])) for stored in found]
 
 
-def search(registry: Registry, *, prefix: str = "", deleted: bool = False, latest_only: bool = False) -> list[Stored]:
+def search(
+    registry: Registry, *, prefix: str = "", deleted: bool = False, latest_only: bool = False
+) -> list[StoredVersion]:
     """All versions whose subject starts with `prefix` (see `subjects.matches`), by subject and version."""
     wanted = "" if prefix.startswith((ALL_CONTEXTS, ":.:")) else prefix
     with registry.store.read() as tx:
@@ -120,7 +124,7 @@ def search(registry: Registry, *, prefix: str = "", deleted: bool = False, lates
     return list({stored.subject: stored for stored in found}.values()) if latest_only else found
 
 
-def formatted(registry: Registry, stored: Stored, format_: str) -> str:
+def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> str:
     """The schema in a `format` of its type, e.g. `resolved` for Avro; one that is not known is left out of account.
 
     Raises INVALID_SCHEMA for a schema that was accepted but that the format can't hold.
@@ -130,12 +134,12 @@ def formatted(registry: Registry, stored: Stored, format_: str) -> str:
     with registry.store.read() as tx:
         try:
             parsed = stored_schema(registry, tx, stored)
-            return parsed.formatted(format_) if isinstance(parsed, Formats) else stored.content.text
+            return parsed.format_text(format_) if isinstance(parsed, Formats) else stored.content.text
         except ValueError as error:
             raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None
 
 
-def tags(registry: Registry, stored: Stored, wanted: Collection[str]) -> list[Tagged]:
+def tags(registry: Registry, stored: StoredVersion, wanted: Collection[str]) -> list[TaggedPart]:
     """The parts of a schema with one of the `wanted` tags; `*` stands for any."""
     with registry.store.read() as tx:
         parsed = stored_schema(registry, tx, stored)

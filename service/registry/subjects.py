@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from schemas.model.errors import RegistryError
 from service.registry import config, mode
 from service.registry.metadata import properties
-from service.registry.model import DEFAULT_CONTEXT, Stored, VersionRow, context_of, name_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, StoredVersion, VersionRow, context_of, name_of, prefix_of
 from service.registry.names import LATEST
 from service.registry.ports import StoreReader, StoreWriter
 from service.registry.registry import Registry
@@ -74,7 +74,7 @@ def list_versions(
     return [row.version for row in rows if deleted or not row.deleted]
 
 
-def get_version(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> Stored:
+def get_version(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
     """One version, or the latest; a subject that names no context is looked for in all of them.
 
     Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND.
@@ -82,16 +82,18 @@ def get_version(registry: Registry, subject: str, version: int, *, deleted: bool
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
         try:
-            return existing(tx, subject, version, deleted=deleted)
+            return get_existing(tx, subject, version, deleted=deleted)
         except RegistryError:
             for context in tx.contexts() if context_of(subject) == DEFAULT_CONTEXT else ():
-                found = at(tx, prefix_of(context) + subject, version, deleted=deleted)
+                found = find_version(tx, prefix_of(context) + subject, version, deleted=deleted)
                 if found is not None:
                     return found
             raise
 
 
-def with_properties(registry: Registry, subject: str, wanted: Mapping[str, str], *, deleted: bool = False) -> Stored:
+def with_properties(
+    registry: Registry, subject: str, wanted: Mapping[str, str], *, deleted: bool = False
+) -> StoredVersion:
     """The highest version whose metadata has all these properties. Raises SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND."""
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
@@ -107,15 +109,15 @@ def with_properties(registry: Registry, subject: str, wanted: Mapping[str, str],
     raise RegistryError("SCHEMA_NOT_FOUND")
 
 
-def at(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> Stored | None:
+def find_version(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion | None:
     """A version of exactly this subject, if it is there."""
     found = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
     return found if found is not None and (deleted or not found.deleted) else None
 
 
-def existing(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> Stored:
+def get_existing(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
     """A version of exactly this subject. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
-    found = at(tx, subject, version, deleted=deleted)
+    found = find_version(tx, subject, version, deleted=deleted)
     if found is not None:
         return found
     if tx.latest(subject, deleted=deleted) is None:
@@ -123,11 +125,11 @@ def existing(tx: StoreReader, subject: str, version: int, *, deleted: bool = Fal
     raise RegistryError("VERSION_NOT_FOUND", version=version)
 
 
-def referenced_by(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> list[int]:
+def referrers_of(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> list[int]:
     """Ids of the schemas that refer to a version. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
-        found = existing(tx, subject, version, deleted=True)
+        found = get_existing(tx, subject, version, deleted=True)
         rows = tx.referrers(subject, found.version)
     return sorted({row.id for row in rows if deleted or not row.deleted})
 

@@ -51,7 +51,7 @@ class Comparable(Protocol):
 class WithPolicy(Protocol):
     """A schema of a type that has the compatibilityPolicy LENIENT."""
 
-    def leniently(self) -> Comparable: ...
+    def to_lenient(self) -> Comparable: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +77,9 @@ def check(
     if not (level.backward or level.forward) or not olds:
         return []
     if lenient:
-        new, olds = _lenient(new), [EarlierVersion(old.version, _lenient(old.schema)) for old in olds]
+        new, olds = _make_lenient(new), [EarlierVersion(old.version, _make_lenient(old.schema)) for old in olds]
     for old in reversed(olds) if level.transitive else olds[-1:]:
-        messages = _against(new, old, level)
+        messages = _compare_with(new, old, level)
         if messages:
             return [*messages, trailer(level, validate_fields)]
     return []
@@ -90,14 +90,14 @@ def trailer(level: Level, validate_fields: bool) -> str:
     return f"{{validateFields: '{str(validate_fields).lower()}', compatibility: '{level.name}'}}"
 
 
-def about(version: int, text: str) -> list[str]:
+def old_schema_messages(version: int, text: str) -> list[str]:
     """The messages that name the old schema."""
     shown = f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
     return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
 
 
-def _against(new: Comparable, old: EarlierVersion, level: Level) -> list[str]:
-    about_old = about(old.version, old.schema.text)
+def _compare_with(new: Comparable, old: EarlierVersion, level: Level) -> list[str]:
+    about_old = old_schema_messages(old.version, old.schema.text)
     if new.kind != old.schema.kind:
         return ["Incompatible because of different schema type"]
     forward = old.schema.differences(new, "old", "new") if level.forward else []
@@ -106,8 +106,8 @@ def _against(new: Comparable, old: EarlierVersion, level: Level) -> list[str]:
     return [*forward, *backward, *(about_old if backward or (forward and not level.backward) else [])]
 
 
-def _lenient(schema: Comparable) -> Comparable:
-    return schema.leniently() if isinstance(schema, WithPolicy) else schema
+def _make_lenient(schema: Comparable) -> Comparable:
+    return schema.to_lenient() if isinstance(schema, WithPolicy) else schema
 
 
 KIND: Final = "LOGICAL_TYPE_CHANGED"
@@ -129,7 +129,7 @@ class LogicalChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Tagged:
+class TaggedPart:
     """Tags of one part of a schema. `path` is a full name, or that and a field; `kind` is sr_record or sr_field."""
 
     path: str
@@ -137,11 +137,11 @@ class Tagged:
     tags: tuple[str, ...]
 
 
-Tags = tuple[Tagged, ...]
+Tags = tuple[TaggedPart, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Referenced:
+class ReferencedText:
     """The text a reference leads to. `direct`: the schema itself names it, not only what it refers to."""
 
     name: str
@@ -151,11 +151,11 @@ class Referenced:
     direct: bool
 
 
-class NotParsed(ValueError):
+class SchemaParseError(ValueError):
     """A text is no schema of its type."""
 
 
-class NotValid(ValueError):
+class SchemaValidityError(ValueError):
     """A schema was understood but uses what is not there."""
 
 
@@ -163,8 +163,8 @@ class NotValid(ValueError):
 class HoldsTags(Protocol):
     """Tags can be written inside the schema."""
 
-    def tags(self) -> list[Tagged]: ...
-    def retagged(self, add: Tags, remove: Tags) -> str:
+    def tags(self) -> list[TaggedPart]: ...
+    def change_tags(self, add: Tags, remove: Tags) -> str:
         """The text with tags added and removed. Raises ValueError for a part that is not there."""
 
 
@@ -186,7 +186,7 @@ class HasLogicalTypes(Protocol):
 class Formats(Protocol):
     """The schema can be printed in other forms than its canonical text."""
 
-    def formatted(self, format_: str) -> str:
+    def format_text(self, format_: str) -> str:
         """The text in a `format` of the API; the canonical text for one that this type does not know.
 
         Raises ValueError for a schema that the format can't hold.

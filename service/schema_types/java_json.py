@@ -117,17 +117,17 @@ def java_double(value: float) -> str:
 
 def java_float(value: float) -> str:
     """`Float.toString`: the shortest digits that give the same 32-bit value."""
-    single = _rounded(value)
+    single = _round_float(value)
     if math.isinf(single):
         return java_double(single)
     for digits in range(1, _FLOAT_DIGITS + 1):
         text = f"{single:.{digits}g}"
-        if _rounded(float(text)) == single:
+        if _round_float(float(text)) == single:
             break
     return _java_notation(repr(float(text)), abs(single))
 
 
-def _rounded(value: float) -> float:
+def _round_float(value: float) -> float:
     """The nearest 32-bit value."""
     try:
         return float(struct.unpack("<f", struct.pack("<f", value))[0])
@@ -167,7 +167,7 @@ def load_schema(text: str) -> Json:
     Raises ValueError with a reason: not JSON, something after it, nested too deeply, or a number too long.
     """
     try:
-        value: Json = json.loads(text, parse_int=_whole, parse_float=_fraction, parse_constant=_refuse_constant)
+        value: Json = json.loads(text, parse_int=_whole_number, parse_float=_fraction, parse_constant=_refuse_constant)
     except RecursionError:
         raise ValueError(_too_deep()) from None
     if depth_exceeds(value, MAX_DEPTH):
@@ -201,13 +201,13 @@ def kind_of(value: Json) -> str:
     return names.get(type(value), "NUMBER")
 
 
-def _whole(digits: str) -> int:
-    return int(_bounded(digits))
+def _whole_number(digits: str) -> int:
+    return int(_check_length(digits))
 
 
 def _fraction(digits: str) -> Decimal:
     try:
-        number = Decimal(_bounded(digits))
+        number = Decimal(_check_length(digits))
     except InvalidOperation:
         raise ValueError(f"number out of range: {digits}") from None
     exponent = number.as_tuple().exponent
@@ -216,7 +216,7 @@ def _fraction(digits: str) -> Decimal:
     return number if number else number.copy_abs()  # BigDecimal has no negative zero
 
 
-def _bounded(digits: str) -> str:
+def _check_length(digits: str) -> str:
     if len(digits) > MAX_NUMBER_LENGTH:
         raise ValueError(f"a number has {len(digits)} characters, more than {MAX_NUMBER_LENGTH}")
     return digits
@@ -236,10 +236,10 @@ def hash_order(names: Iterable[str]) -> list[str]:
     size = _SMALLEST_TABLE
     while len(distinct) > size * _LOAD:
         size *= 2
-    return sorted(distinct, key=lambda name: _spread(name) & (size - 1))
+    return sorted(distinct, key=lambda name: _hash_of(name) & (size - 1))
 
 
-def _spread(name: str) -> int:
+def _hash_of(name: str) -> int:
     """`String.hashCode`, its upper half folded into the lower as HashMap does."""
     units, value = utf16(name), 0
     for place in range(0, len(units), 2):

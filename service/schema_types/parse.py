@@ -8,11 +8,11 @@ from typing import Final, Protocol, cast
 
 from service.schema_types import base
 from service.schema_types.avro import logical_types, tags
-from service.schema_types.avro.canonical import canonical, normalized
+from service.schema_types.avro.canonical import canonical_text, normalized_text
 from service.schema_types.avro.compatibility import AmbiguousAlias, incompatibilities
-from service.schema_types.avro.model import Array, Map, Named, Node, Record, Union
+from service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
 from service.schema_types.avro.parse import parse
-from service.schema_types.base import Comparable, Referenced, Tagged, Tags
+from service.schema_types.base import Comparable, ReferencedText, TaggedPart, Tags
 from service.schema_types.json_schema.schema import parse_json
 from service.schema_types.protobuf.schema import parse_protobuf
 
@@ -20,8 +20,8 @@ from service.schema_types.protobuf.schema import parse_protobuf
 class ParsedSchema(Comparable, Protocol):
     """A schema that was understood; `text` (of Comparable) is its canonical form."""
 
-    def normalized(self) -> str: ...
-    def resolved(self) -> str:
+    def normalized_text(self) -> str: ...
+    def resolved_text(self) -> str:
         """The canonical text with references written out."""
 
 
@@ -33,13 +33,13 @@ class AvroSchema:
     text: str = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "text", canonical(self.node, self.known))
+        object.__setattr__(self, "text", canonical_text(self.node, self.known))
 
-    def normalized(self) -> str:
-        return normalized(self.node, self.known)
+    def normalized_text(self) -> str:
+        return normalized_text(self.node, self.known)
 
-    def resolved(self) -> str:
-        return canonical(self.node)
+    def resolved_text(self) -> str:
+        return canonical_text(self.node)
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         try:
@@ -50,13 +50,13 @@ class AvroSchema:
 
     # ---- abilities
 
-    def formatted(self, format_: str) -> str:
-        return self.resolved() if format_ == "resolved" else self.text
+    def format_text(self, format_: str) -> str:
+        return self.resolved_text() if format_ == "resolved" else self.text
 
-    def tags(self) -> list[Tagged]:
+    def tags(self) -> list[TaggedPart]:
         return tags.find(self.node)
 
-    def retagged(self, add: Tags, remove: Tags) -> str:
+    def change_tags(self, add: Tags, remove: Tags) -> str:
         return tags.change(self.text, add, remove)
 
     def field_names(self) -> list[str]:
@@ -66,18 +66,18 @@ class AvroSchema:
         return logical_types.changes(old.node, self.node) if isinstance(old, AvroSchema) else []
 
 
-def parse_avro(text: str, referenced: Sequence[Referenced], strict: bool) -> AvroSchema:
+def parse_avro(text: str, referenced: Sequence[ReferencedText], strict: bool) -> AvroSchema:
     """Parse an Avro schema; `referenced` is what it refers to, each after those it needs itself.
 
     Raises ValueError with the reason.
     """
-    known: dict[str, Named] = {}
+    known: dict[str, NamedType] = {}
     for one in {(one.subject, one.version): one.text for one in referenced}.values():
         collect(parse(one, known, strict=False), known)
     return AvroSchema(parse(text, known, strict=strict), frozenset(known))
 
 
-def collect(node: Node, into: dict[str, Named]) -> None:
+def collect(node: Node, into: dict[str, NamedType]) -> None:
     """Add every named type of a tree by its full name."""
     match node:
         case Array():
@@ -87,14 +87,14 @@ def collect(node: Node, into: dict[str, Named]) -> None:
         case Union():
             for branch in node.branches:
                 collect(branch, into)
-        case Named() if node.fullname not in into:
+        case NamedType() if node.fullname not in into:
             into[node.fullname] = node
             for inner in node.fields if isinstance(node, Record) else ():
                 collect(inner.type, into)
 
 
 # The order is that of `GET /schemas/types`.
-KINDS: Final[dict[str, Callable[[str, Sequence[Referenced], bool], ParsedSchema]]] = {
+KINDS: Final[dict[str, Callable[[str, Sequence[ReferencedText], bool], ParsedSchema]]] = {
     "JSON": parse_json,
     "PROTOBUF": parse_protobuf,
     "AVRO": parse_avro,

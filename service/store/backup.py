@@ -37,8 +37,8 @@ from sqlalchemy import (
 
 from schemas.model.errors import SetupError
 from service.store.dialects import Dialect
-from service.store.migrations import LAYOUT_FACT, bring_up, found_layout, refuse
-from service.store.sql_store import SqlStore, reading
+from service.store.migrations import LAYOUT_FACT, bring_up, read_layout, refuse
+from service.store.sql_store import SqlStore, read_database
 from service.store.tables import facts, metadata
 
 FORMAT: Final = "ticdc-bridge backup"
@@ -65,10 +65,10 @@ class Contents:
         return str(self.digest.hexdigest())
 
     @property
-    def empty(self) -> bool:
+    def is_empty(self) -> bool:
         return not any(self.rows.values())
 
-    def shown(self) -> str:
+    def summary(self) -> str:
         """For people."""
         return ", ".join(f"{count} {name}" for name, count in self.rows.items() if count) or "nothing"
 
@@ -85,20 +85,20 @@ def backup(dialect: Dialect, target: Path) -> Contents:
     """
     if not dialect.exists():
         raise SetupError("USAGE", details=f"store {dialect.url!r} does not exist")
-    with reading(dialect) as connection:
+    with read_database(dialect) as connection:
         known = inspect(connection).get_table_names()
-        layout = found_layout(connection) if facts.name in known else None
+        layout = read_layout(connection) if facts.name in known else None
         if layout is None:
             raise SetupError("USAGE", details=f"store {dialect.url!r} holds no registry")
         refuse(layout, f"store {dialect.url!r}")
-        columns = columns_there(connection, known)
+        columns = existing_columns(connection, known)
         try:
             return _write(target, layout, columns, connection, dialect)
         except OSError as error:
             raise SetupError("USAGE", details=f"can't write {target}: {error.strerror or error}") from None
 
 
-def columns_there(connection: Connection, known: list[str]) -> dict[str, list[str]]:
+def existing_columns(connection: Connection, known: list[str]) -> dict[str, list[str]]:
     """The tables and columns of ours that a store has; an older layout lacks some."""
     there = {}
     for table in metadata.sorted_tables:
@@ -133,11 +133,11 @@ def lines(connection: Connection, columns: Columns, dialect: Dialect) -> Iterato
     for name, some in columns.items():
         table = metadata.tables[name]
         there = [table.c[column] for column in some]
-        query = select(*there).order_by(*(dialect.sorting(column) for column in table.primary_key))
+        query = select(*there).order_by(*(dialect.sort_key(column) for column in table.primary_key))
         binary = [is_binary(column) for column in there]
         with connection.execute(query, execution_options={"yield_per": _BATCH}) as found:
             for row in found:
-                if table is facts and (row[0] == LAYOUT_FACT or dialect.own_facts(row[0])):
+                if table is facts and (row[0] == LAYOUT_FACT or dialect.is_own_fact(row[0])):
                     continue
                 values = [
                     base64.b64encode(value).decode() if coded and value is not None else value
@@ -163,30 +163,30 @@ def restore(store: SqlStore, dialect: Dialect, source: Path) -> tuple[Contents, 
     else; Outage, STORE_FAILED.
     """
     header, told = check(source)
-    with store.alone("Restore") as connection:
+    with store.write_alone("Restore") as connection:
         columns: Columns = header["tables"]
-        held = measured(connection, _all_columns(), dialect)
-        if not held.empty:
-            if measured(connection, columns, dialect).sha256 == told.sha256:
+        held = measure_contents(connection, _all_columns(), dialect)
+        if not held.is_empty:
+            if measure_contents(connection, columns, dialect).sha256 == told.sha256:
                 return told, True
             details = (
-                f"store {dialect.url!r} is not empty ({held.shown()}) and not what {source} holds; take an empty one"
+                f"store {dialect.url!r} is not empty ({held.summary()}) and not what {source} holds; take an empty one"
             )
             raise SetupError("USAGE", details=details)
-        with _opened(source) as file:
+        with _open_archive(source) as file:
             _fill(connection, columns, itertools.islice(file, 1, None))
-        found = measured(connection, columns, dialect)
+        found = measure_contents(connection, columns, dialect)
         if (found.sha256, found.rows) != (told.sha256, told.rows):
             raise SetupError(
                 "USAGE", details=f"{source}: the store does not give back what was put in; nothing is kept"
             )
         dialect.after_restore(connection)
         bring_up(connection, header["layout"])
-        dialect.noted(connection, True)
+        dialect.finish_setup(connection, True)
     return told, False
 
 
-def measured(connection: Connection, columns: Columns, dialect: Dialect) -> Contents:
+def measure_contents(connection: Connection, columns: Columns, dialect: Dialect) -> Contents:
     contents = Contents(dict.fromkeys(columns, 0))
     for table, line in lines(connection, columns, dialect):
         contents.add(table, line)
@@ -212,7 +212,7 @@ def _row(table: Table, columns: list[str], values: list[Any]) -> dict[str, Any]:
 def check(source: Path) -> tuple[dict[str, Any], Contents]:
     """Read all of a backup; out: its first line, and what it holds. Raises SetupError for what is no whole backup."""
     try:
-        with _opened(source) as file:
+        with _open_archive(source) as file:
             header = _header(source, file.readline(_LONGEST_LINE))
             contents = Contents(dict.fromkeys(header["tables"], 0))
             for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
@@ -252,7 +252,7 @@ def _all_columns() -> dict[str, list[str]]:
     return {table.name: [column.name for column in table.columns] for table in metadata.sorted_tables}
 
 
-def _opened(source: Path) -> gzip.GzipFile:
+def _open_archive(source: Path) -> gzip.GzipFile:
     return gzip.open(source, "rb")
 
 

@@ -115,7 +115,7 @@ def _name_is() -> ColumnElement[bool]:
     )  # fmt: skip
 
 
-def _beyond(later: bool) -> ColumnElement[bool]:
+def _rows_beyond(later: bool) -> ColumnElement[bool]:
     """Rows of names before, or after, a position (`ts_`, `ordinal_`)."""
     c, ts, ordinal = sql.names.c, bindparam("ts_", type_=BigInteger), bindparam("ordinal_", type_=Integer)
     if later:
@@ -126,8 +126,10 @@ def _beyond(later: bool) -> ColumnElement[bool]:
 # Built once: building a statement costs more than answering it.
 _NEWEST_FIRST = (sql.names.c.commit_ts.desc(), sql.names.c.ordinal.desc())
 _OLDEST_FIRST = (sql.names.c.commit_ts, sql.names.c.ordinal)
-_BEFORE = PreparedStatement(select(sql.names).where(_name_is(), _beyond(False)).order_by(*_NEWEST_FIRST).limit(1))
-_FOLLOWING = PreparedStatement(select(sql.names).where(_name_is(), _beyond(True)).order_by(*_OLDEST_FIRST).limit(1))
+_BEFORE = PreparedStatement(select(sql.names).where(_name_is(), _rows_beyond(False)).order_by(*_NEWEST_FIRST).limit(1))
+_FOLLOWING = PreparedStatement(
+    select(sql.names).where(_name_is(), _rows_beyond(True)).order_by(*_OLDEST_FIRST).limit(1)
+)
 _FORM = PreparedStatement(select(sql.forms.c.body).where(sql.forms.c.form == bindparam("form_")))
 _EVENT = PreparedStatement(select(sql.events).where(sql.events.c.seq == bindparam("seq_")))
 _Name: Any = namedtuple("_Name", sql.names.c.keys())  # type: ignore[misc]
@@ -188,7 +190,7 @@ class HistoryQueries:
         query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
         return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
 
-    def following(self, key: Key, after_: HistoryPosition) -> NameRow | None:
+    def next_name(self, key: Key, after_: HistoryPosition) -> NameRow | None:
         found = _FOLLOWING(self.connection, **self._at(key, after_)).fetchone()
         return None if found is None else name_row(_Name._make(found))
 
@@ -234,7 +236,7 @@ class HistoryQueries:
         found = _EVENT(self.connection, seq_=seq).fetchone()
         return None if found is None else self.record(_Event._make(found))
 
-    def pending(self) -> list[DdlRecord]:
+    def pending_events(self) -> list[DdlRecord]:
         c = sql.events.c
         query = select(sql.events).where(c.changefeed == self._changefeed, c.state == "pending")
         return self.records(query.order_by(c.commit_ts, c.ordinal))

@@ -49,12 +49,12 @@ class HistoryStore(HistoryWriteStore):
 
     def changefeed(self, name: str | None = None) -> HistoryState:
         with self._store.read() as tx:
-            return _chosen(tx.connection, name)[1]
+            return _choose_changefeed(tx.connection, name)[1]
 
     @contextmanager
-    def _reading(self, name: str | None) -> Iterator[tuple[HistoryQueries, int, HistoryState]]:
+    def _open_reader(self, name: str | None) -> Iterator[tuple[HistoryQueries, int, HistoryState]]:
         with self._store.read() as tx:
-            number, feed = _chosen(tx.connection, name)
+            number, feed = _choose_changefeed(tx.connection, name)
             yield HistoryQueries(tx.connection, number, feed.name, self._tables), number, feed
 
     # ---- tables
@@ -68,20 +68,20 @@ class HistoryStore(HistoryWriteStore):
         self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False
     ) -> TableVersionRow | None:
         before = END if ts is None else HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
-        with self._reading(changefeed) as (queries, _, feed):
+        with self._open_reader(changefeed) as (queries, _, feed):
             row = queries.name(key_of((db, table)), before)
             if row is None:
                 return None
-            following = queries.following(key_of((db, table)), row.position)
+            following = queries.next_name(key_of((db, table)), row.position)
             return _version(queries, row, feed.zone, following.position.commit_ts if following else None)
 
     def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
         key, before = key_of((db, table)), HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
-        with self._reading(changefeed) as (queries, _, feed):
+        with self._open_reader(changefeed) as (queries, _, feed):
             row = queries.name(key, before)
             # The row at `before` itself is not before it.
             at = HistoryPosition(before.commit_ts, before.ordinal - 1) if row is None else row.position
-            following = queries.following(key, at)
+            following = queries.next_name(key, at)
             to_ts = following.position.commit_ts if following else None
             pending = queries.pending_up_to(key, ts)
             if row is None:
@@ -89,7 +89,7 @@ class HistoryStore(HistoryWriteStore):
             return AsOf(feed, _version(queries, row, feed.zone, to_ts), queries.event(row.ddl), pending, to_ts)
 
     def versions(self, changefeed: str | None, db: str, table: str) -> list[TableVersionRow]:
-        with self._reading(changefeed) as (queries, _, feed):
+        with self._open_reader(changefeed) as (queries, _, feed):
             rows = queries.history_of(key_of((db, table)))
             following: list[int | None] = [*(row.position.commit_ts for row in rows[1:]), *([None] if rows else [])]
             # Of several rows at one commit_ts only the last one ever counts.
@@ -102,8 +102,8 @@ class HistoryStore(HistoryWriteStore):
     def tables(
         self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
     ) -> list[TableVersionRow]:
-        with self._reading(changefeed) as (queries, _, _feed):
-            return [_bare(row) for row in queries.newest_names(db, offset, limit)]
+        with self._open_reader(changefeed) as (queries, _, _feed):
+            return [_row_with_table(row) for row in queries.newest_names(db, offset, limit)]
 
     # ---- events
     def ddl(
@@ -117,7 +117,7 @@ class HistoryStore(HistoryWriteStore):
         limit: int = 1000,
     ) -> list[DdlRecord]:
         c = sql.events.c
-        with self._reading(changefeed) as (queries, number, _):
+        with self._open_reader(changefeed) as (queries, number, _):
             query = select(sql.events).where(c.changefeed == number)
             if from_ts is not None:
                 query = query.where(c.commit_ts >= from_ts)
@@ -131,19 +131,19 @@ class HistoryStore(HistoryWriteStore):
 
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
         """Events by their seq."""
-        with self._reading(changefeed) as (queries, _, _feed):
+        with self._open_reader(changefeed) as (queries, _, _feed):
             found = (queries.event(seq) for seq in dict.fromkeys(seqs))
             return {one.seq: one for one in found if one is not None}
 
     def drift(self, changefeed: str | None = None, offset: int = 0, limit: int = 1000) -> list[Drift]:
-        with self._reading(changefeed) as (queries, number, feed):
+        with self._open_reader(changefeed) as (queries, number, feed):
             query = select(sql.drift).where(sql.drift.c.changefeed == number).order_by(sql.drift.c.seq)
             return [drift_of(feed.name, row) for row in queries.connection.execute(query.offset(offset).limit(limit))]
 
-    def fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
+    def count_fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
         """Version's commit_ts → how many rows were seen that fit it."""
         c, key = sql.seen.c, key_of((db, table))
-        with self._reading(changefeed) as (queries, number, _feed):
+        with self._open_reader(changefeed) as (queries, number, _feed):
             here = and_(c.changefeed == number, c.db_key == key[0], c.table_key == key[1])
             return {row.version_ts: row.rows for row in queries.connection.execute(select(sql.seen).where(here))}
 
@@ -180,7 +180,7 @@ class _CatalogSnapshot:
 
     def __getattr__(self, name: str) -> Any:
         def read(*arguments: Any) -> Any:
-            with self._store._reading(self._changefeed) as (queries, _, _feed):
+            with self._store._open_reader(self._changefeed) as (queries, _, _feed):
                 return getattr(queries, name)(*arguments)
 
         return read
@@ -196,7 +196,7 @@ def _all(connection: Connection) -> list[tuple[int, HistoryState]]:
     return [(row.id, HistoryState(row.name, row.sealed_ts, row.revision, 0, row.zone)) for row in rows]
 
 
-def _chosen(connection: Connection, name: str | None) -> tuple[int, HistoryState]:
+def _choose_changefeed(connection: Connection, name: str | None) -> tuple[int, HistoryState]:
     found = _all(connection)
     if name is None and len(found) > 1:
         raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for _, one in found))
@@ -207,7 +207,7 @@ def _chosen(connection: Connection, name: str | None) -> tuple[int, HistoryState
     raise RegistryError("UNKNOWN_CHANGEFEED", changefeed=name or "default", known=known)
 
 
-def _bare(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> TableVersionRow:
+def _row_with_table(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> TableVersionRow:
     form = row.form.hex() if row.form else ""
     return TableVersionRow(
         row.id, row.position, row.state, row.table_id, table, row.since, row.reason, row.ddl, row.relation, to_ts, form
@@ -216,4 +216,4 @@ def _bare(row: NameRow, table: Table | None = None, to_ts: int | None = None) ->
 
 def _version(rows: HistoryRows | HistoryQueries, row: NameRow, zone: str, to_ts: int | None) -> TableVersionRow:
     table = rows.table(row.form, row.id) if row.form is not None and row.state in _DESCRIBED else None
-    return _bare(row, in_utc(table, zone) if table and zone else table, to_ts)
+    return _row_with_table(row, in_utc(table, zone) if table and zone else table, to_ts)

@@ -15,7 +15,7 @@ from schemas.model.errors import DdlError, SetupError
 from service.history import table_codec
 from service.history.apply_event import EventApplication
 from service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, Place, RebuildOutcome
-from service.history.timeline import again, seal
+from service.history.timeline import apply_again, seal
 from service.registry.deadline import retry_until
 from service.store import tables as sql
 from service.store.history_writer import HistoryRowWriter, NameCache
@@ -32,7 +32,9 @@ class HistoryWriteStore:
         self._lock = RLock()
 
     @contextmanager
-    def _writing(self, changefeed: str, zone: str | None = None) -> Iterator[tuple[HistoryRowWriter, Connection, Any]]:
+    def _open_writer(
+        self, changefeed: str, zone: str | None = None
+    ) -> Iterator[tuple[HistoryRowWriter, Connection, Any]]:
         """A changefeed's book, and its row; made if it is not there. What is remembered of it is worth keeping only if
         the transaction is committed."""
         with self._lock:
@@ -64,14 +66,14 @@ class HistoryWriteStore:
         return retry_until(lambda: self._track(changefeed, batch, zone, strict), self._store.wait_seconds)
 
     def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> BatchOutcome:
-        with self._writing(changefeed, zone) as (book, connection, feed):
+        with self._open_writer(changefeed, zone) as (book, connection, feed):
             taken = BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
             places = _Places(connection, feed.id)
             places.check(changefeed, batch)
-            waiting = list(book.pending())  # before the new ones are among them
+            waiting = list(book.pending_events())  # before the new ones are among them
             arrived = _arrivals(book, batch.records, taken)
             places.put(batch)
-            taken.sealed_ts = max(feed.sealed_ts, places.resolved())
+            taken.sealed_ts = max(feed.sealed_ts, places.resolved_ts())
             if taken.sealed_ts > feed.sealed_ts:
                 _resolve(connection, feed.id, taken.sealed_ts)
             _seal(book, [*waiting, *arrived], taken)
@@ -80,7 +82,7 @@ class HistoryWriteStore:
             for one in batch.drift:
                 book.drift(one)
             book.flush()
-            book.seen(batch.seen)
+            book.add_seen(batch.seen)
             return taken
 
     def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
@@ -88,7 +90,7 @@ class HistoryWriteStore:
         return retry_until(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
 
     def _rebuild(self, changefeed: str, everything: bool) -> RebuildOutcome:
-        with self._writing(changefeed) as (book, connection, feed):
+        with self._open_writer(changefeed) as (book, connection, feed):
             c = sql.events.c
             query = select(sql.events).where(c.changefeed == feed.id).order_by(c.commit_ts, c.ordinal)
             if everything:
@@ -107,7 +109,7 @@ class HistoryWriteStore:
                 failed += outcome.error is not None
                 if not everything:
                     dirty = {*outcome.names, *((db, "") for db in outcome.databases)}
-                    count += again(book, record, dirty)
+                    count += apply_again(book, record, dirty)
             return RebuildOutcome(count, healed, failed)
 
 
@@ -126,7 +128,7 @@ def _feed(connection: Connection, name: str, zone: str | None) -> Any:
 
 def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], taken: BatchOutcome) -> list[DdlRecord]:
     """The events that are new, numbered; the copies of known ones are counted."""
-    known = book.known(record.key for record in records)
+    known = book.find_known(record.key for record in records)
     new: dict[bytes, DdlRecord] = {}
     copies: Counter[int] = Counter()
     for record in records:
@@ -138,12 +140,12 @@ def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], taken: BatchOutc
         else:
             new[record.key] = record
     taken.new, taken.copies = len(new), len(records) - len(new)
-    book.copied(dict(copies))
+    book.add_copies(dict(copies))
     ordinals = book.ordinals(record.commit_ts for record in new.values())
     arrived = []
     for record in new.values():
         ordinals[record.commit_ts] = ordinals.get(record.commit_ts, -1) + 1
-        arrived.append(book.arrive(replace(record, ordinal=ordinals[record.commit_ts], state="pending")))
+        arrived.append(book.add_event(replace(record, ordinal=ordinals[record.commit_ts], state="pending")))
     return arrived
 
 
@@ -207,6 +209,6 @@ class _Places:
                 self._sql.execute(update(sql.partitions).where(here).values(next_offset=now[0], watermark=now[1]))
             self._known[place] = now
 
-    def resolved(self) -> int:
+    def resolved_ts(self) -> int:
         """The lowest watermark, 0 while a partition has none."""
         return min((watermark or 0 for _, watermark in self._known.values()), default=0)

@@ -104,14 +104,14 @@ class HistoryRowWriter:
             self._heads.named[db] = found
         return found
 
-    def following(self, key: Key, after: HistoryPosition) -> NameRow | None:
+    def next_name(self, key: Key, after: HistoryPosition) -> NameRow | None:
         self.flush()
-        return self.queries.following(key, after)
+        return self.queries.next_name(key, after)
 
     def table(self, form: bytes, id_: TableId) -> Table:
-        return self._tables.get(form, id_) or self._loaded(form, id_)
+        return self._tables.get(form, id_) or self._load_table(form, id_)
 
-    def _loaded(self, form: bytes, id_: TableId) -> Table:
+    def _load_table(self, form: bytes, id_: TableId) -> Table:
         self.flush()
         return self.queries.table(form, id_)
 
@@ -183,23 +183,23 @@ class HistoryRowWriter:
             self._sql.execute(delete(table).where(table.c.changefeed == self._changefeed, here))
 
     # ---- events
-    def pending(self) -> list[DdlRecord]:
+    def pending_events(self) -> list[DdlRecord]:
         if self._heads.pending is None:
             self.flush()
-            self._heads.pending = self.queries.pending()
+            self._heads.pending = self.queries.pending_events()
         return self._heads.pending
 
     def set_pending(self, records: list[DdlRecord]) -> None:
         self._heads.pending = records
 
-    def arrive(self, record: DdlRecord) -> DdlRecord:
+    def add_event(self, record: DdlRecord) -> DdlRecord:
         """A new event: it gets its number. Written with the state that it has in the end."""
         self._heads.seq += 1
         numbered = replace(record, seq=self._heads.seq)
         self._arrived[numbered.seq] = numbered
         return numbered
 
-    def known(self, keys: Iterable[bytes]) -> dict[bytes, int]:
+    def find_known(self, keys: Iterable[bytes]) -> dict[bytes, int]:
         """Which events are there already, by their seq."""
         self.flush()
         c, found, wanted = sql.events.c, dict[bytes, int](), list(dict.fromkeys(keys))
@@ -220,7 +220,7 @@ class HistoryRowWriter:
             found.update({row[0]: row[1] for row in rows})
         return found
 
-    def copied(self, counts: dict[int, int]) -> None:
+    def add_copies(self, counts: dict[int, int]) -> None:
         """More copies of events that are there."""
         if counts:
             self.flush()
@@ -238,7 +238,7 @@ class HistoryRowWriter:
             drift = replace(before, count=before.count + (drift.count if counted else 0))
         self._drift[key] = (drift, counted)
 
-    def seen(self, rows: dict[tuple[Key, int], int]) -> None:
+    def add_seen(self, rows: dict[tuple[Key, int], int]) -> None:
         """Rows that fit their versions: (name, version's commit_ts) → how many."""
         c = sql.seen.c
         for (key, version_ts), count in rows.items():

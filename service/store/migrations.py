@@ -61,7 +61,7 @@ def lay_out(connection: Connection, url: str) -> bool:
     if known and facts.name not in known:
         details = f"store {url!r} holds another program's tables; give the registry a database of its own"
         raise SetupError("USAGE", details=details)
-    layout = found_layout(connection) if known else None
+    layout = read_layout(connection) if known else None
     if layout is not None:
         refuse(layout, f"store {url!r}")
     metadata.create_all(connection)
@@ -92,13 +92,13 @@ def refuse(layout: int, what: str) -> None:
 
 def check_layout(connection: Connection) -> None:
     """Raises STORE_FAILED if a newer version has changed the layout while this process was running."""
-    layout = found_layout(connection)
+    layout = read_layout(connection)
     if layout != LAYOUT:
         details = f"the store has layout {layout} now, this process knows {LAYOUT}: restart it with the newer version"
         raise RegistryError("STORE_FAILED", details=details)
 
 
-def found_layout(connection: Connection) -> int | None:
+def read_layout(connection: Connection) -> int | None:
     """Of a store that has the table of facts. None: nothing says it, so the tables are not there yet."""
     row = _LAYOUT_OF(connection, name=LAYOUT_FACT).fetchone()
     return None if row is None else int(row[0])

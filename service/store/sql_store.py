@@ -37,7 +37,7 @@ class SqlStore:
         self._at_hand: deque[Connection] = deque()
         self._closed = False
         try:
-            retry_until(self._lay_out, wait_seconds, self._waiting)
+            retry_until(self._lay_out, wait_seconds, self._log_waiting)
         except RegistryError as error:
             dialect.engine.dispose()
             why = dialect.reason(_cause(error)) if error.__cause__ is not None else error.detail
@@ -47,21 +47,21 @@ class SqlStore:
             raise
 
     def _lay_out(self) -> None:
-        with self.alone("Setup") as connection:
+        with self.write_alone("Setup") as connection:
             changed = lay_out(connection, self.url)
-            self._dialect.noted(connection, changed)
+            self._dialect.finish_setup(connection, changed)
 
-    def _waiting(self, outage: Outage) -> None:
+    def _log_waiting(self, outage: Outage) -> None:
         why = self._dialect.reason(_cause(outage))
         _LOG.warning("waiting up to %g s for the store %s: %s", self.wait_seconds, self.url, why)
 
     @contextmanager
-    def alone(self, operation: str) -> Iterator[Connection]:
+    def write_alone(self, operation: str) -> Iterator[Connection]:
         """A transaction with nobody else writing, past the writers' turns: for what changes everything.
 
         Raises what the block raises, Outage, STORE_FAILED.
         """
-        with self._translated(operation), self._dialect.connect() as connection:
+        with self._translate_errors(operation), self._dialect.connect() as connection:
             self._dialect.begin_setup(connection, self.wait_seconds)
             try:
                 yield connection
@@ -72,14 +72,14 @@ class SqlStore:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
-        with self._translated("Read"):
-            connection = self._begun()
+        with self._translate_errors("Read"):
+            connection = self._begin_read()
             try:
                 yield Transaction(connection)
             finally:
                 self._give_back(connection)
 
-    def _begun(self) -> Connection:
+    def _begin_read(self) -> Connection:
         """A connection to read with. A few are kept at hand: the way through the pool costs more than a read.
 
         One that was at hand may have been lost since, and so may all the others; a new one tells.
@@ -114,12 +114,12 @@ class SqlStore:
 
     @contextmanager
     def write(self) -> Iterator[Transaction]:
-        with self._translated("Write"), self._commits.writing() as transaction:
+        with self._translate_errors("Write"), self._commits.open_transaction() as transaction:
             yield transaction
 
     def write_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
-        with self._translated("Write"):
-            return self._commits.each(works, min(wait_seconds, self.wait_seconds))
+        with self._translate_errors("Write"):
+            return self._commits.run_each(works, min(wait_seconds, self.wait_seconds))
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""
@@ -131,8 +131,8 @@ class SqlStore:
 
     def check(self) -> None:
         """Raise RegistryError if the store can't be read now, or is no longer of the layout that is known here."""
-        with self._translated("Health check"):
-            connection = self._begun()
+        with self._translate_errors("Health check"):
+            connection = self._begin_read()
             try:
                 check_layout(connection)
             finally:
@@ -145,14 +145,14 @@ class SqlStore:
             self._at_hand.pop().close()
         self._dialect.engine.dispose()
 
-    def _translated(self, operation: str) -> AbstractContextManager[None]:
-        return translated(self._dialect, operation)
+    def _translate_errors(self, operation: str) -> AbstractContextManager[None]:
+        return translate_errors(self._dialect, operation)
 
 
 @contextmanager
-def reading(dialect: Dialect) -> Iterator[Connection]:
+def read_database(dialect: Dialect) -> Iterator[Connection]:
     """One state of a database, without a store: nothing is laid out. Raises Outage, STORE_FAILED."""
-    with translated(dialect, "Read"), dialect.connect() as connection:
+    with translate_errors(dialect, "Read"), dialect.connect() as connection:
         dialect.begin_read(connection)
         try:
             yield connection
@@ -161,7 +161,7 @@ def reading(dialect: Dialect) -> Iterator[Connection]:
 
 
 @contextmanager
-def translated(dialect: Dialect, operation: str) -> Iterator[None]:
+def translate_errors(dialect: Dialect, operation: str) -> Iterator[None]:
     """What a driver and SQLAlchemy raise, as errors of ours: Outage, STORE_TIMEOUT, STORE_FAILED, UNPROCESSABLE."""
     try:
         yield
@@ -171,7 +171,7 @@ def translated(dialect: Dialect, operation: str) -> Iterator[None]:
         raise RegistryError("STORE_TIMEOUT", operation=operation) from None
     except (exc.SQLAlchemyError, dialect.engine.dialect.loaded_dbapi.Error) as error:
         own = _cause(error)
-        if dialect.transient(own):
+        if dialect.is_transient(own):
             raise Outage(operation) from error
         refusal = dialect.refusal(own)
         if refusal is not None:

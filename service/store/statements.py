@@ -41,26 +41,26 @@ class PreparedStatement:
         self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
 
     def __call__(self, connection: Connection, **values: Any) -> Any:
-        text, names, fixed = self._texts.get(connection.dialect.name) or self._compiled(connection)
+        text, names, fixed = self._texts.get(connection.dialect.name) or self._compile(connection)
         cursor: Any = connection.connection.cursor()
         given = [values[name] if name in values else fixed[name] for name in names]
         try:
             cursor.execute(text, given)
         except connection.dialect.loaded_dbapi.DataError:
-            findable = [_findable(value) for value in given]
+            findable = [_escape_nul(value) for value in given]
             if findable == given or not self._reads:
                 raise
             cursor.execute(text, findable)
         return cursor
 
-    def _compiled(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
+    def _compile(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
         compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
         found = (str(compiled), list(compiled.positiontup), dict(compiled.params))
         self._texts[connection.dialect.name] = found
         return found
 
 
-def _findable(value: Any) -> Any:
+def _escape_nul(value: Any) -> Any:
     """A text that is looked for, without the NULs that PostgreSQL refuses. No name holds U+0001, so it isn't found."""
     return value.replace("\0", "\1") if isinstance(value, str) else value
 
@@ -81,11 +81,11 @@ ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.d
 
 
 def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:
-    """Whether a column is one of `number` values, named as by `numbered`."""
+    """Whether a column is one of `number` values, named as by `number_parameters`."""
     return column.in_([bindparam(f"one{place}") for place in range(number)])
 
 
-def numbered(values: Sequence[str]) -> dict[str, str]:
+def number_parameters(values: Sequence[str]) -> dict[str, str]:
     """The parameters of CONFIGS and MODES."""
     return {f"one{place}": value for place, value in enumerate(values)}
 

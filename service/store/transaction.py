@@ -27,10 +27,10 @@ from service.registry.model import (
     Counts,
     Lineage,
     Reference,
-    Stored,
+    StoredVersion,
     StoredWarning,
     VersionRow,
-    qualified,
+    qualify,
 )
 from service.registry.read_set import (
     ANYTHING,
@@ -60,7 +60,7 @@ from service.store.statements import (
     ROW,
     VERSION_OF,
     VERSIONS,
-    numbered,
+    number_parameters,
 )
 from service.store.tables import (
     configs,
@@ -98,26 +98,26 @@ class Transaction:
 
     # ---- reading
 
-    def version(self, subject: str, version: int) -> Stored | None:
+    def version(self, subject: str, version: int) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
         return self._one(VERSION_OF(self._sql, subject=subject, version=version))
 
-    def latest(self, subject: str, *, deleted: bool = False) -> Stored | None:
+    def latest(self, subject: str, *, deleted: bool = False) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
         return self._one(LATEST[deleted](self._sql, subject=subject))
 
     def by_content(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
-    ) -> Stored | None:
+    ) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
         if schema_id is None:
             same = BY_CONTENT[deleted]
             return self._one(same(self._sql, subject=subject, identity=content.identity, kind=content.kind))
         query = FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
         query = query.where(schemas.c.identity == content.identity, schemas.c.kind == content.kind)
-        return self._one(self._sql.execute(_highest(query, deleted).limit(1)))
+        return self._one(self._sql.execute(_newest_first(query, deleted).limit(1)))
 
-    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[Stored]:
+    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(subject_part(subject))
         return self._all(LOOKALIKES[deleted](self._sql, subject=subject))
 
@@ -125,16 +125,16 @@ class Transaction:
         self._reads.add(subject_part(subject))
         return self._rows(VERSIONS(self._sql, subject=subject))
 
-    def live(self, subject: str) -> list[Stored]:
+    def live_versions(self, subject: str) -> list[StoredVersion]:
         self._reads.add(subject_part(subject))
         query = FULL.where(versions.c.subject == subject, ~versions.c.deleted)
         return self._all(self._sql.execute(query.order_by(versions.c.version)))
 
-    def holders(self, context: str, schema_id: int) -> list[Stored]:
+    def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
         self._reads.add(id_part(context, schema_id))
         return self._all(HOLDERS(self._sql, context=context, id=schema_id))
 
-    def search(self, prefix: str, *, deleted: bool = False) -> list[Stored]:
+    def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
         if "\0" in prefix:
             return []  # no name holds it, and PostgreSQL refuses to look for it
@@ -179,7 +179,7 @@ class Transaction:
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         self._reads.update(map(config_part, scopes))
-        found = CONFIGS[len(scopes)](self._sql, **numbered(scopes))
+        found = CONFIGS[len(scopes)](self._sql, **number_parameters(scopes))
         return {scope: json.loads(body) for scope, body in found}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
@@ -188,7 +188,7 @@ class Transaction:
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         self._reads.update(map(mode_part, scopes))
-        return dict(MODES[len(scopes)](self._sql, **numbered(scopes)).fetchall())
+        return dict(MODES[len(scopes)](self._sql, **number_parameters(scopes)).fetchall())
 
     def all_modes(self) -> dict[str, str]:
         self._reads.add(ANYTHING)
@@ -266,7 +266,7 @@ class Transaction:
         PUT_VERSION(self._sql, **row)
         if context != DEFAULT_CONTEXT:
             self.put_context(context)
-        targets = {(qualified(one.subject or "", context), one.version) for one in content.references}
+        targets = {(qualify(one.subject or "", context), one.version) for one in content.references}
         for to_subject, to_version in targets:
             values = {"subject": subject, "version": version, "to_subject": to_subject, "to_version": to_version}
             self._sql.execute(insert(references).values(values))
@@ -327,18 +327,18 @@ class Transaction:
 
     # ---- rows
 
-    def _one(self, found: Any) -> Stored | None:
+    def _one(self, found: Any) -> StoredVersion | None:
         row = found.fetchone()
-        return None if row is None else _stored(row)
+        return None if row is None else _version_of_row(row)
 
-    def _all(self, found: Any) -> list[Stored]:
-        return [_stored(row) for row in found]
+    def _all(self, found: Any) -> list[StoredVersion]:
+        return [_version_of_row(row) for row in found]
 
     def _rows(self, found: Any) -> list[VersionRow]:
         return [VersionRow(subject, version, id_, bool(deleted)) for subject, version, id_, deleted in found]
 
 
-def _highest(query: Select[Any], deleted: bool) -> Select[Any]:
+def _newest_first(query: Select[Any], deleted: bool) -> Select[Any]:
     query = query if deleted else query.where(~versions.c.deleted)
     return query.order_by(versions.c.version.desc())
 
@@ -347,10 +347,10 @@ def _context(context: str) -> Select[Any]:
     return select(contexts.c.context).where(contexts.c.context == context)
 
 
-def _stored(row: Sequence[Any]) -> Stored:
+def _version_of_row(row: Sequence[Any]) -> StoredVersion:
     """A row of FULL."""
     subject, version, id_, ts, deleted, *content = row
-    return Stored(subject, version, id_, _content(*content), ts, bool(deleted))
+    return StoredVersion(subject, version, id_, _content(*content), ts, bool(deleted))
 
 
 def _content(identity: bytes, kind: str, text: str, refs: str, metadata: str | None) -> Content:

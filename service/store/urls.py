@@ -7,7 +7,7 @@ from sqlalchemy import exc, make_url
 _SECRET = "password"
 
 
-def shown_url(url: str) -> str:
+def mask_store_url(url: str) -> str:
     """The URL with *** for what is secret in it; of one that can't be read, the scheme."""
     try:
         parsed = make_url(url)

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from typing import Final, TypeVar
 
 from schemas.model.errors import RegistryError
-from service.registry.deadline import left
+from service.registry.deadline import seconds_left
 from service.registry.read_set import ANYTHING, Listener, Part
 from service.store.dialects import Dialect, WriteSession
 from service.store.migrations import check_layout
@@ -38,7 +38,7 @@ class SharedTransaction:
 
 
 class WriteQueue:
-    """`writing` is a turn; `refresh` looks whether another process has written."""
+    """`open_transaction` is a turn; `refresh` looks whether another process has written."""
 
     def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
         self.listeners: list[Listener] = []
@@ -50,27 +50,27 @@ class WriteQueue:
         self._shared: SharedTransaction | None = None
 
     @contextmanager
-    def writing(self) -> Iterator[Transaction]:
+    def open_transaction(self) -> Iterator[Transaction]:
         """Raises RegistryError STORE_TIMEOUT, and what the database raises."""
-        with self._turn(self._wait_seconds) as shared, self._part_of(shared) as transaction:
+        with self._turn(self._wait_seconds) as shared, self._open_part(shared) as transaction:
             yield transaction
 
-    def each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+    def run_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
         """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
         outcomes: list[T | Exception] = []
         with self._turn(wait_seconds) as shared:
             for work in works:
                 try:
-                    with self._part_of(shared) as transaction:
+                    with self._open_part(shared) as transaction:
                         outcomes.append(work(transaction))
                 except Exception as error:
-                    if not self._session.alive():
+                    if not self._session.is_alive():
                         raise
                     outcomes.append(error)
         return outcomes
 
     @contextmanager
-    def _part_of(self, shared: SharedTransaction) -> Iterator[Transaction]:
+    def _open_part(self, shared: SharedTransaction) -> Iterator[Transaction]:
         """One writer's part of a shared transaction: all of it or, if it raises, nothing."""
         changes: set[Part] = set()
         with savepoint(self._session):
@@ -80,13 +80,13 @@ class WriteQueue:
     @contextmanager
     def _turn(self, wait_seconds: float) -> Iterator[SharedTransaction]:
         """A turn to write; what was done in it is durable afterwards."""
-        shared = self._take_turn(left(wait_seconds))
+        shared = self._take_turn(seconds_left(wait_seconds))
         try:
             if shared.error is not None:
                 raise shared.error
             yield shared
         except BaseException as error:
-            if not self._session.alive():
+            if not self._session.is_alive():
                 shared.error = error  # the database gave up the whole transaction, and so the others' part too
             raise
         finally:
@@ -152,14 +152,14 @@ class WriteQueue:
                 raise
 
     def _commit(self, shared: SharedTransaction) -> None:
-        self._tell(lambda one: one.changing(shared.changes))
+        self._tell(lambda one: one.before_change(shared.changes))
         try:
             if shared.error is not None:
                 self._session.rollback()
                 raise shared.error
             self._session.commit()
         finally:
-            self._tell(lambda one: one.changed(shared.changes))
+            self._tell(lambda one: one.after_change(shared.changes))
 
     def refresh(self, max_age: float) -> Future[None] | None:
         """Tell the listeners to forget everything if another process has written since the last look.
@@ -185,7 +185,7 @@ def savepoint(session: WriteSession) -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if session.alive():
+        if session.is_alive():
             session.undo()
         raise
     session.release()

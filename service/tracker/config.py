@@ -79,7 +79,7 @@ def inputs(given: list[str], option: str = "--in") -> tuple[tuple[str, ...], Pat
     return tuple(topics), Path(files[0]) if files else None
 
 
-def tracked(text: str, servers: str = "", config: str = "") -> list[TrackedChangefeed]:
+def parse_tracked(text: str, servers: str = "", config: str = "") -> list[TrackedChangefeed]:
     """What `serve --track` is given, nothing for "". servers, config: for those that name none. SetupError USAGE."""
     if not text:
         return []

@@ -29,7 +29,7 @@ def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
     of: dict[str, Any] = {"format": event.format, **where}
     db, table = clean(event.db), clean(event.table)
     if isinstance(event, Bootstrap):
-        if event.schema is None or not _named(event.schema):
+        if event.schema is None or not _has_usable_names(event.schema):
             raise UnusableEvent("bootstrap without a table that has a name")
         since = event.schema_version if event.commit_ts is None else event.commit_ts
         return DdlRecord(changefeed, _tso(since), db, table, "", "snapshot", mode="form", carried=event.schema, **of)
@@ -41,7 +41,7 @@ def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
     if not event.query.strip():
         raise UnusableEvent("DDL without a statement")
     carried, partial = table_after_event(event) or (None, "")
-    if carried is not None and not _named(carried):
+    if carried is not None and not _has_usable_names(carried):
         carried = None
     mode = "wire" if mode_of(event.format) is WIRE else "typed"
     mode = mode if clean(event.query) == event.query else ALTERED
@@ -51,7 +51,7 @@ def record_of(changefeed: str, event: DdlEvent, message: Message) -> DdlRecord:
     )  # fmt: skip
 
 
-def _named(table: Table) -> bool:
+def _has_usable_names(table: Table) -> bool:
     """Whether its names can be kept as they are."""
     return bool(table.id.db and table.id.table) and all(clean(part) == part for part in table.id)
 

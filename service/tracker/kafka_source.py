@@ -49,7 +49,7 @@ class KafkaSource:
         try:
             self._consumer = Consumer(config)
         except (KafkaException, ValueError, TypeError) as error:
-            raise SetupError("USAGE", details=f"Kafka settings: {_masked(str(error), settings)}") from error
+            raise SetupError("USAGE", details=f"Kafka settings: {_mask_secrets(str(error), settings)}") from error
 
     def _remember(self, error: Any) -> None:
         self._told = str(error)
@@ -59,7 +59,7 @@ class KafkaSource:
         try:
             self._assign()
         except self._failure as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable_error(error) from error
         self._ends = dict(self._high)
 
     def _assign(self) -> set[Place]:
@@ -103,13 +103,13 @@ class KafkaSource:
             self._announced = True
             records = self._consume(most, seconds)
         except self._failure as error:
-            raise self._unreachable(error) from error
+            raise self._unreachable_error(error) from error
         found.gaps, self._gaps = self._gaps, []
         for record in records:
             trouble = record.error()
             if trouble is not None:
                 if trouble.fatal():
-                    raise self._unreachable(trouble)
+                    raise self._unreachable_error(trouble)
                 self._told = str(trouble)
                 continue
             message = message_of(record)
@@ -142,7 +142,7 @@ class KafkaSource:
                 found[place] = max(high - position, 0)
         return found
 
-    def caught_up(self) -> bool:
+    def is_caught_up(self) -> bool:
         """Offsets without a record (transaction markers, compaction) count: the consumer's own position tells."""
         from confluent_kafka import TopicPartition
 
@@ -161,13 +161,13 @@ class KafkaSource:
     def close(self) -> None:
         self._consumer.close()
 
-    def _unreachable(self, error: Any) -> SetupError:
+    def _unreachable_error(self, error: Any) -> SetupError:
         told = str(error.args[0] if getattr(error, "args", None) else error)
         details = f"{told} {self._told}".strip()
         return SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
 
 
-def _masked(text: str, settings: Mapping[str, str]) -> str:
+def _mask_secrets(text: str, settings: Mapping[str, str]) -> str:
     for name, value in settings.items():
         if value and any(word in name for word in _SECRETS):
             text = text.replace(value, "***")

@@ -46,7 +46,7 @@ class EventReader:
         batch = Batch(partitions=set(read.partitions))
         self._places |= read.partitions
         for code, detail in read.bad:
-            self._failed(code, detail)
+            self._note_failure(code, detail)
         for gap in read.gaps:
             batch.drift.append(Drift(self._changefeed, "gap", "", "", 0, gap))
         for message in read.messages:
@@ -56,10 +56,10 @@ class EventReader:
         if batch.watermarks:
             self.watermarked = True
         elif not self.watermarked:
-            batch.records = [self._unresolvable(record) for record in batch.records]
+            batch.records = [self._mark_unsealed(record) for record in batch.records]
         return batch
 
-    def _unresolvable(self, record: DdlRecord) -> DdlRecord:
+    def _mark_unsealed(self, record: DdlRecord) -> DdlRecord:
         """Where no partition has ever had a watermark, and the format may have none, waiting for one is no use."""
         return replace(record, unsealed_source=True) if record.format in MAY_LACK_WATERMARKS else record
 
@@ -81,20 +81,20 @@ class EventReader:
             for event in self._decoder.decode(message):
                 self._event(event, message, place, batch)
         except WireError as error:
-            self._failed(error.code, f"{place[0]}/{place[1]}/{message.offset}: {error.detail}")
+            self._note_failure(error.code, f"{place[0]}/{place[1]}/{message.offset}: {error.detail}")
         except UnusableEvent as error:
             self._progress.skipped[str(error)] += 1
         except RecursionError:
-            self._failed("MALFORMED", f"{place[0]}/{place[1]}/{message.offset}: nested too deep")
+            self._note_failure("MALFORMED", f"{place[0]}/{place[1]}/{message.offset}: nested too deep")
         except Exception:
             # A defect of ours must not stop the following of everything else.
             _LOG.exception("track %s: %s/%s/%s can't be read", self._changefeed, *place, message.offset)
-            self._failed("INTERNAL", f"{place[0]}/{place[1]}/{message.offset}")
+            self._note_failure("INTERNAL", f"{place[0]}/{place[1]}/{message.offset}")
 
     def _event(self, event: RowChange | DdlEvent | Watermark, message: Message, place: Place, batch: Batch) -> None:
         if isinstance(event, RowChange):
             self._progress.events["rows"] += 1
-            reason = self._observer.see(event)
+            reason = self._observer.take_row(event)
             if reason:
                 self._progress.skipped[reason] += 1
         elif isinstance(event, Watermark):
@@ -111,11 +111,11 @@ class EventReader:
         try:
             records = records_of_line(self._changefeed, line)
         except UnusableEvent as error:
-            self._failed("BAD_LINE", f"{line.get('where')}: {error}")
+            self._note_failure("BAD_LINE", f"{line.get('where')}: {error}")
             return
         self._progress.events["DDL"] += len(records)
         batch.records += records
 
-    def _failed(self, code: str, detail: str) -> None:
+    def _note_failure(self, code: str, detail: str) -> None:
         self._progress.errors[code] += 1
         _LOG.warning("track %s: %s %s", self._changefeed, code, detail[:500])

@@ -40,7 +40,7 @@ class RowValidator:
         self._sights: dict[tuple[int, bool], RowSample] = {}
         self._verdicts: dict[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]] = {}
 
-    def see(self, row: RowChange) -> str:
+    def take_row(self, row: RowChange) -> str:
         """Why the row is not looked at, "" where it is."""
         commit_ts = row.commit_ts
         if commit_ts is None:
@@ -95,12 +95,12 @@ class RowValidator:
             return known[1]
         if len(self._verdicts) >= _MOST:
             self._verdicts.clear()
-        found = compared(version.table, sight)
+        found = compare_tables(version.table, sight)
         self._verdicts[key] = (sight.table, found)
         return found
 
 
-def compared(known: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
+def compare_tables(known: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
     """What rows contradict in a version: its columns, their types, or which of them is the handle key."""
     told = sight.table
     missing = [c.name for c in known.columns if not c.virtual and c.name not in told.by_name] if sight.whole else []
@@ -109,7 +109,7 @@ def compared(known: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
         parts = [f"{what} {', '.join(names[:8])}" for what, names in (("without", missing), ("with", extra)) if names]
         return "columns", f"rows {' and '.join(parts)}"
     if sight.format in _TYPED:
-        differs = difference(known, _bare(known, told), all_columns=False)
+        differs = difference(known, _with_known_details(known, told), all_columns=False)
         if differs:
             return "type", f"rows have {differs}"
     if sight.format in _FLAGGED and sight.whole and set(known.handle_key) != set(told.handle_key):
@@ -117,10 +117,10 @@ def compared(known: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
     return None
 
 
-def _bare(known: Table, told: Table) -> Table:
+def _with_known_details(known: Table, row_table: Table) -> Table:
     """What rows do not tell is taken from the history: sizes, elements, whether a column can be NULL."""
-    return replace(told, columns=tuple(_completed(c, known.by_name[c.name]) for c in told.columns))
+    return replace(row_table, columns=tuple(_complete_column(c, known.by_name[c.name]) for c in row_table.columns))
 
 
-def _completed(told: Column, known: Column) -> Column:
-    return replace(told, length=known.length, scale=known.scale, elements=known.elements, nullable=known.nullable)
+def _complete_column(row_column: Column, known: Column) -> Column:
+    return replace(row_column, length=known.length, scale=known.scale, elements=known.elements, nullable=known.nullable)

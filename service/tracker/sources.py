@@ -39,7 +39,7 @@ class Source(Protocol):
     def lag(self) -> dict[Place, int]:
         """Messages between what was read and the end of each partition."""
 
-    def caught_up(self) -> bool:
+    def is_caught_up(self) -> bool:
         """Whether all that was there at the start has been read."""
 
     def close(self) -> None: ...
@@ -94,7 +94,7 @@ class FileSource:
     def lag(self) -> dict[Place, int]:
         return {}
 
-    def caught_up(self) -> bool:
+    def is_caught_up(self) -> bool:
         return False
 
     def close(self) -> None:

@@ -82,7 +82,7 @@ class Tracker:
                 if report is not None and time.monotonic() - said >= every:
                     said = time.monotonic()
                     report(self.progress)
-                if self._done():
+                if self._is_done():
                     break
             self._judge(final=True)
         finally:
@@ -100,13 +100,13 @@ class Tracker:
             batch = Batch(drift=drift, seen=seen)
             self.progress.count(self._history.track(self._following.changefeed, batch))
 
-    def _done(self) -> bool:
+    def _is_done(self) -> bool:
         following = self._following
         if following.until:
             return self.progress.sealed_ts >= following.until
         if following.until == 0:
-            return self._source.caught_up() and (not self.progress.pending or not self._reader.watermarked)
-        return following.at_end and self._source.caught_up()
+            return self._source.is_caught_up() and (not self.progress.pending or not self._reader.watermarked)
+        return following.at_end and self._source.is_caught_up()
 
     @property
     def resolves(self) -> bool:
@@ -176,14 +176,14 @@ class Trackers:
                     tracker.progress.stopped = "end of the file"
                     return
             except BridgeError as error:
-                self._failed(wanted.name, error.detail, pause)
+                self._note_failure(wanted.name, error.detail, pause)
             except Exception as error:
                 _LOG.exception("track %s", wanted.name)
-                self._failed(wanted.name, repr(error), pause)
+                self._note_failure(wanted.name, repr(error), pause)
             self._stopping.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
-    def _failed(self, name: str, detail: str, pause: float) -> None:
+    def _note_failure(self, name: str, detail: str, pause: float) -> None:
         self._last[name].stopped = detail
         _LOG.error("track %s: %s; again in %.0f s", name, detail, pause)
 

@@ -24,7 +24,7 @@ class ApiAnswer:
     value: Any
 
     @property
-    def ok(self) -> bool:
+    def is_ok(self) -> bool:
         return self.status < _FAILED
 
     @property
@@ -50,7 +50,7 @@ class ApiClient:
         served: ASGIApp = getattr(request.app.state, "served", request.app)
         headers = {name: request.headers[name] for name in _CREDENTIALS if name in request.headers}
         base = f"{request.url.scheme}://{request.url.netloc or 'localhost'}"
-        transport = httpx2.ASGITransport(app=_As(served, request.scope), raise_app_exceptions=False)
+        transport = httpx2.ASGITransport(app=_ClientApp(served, request.scope), raise_app_exceptions=False)
         self._client = httpx2.AsyncClient(transport=transport, base_url=base, headers=headers, follow_redirects=False)
 
     async def get(self, *path: str, **query: str | int | bool | None) -> ApiAnswer:
@@ -71,7 +71,7 @@ class ApiClient:
     async def need(self, *path: str, **query: str | int | bool | None) -> Any:
         """The body of a GET. Raises ApiError."""
         answer = await self.get(*path, **query)
-        if not answer.ok:
+        if not answer.is_ok:
             raise ApiError(answer)
         return answer.value
 
@@ -80,7 +80,7 @@ def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-class _As:
+class _ClientApp:
     """The app, called from where the page's request came: its client's address and certificate go along."""
 
     def __init__(self, app: ASGIApp, scope: Scope) -> None:

@@ -87,7 +87,7 @@ def _rows(a: list[str], b: list[str]) -> Iterator[DiffRow]:
             )
 
 
-def folded(rows: list[DiffRow]) -> list[DiffRow]:
+def fold_rows(rows: list[DiffRow]) -> list[DiffRow]:
     """The rows with what is the same left out, but for a few lines around each difference."""
     shown = [False] * len(rows)
     for place, row in enumerate(rows):

@@ -24,7 +24,7 @@ from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from service.api.services import services
 from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import BadForm, form, page, shown
+from service.ui.pages import FormError, form, page, with_error_pages
 
 router = APIRouter(prefix="/ui/explain", include_in_schema=False)
 
@@ -48,20 +48,20 @@ class ApiSchemas:
 
     def by_id(self, schema_id: SchemaId, where: str) -> str:
         answer = self._get("schemas", "ids", str(schema_id))
-        if not answer.ok:
+        if not answer.is_ok:
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
         return str(answer.value["schema"])
 
     def newest(self, subject: str) -> str | None:
         answer = self._get("subjects", subject, "versions", "latest")
-        return str(answer.value["schema"]) if answer.ok else None
+        return str(answer.value["schema"]) if answer.is_ok else None
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         raise WireError("SCHEMA_NOT_FOUND", subject=subject, where="this page registers nothing")
 
-    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+    def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
         answer = self._get("schemas", "ids", str(schema_id), "versions")
-        return [(one["subject"], one["version"]) for one in answer.value] if answer.ok else []
+        return [(one["subject"], one["version"]) for one in answer.value] if answer.is_ok else []
 
     def _get(self, *path: str) -> ApiAnswer:
         async def get() -> ApiAnswer:
@@ -81,34 +81,34 @@ class ExplainForm:
 
 
 @router.get("")
-@shown
+@with_error_pages
 async def ask(request: Request) -> Response:
     return _page(request, _FILLED_IN, None)
 
 
 @router.post("")
-@shown
+@with_error_pages
 async def answer(request: Request) -> Response:
     fields = {**_FILLED_IN, **await form(request)}
     try:
-        filled = _filled(fields, await _fetched(request, fields["place"].strip()))
+        filled = _fill_form(fields, await _fetch_message(request, fields["place"].strip()))
     except ValueError as problem:
         return _page(request, fields, None, str(problem), 400)
     source = ApiSchemas(ApiClient(request), filled.context)
     try:
-        told = await anyio.to_thread.run_sync(_explained, filled, source)
+        told = await anyio.to_thread.run_sync(_explain_form, filled, source)
     except BridgeError as error:
         return _page(request, fields, None, error.detail, 400)
     return _page(request, fields, told)
 
 
-async def _fetched(request: Request, place: str) -> Message | None:
+async def _fetch_message(request: Request, place: str) -> Message | None:
     """The message that the field names. Raises ValueError, and ApiError to whom it is not for."""
     fetch = services(request).fetch
     if not place:
         return None
     if fetch is None:
-        raise BadForm("This service has no --bootstrap-servers to fetch messages from.")
+        raise FormError("This service has no --bootstrap-servers to fetch messages from.")
     # The table of permissions opens pages to whoever is known, since they only show what the API tells that user. This
     # one reads Kafka with the service's own rights, and rows are more than a subject's rules are about: it is for those
     # who may see what the service reads there, and the API's own answer to them says who that is.
@@ -116,22 +116,24 @@ async def _fetched(request: Request, place: str) -> Message | None:
     return await anyio.to_thread.run_sync(fetch, place, limiter=_FETCHING)
 
 
-def _explained(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
+def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
     options = Options.of({}, time_zone=filled.zone)
-    question = ExplainRequest(filled.message, filled.format, Context(source, None, options), options, source.registered)
+    question = ExplainRequest(
+        filled.message, filled.format, Context(source, None, options), options, source.versions_of_id
+    )
     return explain(question)
 
 
-def _filled(fields: Mapping[str, str], fetched: Message | None) -> ExplainForm:
+def _fill_form(fields: Mapping[str, str], fetched: Message | None) -> ExplainForm:
     if fields["format"] not in _FORMATS:
-        raise BadForm(f"There is no format {fields['format']!r}.")
+        raise FormError(f"There is no format {fields['format']!r}.")
     message = fetched or Message(
         key=_bytes(fields, "key"),
         value=_bytes(fields, "value"),
         topic=fields["topic"].strip() or None,
     )
     if fetched is None and message.key is None and message.value is None:
-        raise BadForm("Paste the key or the value of a message.")
+        raise FormError("Paste the key or the value of a message.")
     return ExplainForm(message, fields["format"], fields["zone"].strip() or "UTC", fields["context"].strip())
 
 
@@ -149,7 +151,7 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
             return bytes.fromhex(re.sub(r"^0x|[\s:]", "", text, flags=re.IGNORECASE))
         return base64.b64decode(re.sub(r"\s", "", text), validate=True)
     except (ValueError, binascii.Error) as error:
-        raise BadForm(f"The {name} is no {writing}: {error}") from None
+        raise FormError(f"The {name} is no {writing}: {error}") from None
 
 
 def _page(

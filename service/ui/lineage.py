@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from service.ui.api_client import ApiClient
-from service.ui.pages import page, shown
+from service.ui.pages import page, with_error_pages
 
 router = APIRouter(prefix="/ui/lineage", include_in_schema=False)
 
@@ -17,7 +17,7 @@ _MOST: Final = 500
 
 
 @router.get("")
-@shown
+@with_error_pages
 async def show(request: Request) -> Response:
     wanted = {name: request.query_params.get(name, "").strip() for name in _BY}
     query = {name: text for name, text in wanted.items() if text}

@@ -37,7 +37,7 @@ _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 Page = Callable[[Request], Awaitable[Response]]
 
 
-class BadForm(ValueError):
+class FormError(ValueError):
     """What was filled in can't be used; the text says why."""
 
 
@@ -52,14 +52,14 @@ def _time(milliseconds: int | None) -> str:
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def pretty(text: str) -> str:
+def pretty_json(text: str) -> str:
     """JSON on indented lines, what fits on one kept on it, its tokens as they are; any other text as it is."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
         return text
     tokens = _TOKENS.findall(text)
-    short = _short(tokens)
+    short = _find_short(tokens)
     lines, depth, flat, before = [""], 0, 0, ""
     for place, token in enumerate(tokens):
         if token in "}]" and not flat:
@@ -79,7 +79,7 @@ def pretty(text: str) -> str:
     return "\n".join(lines)
 
 
-def _short(tokens: list[str]) -> set[int]:
+def _find_short(tokens: list[str]) -> set[int]:
     """Where the objects and lists begin that fit on a line."""
     found, opened, length = set(), [], 0
     for place, token in enumerate(tokens):
@@ -96,7 +96,7 @@ def _short(tokens: list[str]) -> set[int]:
 _ENVIRONMENT = Environment(
     loader=PackageLoader("service.ui"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
 )
-_ENVIRONMENT.filters |= {"segment": segment, "time": _time, "pretty": pretty}
+_ENVIRONMENT.filters |= {"segment": segment, "time": _time, "pretty": pretty_json}
 
 
 def page(name: str, status: int = 200, **values: Any) -> Response:
@@ -129,22 +129,22 @@ def number_of(text: str) -> int | None:
 
 async def form(request: Request) -> dict[str, str]:
     """The fields of a form. Raises BadForm for what another site sent, and for what is too large."""
-    if not _from_here(request):
-        raise BadForm("This form was sent by another site. Nothing was changed.")
+    if not _is_same_site(request):
+        raise FormError("This form was sent by another site. Nothing was changed.")
     limit, size, chunks = services(request).max_body_bytes, 0, []
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
-            raise BadForm(f"More than {limit} bytes were sent.")
+            raise FormError(f"More than {limit} bytes were sent.")
         chunks.append(chunk)
     try:
         body = b"".join(chunks).decode("ascii")
         return dict(parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS))
     except ValueError as error:
-        raise BadForm(f"The form could not be read: {error}") from None
+        raise FormError(f"The form could not be read: {error}") from None
 
 
-def _from_here(request: Request) -> bool:
+def _is_same_site(request: Request) -> bool:
     """Browsers say where a form comes from; one who says nothing (curl) brings no user's password along unasked."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
@@ -153,7 +153,7 @@ def _from_here(request: Request) -> bool:
     return origin is None or urlsplit(origin).netloc == request.headers.get("host")
 
 
-def shown(render: Page) -> Page:
+def with_error_pages(render: Page) -> Page:
     """A route whose errors are pages too."""
 
     @wraps(render)
@@ -162,7 +162,7 @@ def shown(render: Page) -> Page:
             return await render(request)
         except ApiError as refused:
             return _refusal(refused.answer)
-        except BadForm as problem:
+        except FormError as problem:
             return page("error.html", 400, title="Not done", problem=str(problem))
 
     return route

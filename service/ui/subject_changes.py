@@ -9,7 +9,7 @@ from typing import Any, Final
 from fastapi import APIRouter, Request, Response
 
 from service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from service.ui.pages import BadForm, form, go, number_of, page, part, segment, shown
+from service.ui.pages import FormError, form, go, number_of, page, part, segment, with_error_pages
 from service.ui.subjects import NOTHING_PASTED, subject_page
 
 router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
@@ -25,7 +25,7 @@ _DIFFERENCE: Final = re.compile(
 
 
 @router.post("/{subject}/check")
-@shown
+@with_error_pages
 async def check(request: Request) -> Response:
     api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
     pasted = {name: fields.get(name, text) for name, text in NOTHING_PASTED.items()}
@@ -37,13 +37,13 @@ async def check(request: Request) -> Response:
     answer = await api.send(
         "POST", "compatibility", "subjects", subject, "versions", *where, query={"verbose": True}, body=body
     )
-    checked: dict[str, Any] = answer.value if answer.ok else {"is_compatible": None, "messages": [answer.problem]}
+    checked: dict[str, Any] = answer.value if answer.is_ok else {"is_compatible": None, "messages": [answer.problem]}
     if any(str(message).startswith(_NO_SCHEMA) for message in checked.get("messages") or ()):
         checked = {**checked, "is_compatible": None}
-    return await subject_page(request, subject, pasted=pasted, checked={**checked, **_told(checked)})
+    return await subject_page(request, subject, pasted=pasted, checked={**checked, **_check_messages(checked)})
 
 
-def _told(checked: dict[str, Any]) -> dict[str, Any]:
+def _check_messages(checked: dict[str, Any]) -> dict[str, Any]:
     """The messages of a check: what is wrong, and beside it the schema it was held against."""
     messages = [str(message) for message in checked.get("messages") or ()]
     beside = [message for message in messages if message.startswith(_BESIDE)]
@@ -60,20 +60,20 @@ def _references(text: str) -> list[Any]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise BadForm(f"The references are no JSON: {error}") from None
+        raise FormError(f"The references are no JSON: {error}") from None
     if not isinstance(found, list):
-        raise BadForm('The references are a list: [{"name": …, "subject": …, "version": …}].')
+        raise FormError('The references are a list: [{"name": …, "subject": …, "version": …}].')
     return found
 
 
 @router.post("/{subject}/compatibility")
-@shown
+@with_error_pages
 async def change_level(request: Request) -> Response:
     return await _of_subject(request, "config", "compatibility", "level")
 
 
 @router.post("/{subject}/mode")
-@shown
+@with_error_pages
 async def change_mode(request: Request) -> Response:
     return await _of_subject(request, "mode", "mode", "mode")
 
@@ -82,20 +82,20 @@ async def _of_subject(request: Request, what: str, name: str, field: str) -> Res
     """Sets what the form's field says; nothing there takes the subject's own setting away."""
     subject, fields = part(request, "subject"), await form(request)
     answer = await _set(request, (what, subject), name, fields.get(field, ""), fields.get("force") == "1")
-    if not answer.ok:
+    if not answer.is_ok:
         return await subject_page(request, subject, status=answer.status, said=answer.problem)
     return go(f"/ui/subjects/{segment(subject)}")
 
 
 @server.post("/{what}")
-@shown
+@with_error_pages
 async def change_server(request: Request) -> Response:
     what, fields = part(request, "what"), await form(request)
     if what not in ("compatibility", "mode"):
-        raise BadForm(f"The server has no setting {what[:100]!r}.")
+        raise FormError(f"The server has no setting {what[:100]!r}.")
     path = "config" if what == "compatibility" else what
     answer = await _set(request, (path,), what, fields.get("to", ""), fields.get("force") == "1")
-    if not answer.ok:
+    if not answer.is_ok:
         raise ApiError(answer)
     return go("/ui/subjects")
 
@@ -108,7 +108,7 @@ async def _set(request: Request, path: tuple[str, ...], name: str, value: str, f
 
 
 @router.get("/{subject}/delete")
-@shown
+@with_error_pages
 async def ask_to_delete(request: Request) -> Response:
     return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
 
@@ -117,7 +117,7 @@ async def _confirm(request: Request, subject: str, version: str, said: str = "",
     api = ApiClient(request)
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     live = await api.get("subjects", subject, "versions")
-    there = live.value if live.ok else []
+    there = live.value if live.is_ok else []
     number = number_of(version)
     permanent = number not in there if number is not None else not there
     return page(
@@ -132,7 +132,7 @@ async def _confirm(request: Request, subject: str, version: str, said: str = "",
 
 
 @router.post("/{subject}/delete")
-@shown
+@with_error_pages
 async def delete(request: Request) -> Response:
     api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
     version, permanent = fields.get("version", ""), fields.get("permanent") == "1"
@@ -142,7 +142,7 @@ async def delete(request: Request) -> Response:
         )
     path = ("subjects", subject, *(("versions", version) if version else ()))
     answer = await api.send("DELETE", *path, query={"permanent": permanent})
-    if not answer.ok:
+    if not answer.is_ok:
         return await _confirm(request, subject, version, answer.problem, answer.status)
     left = await api.get("subjects", subject, "versions", deleted=True)
-    return go(f"/ui/subjects/{segment(subject)}" if left.ok else "/ui/subjects")
+    return go(f"/ui/subjects/{segment(subject)}" if left.is_ok else "/ui/subjects")

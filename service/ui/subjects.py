@@ -17,8 +17,8 @@ from service.registry.mode import FORWARD, MODES
 from service.registry.model import context_of, name_of, prefix_of
 from service.schema_types.base import LEVELS
 from service.ui.api_client import ApiClient
-from service.ui.diff import folded, side_by_side
-from service.ui.pages import BadForm, number_of, page, part, pretty, shown
+from service.ui.diff import fold_rows, side_by_side
+from service.ui.pages import FormError, number_of, page, part, pretty_json, with_error_pages
 
 router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
 
@@ -48,14 +48,14 @@ class SubjectRow:
 
 
 @router.get("")
-@shown
+@with_error_pages
 async def list_subjects(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
     start = number_of(query.get("from", "")) or 0
-    names, note = await _found(api, text, by if by in _BY else "name", deleted)
+    names, note = await _find_subjects(api, text, by if by in _BY else "name", deleted)
     live = set(await api.need("subjects", subjectPrefix=_ALL)) if deleted else set(names)
-    rows = [await _listed(api, name, name not in live) for name in names[start : start + _PAGE]]
+    rows = [await _subject_row(api, name, name not in live) for name in names[start : start + _PAGE]]
     values = {"q": text, "by": by, **({"deleted": "1"} if deleted else {})}
     return page(
         "subjects.html",
@@ -77,7 +77,7 @@ async def list_subjects(request: Request) -> Response:
     )
 
 
-async def _found(api: ApiClient, text: str, by: str, deleted: bool) -> tuple[list[str], str]:
+async def _find_subjects(api: ApiClient, text: str, by: str, deleted: bool) -> tuple[list[str], str]:
     """(subjects, what was not looked through)."""
     if text and by == "id":
         return await _with_id(api, text, deleted), ""
@@ -90,12 +90,12 @@ async def _found(api: ApiClient, text: str, by: str, deleted: bool) -> tuple[lis
 async def _with_id(api: ApiClient, text: str, deleted: bool) -> list[str]:
     """Subjects of any context where a version has this id; an id of another context is another schema's."""
     if number_of(text) is None:
-        raise BadForm(f"A schema id is a number, not {text[:100]!r}.")
+        raise FormError(f"A schema id is a number, not {text[:100]!r}.")
     found: list[str] = []
     for context in dict.fromkeys([".", *(await api.need("contexts"))]):
         within = ("contexts", context) if context != "." else ()
         answer = await api.get(*within, "schemas", "ids", text, "versions", deleted=deleted)
-        found += [one["subject"] for one in answer.value] if answer.ok else []
+        found += [one["subject"] for one in answer.value] if answer.is_ok else []
     return sorted(set(found))
 
 
@@ -107,28 +107,28 @@ async def _with_column(api: ApiClient, text: str, deleted: bool) -> tuple[list[s
         schemas = await api.need(
             "schemas", subjectPrefix=_ALL, latestOnly=True, deleted=deleted, offset=start, limit=_SCAN_PAGE
         )
-        found += [one["subject"] for one in schemas if _has(one, named, text)]
+        found += [one["subject"] for one in schemas if _has_column(one, named, text)]
         if len(schemas) < _SCAN_PAGE:
             return found, ""
     return found, f"Only the first {_SCANNED} subjects were looked through."
 
 
-def _has(schema: dict[str, Any], named: re.Pattern[str], text: str) -> bool:
+def _has_column(schema: dict[str, Any], named: re.Pattern[str], text: str) -> bool:
     kind = schema.get("schemaType", "AVRO")
     return bool(named.search(schema["schema"]) if kind == "AVRO" else text.casefold() in schema["schema"].casefold())
 
 
-async def _listed(api: ApiClient, subject: str, deleted: bool) -> SubjectRow:
+async def _subject_row(api: ApiClient, subject: str, deleted: bool) -> SubjectRow:
     numbers = await api.get("subjects", subject, "versions", deleted=deleted)
-    versions = numbers.value if numbers.ok else []
+    versions = numbers.value if numbers.is_ok else []
     latest: dict[str, Any] = {}
     if versions:
         answer = await api.get("subjects", subject, "versions", str(versions[-1]), deleted=deleted)
-        latest = answer.value if answer.ok else {}
+        latest = answer.value if answer.is_ok else {}
     own = await api.get("config", subject)
     level = (
         own
-        if own.ok and own.value.get("compatibilityLevel")
+        if own.is_ok and own.value.get("compatibilityLevel")
         else await api.get("config", subject, defaultToGlobal=True)
     )
     mode = await api.get("mode", subject, defaultToGlobal=True)
@@ -139,9 +139,9 @@ async def _listed(api: ApiClient, subject: str, deleted: bool) -> SubjectRow:
         latest.get("schemaType", "AVRO") if latest else "",
         _ranges(versions),
         latest.get("id"),
-        level.value.get("compatibilityLevel", "") if level.ok else "",
+        level.value.get("compatibilityLevel", "") if level.is_ok else "",
         level is own,
-        mode.value.get("mode", "") if mode.ok else "",
+        mode.value.get("mode", "") if mode.is_ok else "",
         deleted,
     )
 
@@ -161,7 +161,7 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 
 @router.get("/{subject}")
-@shown
+@with_error_pages
 async def show(request: Request) -> Response:
     return await subject_page(request, part(request, "subject"))
 
@@ -176,7 +176,7 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     for place, number in enumerate(numbers[start : start + _PAGE], start):
         one = await api.need("subjects", subject, "versions", str(number), deleted=True)
         before = numbers[place + 1] if place + 1 < len(numbers) else None
-        rows.append({**one, "deleted": not (live.ok and number in live.value), "before": before})
+        rows.append({**one, "deleted": not (live.is_ok and number in live.value), "before": before})
     own = await api.get("config", subject)
     level = await api.get("config", subject, defaultToGlobal=True)
     own_mode, mode = await api.get("mode", subject), await api.get("mode", subject, defaultToGlobal=True)
@@ -190,12 +190,12 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
             "total": len(numbers),
             "start": start,
             "older": start + _PAGE if start + _PAGE < len(numbers) else None,
-            "live": live.value if live.ok else [],
-            "level": level.value.get("compatibilityLevel", "") if level.ok else "",
-            "own_level": own.ok and "compatibilityLevel" in own.value,
-            "settings": own.value if own.ok else {},
-            "mode": mode.value.get("mode", "") if mode.ok else "",
-            "own_mode": own_mode.ok,
+            "live": live.value if live.is_ok else [],
+            "level": level.value.get("compatibilityLevel", "") if level.is_ok else "",
+            "own_level": own.is_ok and "compatibilityLevel" in own.value,
+            "settings": own.value if own.is_ok else {},
+            "mode": mode.value.get("mode", "") if mode.is_ok else "",
+            "own_mode": own_mode.is_ok,
             "levels": list(LEVELS),
             "modes": [one for one in MODES if one != FORWARD],
             "pasted": NOTHING_PASTED,
@@ -206,7 +206,7 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
 
 
 @router.get("/{subject}/versions/{version}")
-@shown
+@with_error_pages
 async def show_version(request: Request) -> Response:
     api, subject, version = ApiClient(request), part(request, "subject"), part(request, "version")
     found = await api.need("subjects", subject, "versions", version, deleted=True)
@@ -214,7 +214,7 @@ async def show_version(request: Request) -> Response:
     context = context_of(found["subject"])
     shared = await api.get("schemas", "ids", str(found["id"]), "versions", subject=prefix_of(context), deleted=True)
     numbers = await api.get("subjects", found["subject"], "versions", deleted=True)
-    before = [one for one in numbers.value if one < found["version"]] if numbers.ok else []
+    before = [one for one in numbers.value if one < found["version"]] if numbers.is_ok else []
     kind = found.get("schemaType", "AVRO")
     return page(
         "version.html",
@@ -222,9 +222,9 @@ async def show_version(request: Request) -> Response:
         before=before[-1] if before else None,
         kind=kind,
         fields=_fields(found["schema"]) if kind == "AVRO" else [],
-        using=using.value if using.ok else [],
-        shared=[one for one in shared.value if one["subject"] != found["subject"]] if shared.ok else [],
-        text=pretty(found["schema"]),
+        using=using.value if using.is_ok else [],
+        shared=[one for one in shared.value if one["subject"] != found["subject"]] if shared.is_ok else [],
+        text=pretty_json(found["schema"]),
     )
 
 
@@ -260,14 +260,14 @@ def _type(kind: Any) -> str:
 
 
 @router.get("/{subject}/diff")
-@shown
+@with_error_pages
 async def diff(request: Request) -> Response:
     api, subject = ApiClient(request), part(request, "subject")
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     right = request.query_params.get("to") or str(numbers[-1])
     left = request.query_params.get("from") or str(numbers[-2] if len(numbers) > 1 else numbers[-1])
     texts = [
-        pretty((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
+        pretty_json((await api.need("subjects", subject, "versions", number, deleted=True))["schema"])
         for number in (left, right)
     ]
     whole = request.query_params.get("whole") == "1"
@@ -279,6 +279,6 @@ async def diff(request: Request) -> Response:
         left=left,
         right=right,
         whole=whole,
-        rows=rows if whole else folded(rows),
+        rows=rows if whole else fold_rows(rows),
         changed=sum(row.kind != "same" for row in rows),
     )

@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Request, Response
 
 from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import form, go, number_of, page, part, segment, shown
+from service.ui.pages import form, go, number_of, page, part, segment, with_error_pages
 
 _LINE: Final = re.compile(r"  (?!`)(.+?),?")
 _KEY: Final = re.compile(r"(PRIMARY KEY|(?:UNIQUE |FULLTEXT |SPATIAL )?KEY `(?:[^`]|``)+`)(.*)")
@@ -27,7 +27,7 @@ class TableLines:
     options: str
 
 
-def look(answer: Mapping[str, Any]) -> TableLines | None:
+def table_lines(answer: Mapping[str, Any]) -> TableLines | None:
     """Of an answer of /history/{db}/{table}/at/…; None where the columns are not known."""
     table, text = answer.get("table"), answer.get("show_create")
     if not table:
@@ -62,20 +62,20 @@ def changes(before: TableLines | None, now: TableLines | None) -> list[tuple[str
     """(kind, text) of each difference, kind one of gone, new, changed; nothing for the first version that is known."""
     if before is None or now is None:
         return []
-    renamed = _renamed(list(before.columns.items()), list(now.columns.items()))
+    renamed = _find_renames(list(before.columns.items()), list(now.columns.items()))
     old = {renamed.get(name, name): text for name, text in before.columns.items()}
     found = [("changed", f"{name} is now called {other}") for name, other in renamed.items()]
-    found += _compared(old, now.columns)
+    found += _compare_columns(old, now.columns)
     stayed = [name for name in old if name in now.columns]
     if stayed != [name for name in now.columns if name in old]:
         found.append(("changed", f"the order of the columns: {', '.join(now.columns)}"))
-    found += _compared(before.keys, now.keys)
+    found += _compare_columns(before.keys, now.keys)
     if before.options != now.options:
         found.append(("changed", f"{before.options} → {now.options}"))
     return found
 
 
-def _renamed(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> dict[str, str]:
+def _find_renames(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> dict[str, str]:
     """Columns that have another name and are the same otherwise, in the same place of as many columns."""
     if len(before) != len(now):
         return {}
@@ -87,7 +87,7 @@ def _renamed(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> dict[
     }
 
 
-def _compared(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str, str]]:
+def _compare_columns(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str, str]]:
     gone = [("gone", f"{name} {text}") for name, text in before.items() if name not in now]
     new = [("new", f"{name} {text}") for name, text in now.items() if name not in before]
     changed = [
@@ -106,7 +106,7 @@ _EVERY: Final = 10_000
 
 
 @router.get("")
-@shown
+@with_error_pages
 async def list_tables(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     feeds = await api.need("history", "changefeeds")
@@ -133,19 +133,19 @@ async def list_tables(request: Request) -> Response:
 
 
 @router.get("/{db}/{table}")
-@shown
+@with_error_pages
 async def show(request: Request) -> Response:
     """The newest versions, each with what it changed."""
     api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
     feed, start = request.query_params.get("changefeed") or None, number_of(request.query_params.get("from", "")) or 0
-    if feed is None and (response := await _which(api, db, table)) is not None:
+    if feed is None and (response := await _choose_changefeed(api, db, table)) is not None:
         return response
     found = await api.need("history", db, table, "versions", changefeed=feed, limit=_EVERY)
     newest_first = list(reversed(found["versions"]))
     rows: list[dict[str, Any]] = []
     before: TableLines | None = None
     for one in reversed(newest_first[start : start + _PAGE + 1]):
-        now = await _look(api, db, table, one["commit_ts"], feed)
+        now = await _fetch_lines(api, db, table, one["commit_ts"], feed)
         rows.append({**one, "changes": changes(before, now)})
         before = now
     rows = rows[-_PAGE:] if len(rows) > _PAGE else rows
@@ -165,25 +165,27 @@ async def show(request: Request) -> Response:
     )
 
 
-async def _which(api: ApiClient, db: str, table: str) -> Response | None:
+async def _choose_changefeed(api: ApiClient, db: str, table: str) -> Response | None:
     """Where to go if nobody said which of several changefeeds is meant: to the one that has the table, or a choice."""
     feeds = [one["changefeed"] for one in await api.need("history", "changefeeds")]
     if len(feeds) < 2:
         return None
-    known = [feed for feed in feeds if (await api.get("history", db, table, "versions", changefeed=feed, limit=1)).ok]
+    known = [
+        feed for feed in feeds if (await api.get("history", db, table, "versions", changefeed=feed, limit=1)).is_ok
+    ]
     if len(known) == 1:
         return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(known[0])}")
     return page("choose_changefeed.html", db=db, table=table, feeds=known) if known else None
 
 
-async def _look(api: ApiClient, db: str, table: str, commit_ts: int, feed: str | None) -> TableLines | None:
+async def _fetch_lines(api: ApiClient, db: str, table: str, commit_ts: int, feed: str | None) -> TableLines | None:
     """The table just after a DDL; None where nothing is known."""
     answer = await api.get("history", db, table, "at", str(commit_ts), inclusive=True, changefeed=feed)
-    return look(answer.value) if answer.ok else None
+    return table_lines(answer.value) if answer.is_ok else None
 
 
 @router.get("/{db}/{table}/at")
-@shown
+@with_error_pages
 async def at(request: Request) -> Response:
     """What the table was for a row with this commit_ts (or time)."""
     api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
@@ -194,19 +196,19 @@ async def at(request: Request) -> Response:
     inclusive = query.get("inclusive") == "1"
     answer = await api.get("history", db, table, "at", when, inclusive=inclusive, changefeed=feed)
     earlier = answer  # at its own commit_ts a version is not there yet, but the one before it
-    if answer.ok:
+    if answer.is_ok:
         earlier = await api.get("history", db, table, "at", str(answer.value["commit_ts"]), changefeed=feed)
     return page(
         "table_at_time.html",
-        answer.status if not answer.ok else 200,
+        answer.status if not answer.is_ok else 200,
         db=db,
         table=table,
         when=when,
         inclusive=inclusive,
         feed=feed or "",
-        found=answer.value if answer.ok else None,
-        earlier=earlier.ok,
-        said="" if answer.ok else answer.problem,
+        found=answer.value if answer.is_ok else None,
+        earlier=earlier.is_ok,
+        said="" if answer.is_ok else answer.problem,
     )
 
 
@@ -217,14 +219,14 @@ _ASKED: Final = {"db": "", "sql": "", "changefeed": "", "sink_uri": "", "config"
 
 
 @dry_run.get("")
-@shown
+@with_error_pages
 async def ask(request: Request) -> Response:
     given = {name: request.query_params.get(name, "") for name in _ASKED}
     return await _dry_run(request, given, None)
 
 
 @dry_run.post("")
-@shown
+@with_error_pages
 async def judge(request: Request) -> Response:
     given = {**_ASKED, **await form(request)}
     settings = {"name": given["changefeed"], "sink_uri": given["sink_uri"], "config": given["config"]}
@@ -239,12 +241,12 @@ async def judge(request: Request) -> Response:
 
 async def _dry_run(request: Request, given: dict[str, str], answer: ApiAnswer | None) -> Response:
     feeds = await ApiClient(request).get("history", "changefeeds")
-    refused = answer is not None and not answer.ok
+    refused = answer is not None and not answer.is_ok
     return page(
         "ddl_check.html",
         answer.status if answer is not None else 200,
         given=given,
-        feeds=[one["changefeed"] for one in feeds.value] if feeds.ok else [],
-        report=answer.value if answer is not None and answer.ok else None,
+        feeds=[one["changefeed"] for one in feeds.value] if feeds.is_ok else [],
+        report=answer.value if answer is not None and answer.is_ok else None,
         said=answer.problem if answer is not None and refused else "",
     )

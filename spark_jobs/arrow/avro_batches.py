@@ -17,7 +17,7 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar.avro_reader import AvroReader
-from schemas.columnar.columns import places_in, typed_columns
+from schemas.columnar.columns import cells_of, typed_columns
 from schemas.columnar.kernels.json_cache import COMPILED
 from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics
 from schemas.columnar.typed_rows import TypedColumn
@@ -86,22 +86,22 @@ class AvroBatches(TypedBatches):
         reader = AvroReader(context, bare=True)
         for batch in batches:
             if batch.num_rows:
-                yield self._whole(reader, plain, batch)
+                yield self._decode_batch(reader, plain, batch)
 
-    def _whole(self, reader: AvroReader, plain: Any, batch: Any) -> Any:
+    def _decode_batch(self, reader: AvroReader, plain: Any, batch: Any) -> Any:
         rows, left = reader.read(*_parts(batch))
         views = [self._view(shape) for shape in rows.shapes]
         status = np.array([of for of, _ in views], np.int64)[rows.shape]
         places = np.array([found for _, found in views], np.int64).reshape(len(views), len(self._columns))
         chosen = np.flatnonzero(status == _OURS)
-        made, wrong = self._made(rows, chosen, places, batch)
+        made, wrong = self._build_batch(rows, chosen, places, batch)
         others = np.flatnonzero(status == _OTHERS)
         found = [(rows.message[chosen[~wrong]], made)]
         if len(others):
-            found.append((rows.message[others], self._others(rows, others, batch)))
+            found.append((rows.message[others], self._build_others(rows, others, batch)))
         left = np.sort(np.concatenate([left, rows.message[chosen[wrong]], rows.message[status == _LEFT]]))
         if len(left):
-            found.append((left, self._odd(plain, batch.take(pa.array(left)))))
+            found.append((left, self._decode_odd(plain, batch.take(pa.array(left)))))
         return _in_order([one for one in found if len(one[0])] or found)
 
     # ---- shapes
@@ -119,11 +119,11 @@ class AvroBatches(TypedBatches):
         if not certain and not all(c.name in known for c in shape.columns):
             return _LEFT, none
         fits = all(c.name not in known or widens(spark_type(c), known[c.name]) for c in shape.columns)
-        places = places_in(shape, self._columns) if fits and shape.key == self.key else None
+        places = cells_of(shape, self._columns) if fits and shape.key == self.key else None
         return (_LEFT, none) if places is None else (_OURS, places)
 
     # ---- batches
-    def _made(self, rows: Rows, chosen: Any, places: Any, batch: Any) -> tuple[Any, Any]:
+    def _build_batch(self, rows: Rows, chosen: Any, places: Any, batch: Any) -> tuple[Any, Any]:
         """Rows of the table → (a batch, which of them it is without: a value is none of its column)."""
         shape = rows.shape[chosen]
         sides, bad = {}, np.zeros(len(chosen), np.bool_)
@@ -163,7 +163,7 @@ class AvroBatches(TypedBatches):
         columns, bad = typed_columns(rows, shape, first, self._columns, places)
         for typed in columns:
             if typed.form in ("int", "uint"):
-                bad |= _too_large(typed)
+                bad |= _find_too_large(typed)
         return columns, bad
 
     def _arrays(self, rows: Rows, shape: Any, columns: Sequence[TypedColumn]) -> list[Any]:
@@ -178,7 +178,7 @@ class AvroBatches(TypedBatches):
             arrays.append(array)
         return arrays
 
-    def _others(self, rows: Rows, chosen: Any, batch: Any) -> Any:
+    def _build_others(self, rows: Rows, chosen: Any, batch: Any) -> Any:
         """Rows of other tables, with nothing but the table: they are counted."""
         made: dict[str, Any] = {f.name: pa.nulls(len(chosen), f.type) for f in self.schema}
         kind = self.schema.field("odd").type
@@ -198,7 +198,7 @@ class _NoNewest:
         return None
 
 
-def _too_large(typed: TypedColumn) -> Any:
+def _find_too_large(typed: TypedColumn) -> Any:
     """Integers that their column's Spark type does not hold."""
     bits = INTEGER_BITS.get(spark_type(typed.column), 65)
     signed = typed.form == "int"

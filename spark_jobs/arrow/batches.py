@@ -17,11 +17,11 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar import READERS
-from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, frozen
+from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, freeze
 from schemas.model.event import Message
 from spark_jobs.arrow.input_batches import messages_of_lines
 from spark_jobs.arrow.view_checks import view_of
-from spark_jobs.arrow.worker_cache import cached
+from spark_jobs.arrow.worker_cache import get_cached
 from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
@@ -34,7 +34,7 @@ FEW = 32
 """In batches with fewer messages the kernels' fixed costs are more than what they save."""
 
 
-def made(place: str, side: CodecConfig, **more: Any) -> Any:
+def instantiate(place: str, side: CodecConfig, **more: Any) -> Any:
     module, _, name = place.partition(":")
     return getattr(import_module(module), name)(side.context(), **more)
 
@@ -76,8 +76,8 @@ def reader_of(side: CodecConfig, bare: bool = False, whole: bool = False) -> Row
         from schemas.columnar.avro_reader import CompiledSchemas
 
         zone = side.options.time_zone
-        more = {"bare": bare, "compiled": cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))}
-    reader: RowsReader = made(READERS[side.format], side, **more)
+        more = {"bare": bare, "compiled": get_cached((CompiledSchemas, zone), lambda: CompiledSchemas(zone))}
+    reader: RowsReader = instantiate(READERS[side.format], side, **more)
     return reader
 
 
@@ -107,12 +107,12 @@ def binaries(column: Any) -> Binaries:
         places = np.frombuffer(offsets, np.int32)[column.offset : column.offset + count + 1].astype(np.int64)
     valid = np.ones(count, bool) if not column.null_count else np.asarray(column.is_valid())
     bytes_ = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
-    return Binaries(frozen(bytes_), frozen(places), frozen(valid))
+    return Binaries(freeze(bytes_), freeze(places), freeze(valid))
 
 
 def _topics(column: Any) -> Topics:
     coded = column.cast(pa.string()).dictionary_encode(null_encoding="encode")
-    return Topics(coded.dictionary.to_pylist(), frozen(np.asarray(coded.indices).astype(np.int64)))
+    return Topics(coded.dictionary.to_pylist(), freeze(np.asarray(coded.indices).astype(np.int64)))
 
 
 def milliseconds(column: Any) -> tuple[Any, Any]:
@@ -122,7 +122,7 @@ def milliseconds(column: Any) -> tuple[Any, Any]:
     odd = micros % 1000 != 0
     if len(micros) and micros.min() < 0:
         odd |= (micros < 0) & np.asarray(column.is_valid())
-    return frozen(micros // 1000), odd
+    return freeze(micros // 1000), odd
 
 
 # ---------------------------------------------------------------------------------------------- out of kernels
@@ -205,7 +205,7 @@ class BatchReader(ABC):
         batch = messages_of_lines(batch)
         read = read_rows(self._reader, batch)
         try:
-            made, slow = self._made(batch, *read, summary)
+            made, slow = self._build_output(batch, *read, summary)
         except ValueError:  # too much for one array, or what the kernels have no text for
             if batch.num_rows == 1:
                 yield batch, None, np.arange(1)
@@ -221,7 +221,7 @@ class BatchReader(ABC):
     def _reader(self) -> RowsReader: ...
 
     @abstractmethod
-    def _made(self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None) -> tuple[Any, Any]:
+    def _build_output(self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None) -> tuple[Any, Any]:
         """What was read of a batch → (what is made of it, and counted; which messages, bool, are left).
 
         ValueError: too much for one array, or what the kernels have no text for.

@@ -56,12 +56,14 @@ class ChangeReader(BatchReader):
     def _reader(self) -> RowsReader:
         return cells.reader_of(self._side, bare=True)  # CHANGES says nothing beside the row
 
-    def _made(self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None) -> tuple[ChangeBatch, Any]:
+    def _build_output(
+        self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None
+    ) -> tuple[ChangeBatch, Any]:
         texts = _texts(rows)
         slow = cells.other_messages(batch, rows, left)
         slow[rows.message[several_flags(rows)]] = True
         if self._view is not None:
-            slow[rows.message[self._view.doubtful(rows, texts)]] = True
+            slow[rows.message[self._view.find_doubtful(rows, texts)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
         kept = ~slow[rows.message]
         made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema, self._view)

@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar.craft_writer import CraftWriter
-from schemas.columnar.rows import frozen
+from schemas.columnar.rows import freeze
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.formats.craft.columns import set_mask
 from schemas.model import values
@@ -79,7 +79,7 @@ def array_of_typed(typed: TypedColumn) -> Any:
     return _ARRAYS[typed.form](typed)
 
 
-def _plain(typed: TypedColumn) -> Any:
+def _plain_numbers(typed: TypedColumn) -> Any:
     kind = arrow_type(typed.column)
     if pa.types.is_decimal(kind):  # BIGINT UNSIGNED
         pairs = np.zeros((len(typed.valid), 2), np.uint64)
@@ -128,7 +128,7 @@ def _bits(typed: TypedColumn) -> Any:
 
 
 _ARRAYS: dict[str, Callable[[TypedColumn], Any]] = {
-    **dict.fromkeys(("int", "uint", "double", "float"), _plain),
+    **dict.fromkeys(("int", "uint", "double", "float"), _plain_numbers),
     "decimal": _decimals,
     "text": _texts,
     "bytes": _texts,
@@ -149,8 +149,8 @@ class ArrowEncoder:
         self._zones = (zone or options.time_zone, options.time_zone)
 
     @property
-    def compiled(self) -> bool:
-        return self._typed.compiled
+    def is_compiled(self) -> bool:
+        return self._typed.is_compiled
 
     def encode(self, batch: Any) -> tuple[Any, Any]:
         """A batch → (binary array of messages, rows of each). WireError INVALID_VALUE with column and row."""
@@ -188,19 +188,19 @@ class ArrowEncoder:
         kind = column.type.kind
         valid = np.asarray(array.is_valid())
         if kind is Kind.TIMESTAMP and self._zones[0] != self._zones[1]:
-            array = _mapped(array, lambda text: _shifted(column, text, *self._zones))
+            array = _map_texts(array, lambda text: _shift_zone(column, text, *self._zones))
         read = _READ.get(kind, _read_text)
         return read(column, array, valid)
 
 
-def _mapped(array: Any, change: Callable[[str], Any], kind: Any = None) -> Any:
+def _map_texts(array: Any, change: Callable[[str], Any], kind: Any = None) -> Any:
     """Each different text is changed once."""
     coded = array.dictionary_encode()
     changed = pa.array([change(text) for text in coded.dictionary.to_pylist()], kind or pa.string())
     return changed.take(coded.indices)
 
 
-def _shifted(column: Column, text: str, source: str, target: str) -> str:
+def _shift_zone(column: Column, text: str, source: str, target: str) -> str:
     try:
         return values.shift_zone(text, source, target)[0]
     except ValueError as error:
@@ -251,7 +251,7 @@ def _read_bits(column: Column, array: Any, valid: Any) -> TypedColumn:
 
     data, offsets = bytes_of(array)
     out, bad = np.zeros(len(valid), np.uint64), np.zeros(len(valid), np.uint8)
-    craft_content.bits_of(frozen(data), frozen(offsets), out, bad)
+    craft_content.bits_of(freeze(data), freeze(offsets), out, bad)
     if bad.any():
         raise WireError("INVALID_VALUE", column=column.name, details="more than 64 bits")
     return TypedColumn(column, "bit", out, valid)
@@ -271,7 +271,7 @@ def _read_enum(column: Column, array: Any, valid: Any) -> TypedColumn:
 
 def _read_set(column: Column, array: Any, valid: Any) -> TypedColumn:
     try:
-        masks = _mapped(array, lambda text: set_mask(column.elements, text), pa.uint64())
+        masks = _map_texts(array, lambda text: set_mask(column.elements, text), pa.uint64())
     except ValueError as error:
         raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error
     return TypedColumn(column, "set", np.asarray(masks.fill_null(0)).astype(np.uint64), valid)

@@ -49,32 +49,32 @@ class EncodeBatches:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         encoder, tables = self.write.encoder(), _Tables(self.read)
         for batch in batches:
-            rows = [row for found in rows_of(batch) for row in self._written(encoder, tables, found)]
+            rows = [row for found in rows_of(batch) for row in self._encode_row(encoder, tables, found)]
             yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
-    def _written(self, encoder: Encoder, tables: _Tables, found: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-        source = found.get("source") or {}
+    def _encode_row(self, encoder: Encoder, tables: _Tables, event_row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        source = event_row.get("source") or {}
         origin = Message(
             None, None, source.get("topic"), source.get("partition"), source.get("offset"),
             source.get("timestamp"),
         )  # fmt: skip
-        if found["kind"] == "error":
-            error = found.get("error") or {}
-            told = Message(error.get("key"), error.get("value"), *_place(origin))
+        if event_row["kind"] == "error":
+            error = event_row.get("error") or {}
+            told = Message(error.get("key"), error.get("value"), *_origin_position(origin))
             details = f"{error.get('code')}: {error.get('detail')}"
             yield from message_rows(MessageResult(error=WireError("MALFORMED", where="event", details=details)), told)
             return
-        if found["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
+        if event_row["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
             yield from message_rows(MessageResult(skipped=["bootstrap"]), origin)
             return
         try:
-            event = _event(found, tables, self.read.options.time_zone)
+            event = _event(event_row, tables, self.read.options.time_zone)
             yield from message_rows(encode_event(encoder, event, origin, self.topic), origin)
         except WireError as broken:
             yield from message_rows(MessageResult(error=broken), origin)
 
 
-def _place(origin: Message) -> tuple[str | None, int | None, int | None, int | None]:
+def _origin_position(origin: Message) -> tuple[str | None, int | None, int | None, int | None]:
     return origin.topic, origin.partition, origin.offset, origin.timestamp
 
 

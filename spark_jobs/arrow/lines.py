@@ -58,13 +58,15 @@ class LineReader(BatchReader):
     def _reader(self) -> RowsReader:
         return cells.reader_of(self._side, whole=True)
 
-    def _made(self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None) -> tuple[LineBatch, Any]:
+    def _build_output(
+        self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None
+    ) -> tuple[LineBatch, Any]:
         slow = cells.other_messages(batch, rows, left)
         extra, untold = EXTRA_FIELDS[self._side.format](cells.binaries(batch.column("value")), rows.message)
         slow[rows.message[several_flags(rows) | untold]] = True
         texts = plain_texts(rows)
         if self._view is not None:
-            slow[rows.message[self._view.doubtful(rows, cells.arrow_array(texts, pa.string()))]] = True
+            slow[rows.message[self._view.find_doubtful(rows, cells.arrow_array(texts, pa.string()))]] = True
         lines = self._lines(rows, texts, batch, topics, extra)
         kept = ~slow[rows.message]
         if summary is not None:

@@ -24,7 +24,7 @@ from spark_jobs.arrow.batches import (
     FEW,
     arrow_array,
     count_rows,
-    made,
+    instantiate,
     milliseconds,
     numbers_in_message,
     other_messages,
@@ -33,7 +33,7 @@ from spark_jobs.arrow.batches import (
     size,
 )
 from spark_jobs.arrow.input_batches import messages_of_lines
-from spark_jobs.arrow.worker_cache import cached
+from spark_jobs.arrow.worker_cache import get_cached
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import transcode_one
 from spark_jobs.pipeline.result import MessageResult, Summary
@@ -72,7 +72,7 @@ class KernelOutput:
     values: Any
     topics: Any
 
-    def carried(self, part: Any, schema: Any, **more: Any) -> Any:
+    def record_batch(self, part: Any, schema: Any, **more: Any) -> Any:
         """A record batch of the schema: what was written, and of the messages what else the schema names."""
         columns = {"topic": self.topics, "key": self.keys, "value": self.values, **more}
         same = len(self.origin) == part.num_rows and bool((self.origin == np.arange(part.num_rows)).all())
@@ -83,12 +83,12 @@ class KernelOutput:
             if array is None:
                 array = part.column(field.name)
                 array = array if which is None else array.take(which)
-                array = _without_nulls(array) if field.name == "headers" else array
+                array = _fill_null_headers(array) if field.name == "headers" else array
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _without_nulls(headers: Any) -> Any:
+def _fill_null_headers(headers: Any) -> Any:
     """No headers are an empty list, as `Message` has them."""
     if not headers.null_count:
         return headers
@@ -120,7 +120,7 @@ class Transcoder:
     def _writer(self) -> RowsWriter:
         side = self._write
         if side.format in _BY_OPTIONS:
-            return cached((WRITERS[side.format], side.options), lambda: _writer_of(side))
+            return get_cached((WRITERS[side.format], side.options), lambda: _writer_of(side))
         return _writer_of(side)
 
     def one(self, message: Message) -> MessageResult:
@@ -141,7 +141,7 @@ class Transcoder:
         batch = messages_of_lines(batch)
         rows, left, topics = read_rows(self._reader, batch)
         stamps, odd = milliseconds(batch.column("timestamp"))
-        to = self._bound_for(rows, topics)
+        to = self._topics_of(rows, topics)
         written = self._writer.write(rows, to, stamps[rows.message])
         if max(size(written.keys), size(written.values)) > _MOST_BYTES and batch.num_rows > 1:
             half = batch.num_rows // 2
@@ -149,20 +149,20 @@ class Transcoder:
             yield from self.parts(batch.slice(half), summary)
             return
         slow = other_messages(batch, rows, left)
-        slow[rows.message[written.left | self._refused(rows)]] = True
+        slow[rows.message[written.left | self._find_refused(rows)]] = True
         slow |= odd
         kept = ~slow[rows.message]
         if summary is not None:
             count_rows(rows, written.flags, kept, topics, summary)
-        yield batch, _fast(rows, written, kept, to), np.flatnonzero(slow)
+        yield batch, _kernel_output(rows, written, kept, to), np.flatnonzero(slow)
 
-    def _bound_for(self, rows: Rows, topics: Topics) -> Topics:
+    def _topics_of(self, rows: Rows, topics: Topics) -> Topics:
         """Where each row goes."""
         if self._topic is None:
             return Topics(topics.names, topics.of[rows.message])
         return Topics([table_topic_by_rule(self._topic, s.table.id) for s in rows.shapes], rows.shape)
 
-    def _refused(self, rows: Rows) -> Any:
+    def _find_refused(self, rows: Rows) -> Any:
         """Rows with nothing but their key that are no deletes: few formats have a form for them (codec._encode)."""
         shapes = np.array([s.key_only for s in rows.shapes], bool)
         if not shapes.any():
@@ -180,7 +180,7 @@ class RowFinder:
     def _reader(self) -> RowsReader:
         return reader_of(self._read)
 
-    def others(self, batch: Any) -> Any:
+    def find_others(self, batch: Any) -> Any:
         """The messages that are not surely rows and nothing else; all where there is no kernel, or no definitions."""
         known = COMPILED and self._read.format in READERS and self._read.tables is not None
         if not known or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
@@ -194,15 +194,15 @@ class RowFinder:
 
 
 def _writer_of(side: CodecConfig) -> RowsWriter:
-    writer: RowsWriter = made(WRITERS[side.format], side)
+    writer: RowsWriter = instantiate(WRITERS[side.format], side)
     return writer
 
 
-def _fast(rows: Rows, written: WrittenMessages, kept: Any, to: Topics) -> KernelOutput:
-    keys, values = arrow_array(written.keys, pa.binary()), arrow_array(written.values, pa.binary())
+def _kernel_output(rows: Rows, output: WrittenMessages, mask: Any, to: Topics) -> KernelOutput:
+    keys, values = arrow_array(output.keys, pa.binary()), arrow_array(output.values, pa.binary())
     message, of = np.asarray(rows.message), np.asarray(to.of)
-    if not kept.all():
-        which = np.flatnonzero(kept)
+    if not mask.all():
+        which = np.flatnonzero(mask)
         keys, values, message, of = keys.take(pa.array(which)), values.take(pa.array(which)), message[which], of[which]
     topics = pa.array(list(to.names), pa.string()).take(pa.array(of)) if len(of) else pa.array([], pa.string())
     return KernelOutput(message, numbers_in_message(message), keys, values, topics)

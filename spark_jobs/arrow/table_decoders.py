@@ -92,7 +92,7 @@ def warm_craft() -> bool:
     columns = (*sample_columns(), Column("decimal as text", BY_NAME["decimal"], length=65, scale=2))
     table = Table(TableId("a", "b"), columns)
     encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
-    if not encoder.compiled:
+    if not encoder.is_compiled:
         return False
     given = sample_row(columns)
     row = {c.name: python_value(c, given[c.name]) for c in columns}
@@ -152,7 +152,7 @@ class ArrowJsonDecoder:
                 raise ValueError(f"{len(key_first)} keys for {len(value_first)} values")
         given = MessageBuffers(key_data, key_first, key_last, value_data, value_first, value_last)
         decoded = self._typed.decode(given)
-        return [batch_of_typed(_settled(rows), self.columns) for rows in decoded.chunks], decoded.left
+        return [batch_of_typed(_parse_reals(rows), self.columns) for rows in decoded.chunks], decoded.left
 
 
 def _places(array: Any) -> tuple[Any, Any, Any]:
@@ -163,7 +163,7 @@ def _places(array: Any) -> tuple[Any, Any, Any]:
     return data, np.where(there, first, -1), np.where(there, last, -1)
 
 
-def _settled(rows: TypedRows) -> TypedRows:
+def _parse_reals(rows: TypedRows) -> TypedRows:
     """Reals are text up to here: Arrow reads them as exactly as Python does."""
     return replace(rows, after=tuple(map(_real, rows.after)), before=tuple(map(_real, rows.before)))
 

@@ -19,7 +19,7 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.ports import TableSource
-from schemas.model.spark_types import python_value, quoted, row_type, spark_type, widens
+from schemas.model.spark_types import python_value, quote_name, row_type, spark_type, widens
 from schemas.model.table import Column, Table, TableId, TableVersion
 from spark_jobs.arrow.change_schema import SOURCE
 from spark_jobs.arrow.columns import arrow_type
@@ -91,18 +91,18 @@ class TypedBatches:
                     made, left = kernel.decode(batch, left)
                     yield from made
             if len(left):
-                yield self._odd(plain, batch.take(pa.array(left)))
+                yield self._decode_odd(plain, batch.take(pa.array(left)))
 
     def _kernels(self) -> Iterator[_Kernel]:
         high = self.until
         newest = self.versions[0].table
         for version in self.versions:
-            if _castable(version.table, newest) and version.table.handle_key == newest.handle_key:
+            if _is_castable(version.table, newest) and version.table.handle_key == newest.handle_key:
                 yield _Kernel(self.side, version, high, newest, self.schema, self.missing)
             high = version.commit_ts
 
     # ---- what the kernels leave
-    def _odd(self, decoder: Decoder, batch: Any) -> Any:
+    def _decode_odd(self, decoder: Decoder, batch: Any) -> Any:
         rows: list[dict[str, Any]] = []
         for found in rows_of(batch):
             message = message_of_row(found)
@@ -120,7 +120,7 @@ class TypedBatches:
             if isinstance(event, RowChange) and event.table.id == self.versions[0].table.id:
                 try:
                     check_names(event, self.versions[0].table, self.side.tables)
-                    made |= self._typed(event)
+                    made |= self._typed_row(event)
                 except WireError as strange:
                     error = strange
                     break
@@ -135,7 +135,7 @@ class TypedBatches:
         odd |= {"key_bytes": origin.key, "value_bytes": origin.value}
         return [{"row": 0, "source": source, "odd": odd}]
 
-    def _typed(self, event: RowChange) -> dict[str, Any]:
+    def _typed_row(self, event: RowChange) -> dict[str, Any]:
         newest = self.versions[0].table
         out: dict[str, Any] = {}
         for side, row in (("before", event.before), ("after", event.after)):
@@ -161,7 +161,7 @@ def default_value(column: Column, zone: str) -> Any:
     return python_value(column, default_of(column, zone))
 
 
-def _castable(old: Table, new: Table) -> bool:
+def _is_castable(old: Table, new: Table) -> bool:
     """Every column of the old version is one of the newest's type, or of a narrower one."""
     known = {c.name: spark_type(c) for c in new.columns if not c.virtual}
     return all(known.get(c.name) is None or widens(spark_type(c), known[c.name]) for c in old.columns if not c.virtual)
@@ -190,9 +190,9 @@ class _Kernel:
             chunks, left = self._decoder.decode(value, key)
         else:
             chunks, left = self._decoder.decode(value)
-        return (self._shaped(part, chunk) for chunk in chunks), wanted[np.asarray(left, np.int64)]
+        return (self._shape_batch(part, chunk) for chunk in chunks), wanted[np.asarray(left, np.int64)]
 
-    def _shaped(self, part: Any, chunk: Any) -> Any:
+    def _shape_batch(self, part: Any, chunk: Any) -> Any:
         numbers = np.asarray(chunk.column("message"))
         count = len(numbers)
         first = np.concatenate((np.ones(1, bool), numbers[1:] != numbers[:-1])) if count else np.zeros(0, bool)
@@ -256,7 +256,7 @@ __all__ = [
     "TypedBatches",
     "arrow_type",
     "default_value",
-    "quoted",
+    "quote_name",
     "source_array",
     "table_versions",
     "typed_schema",

@@ -41,7 +41,7 @@ _SURE = {
 
 
 @dataclass(frozen=True)
-class Fitted:
+class CheckedBatches:
     """`inner`, its rows checked: the same schema comes out."""
 
     inner: TypedBatches
@@ -51,7 +51,7 @@ class Fitted:
         """While `inner` reads, an offset is the message's number in its batch: its rows are told by it."""
         now: list[Any] = []
 
-        def numbered() -> Iterator[Any]:
+        def number_messages() -> Iterator[Any]:
             for batch in batches:
                 now[:] = [batch]
                 at = batch.schema.get_field_index("offset")
@@ -59,28 +59,28 @@ class Fitted:
                 yield batch.set_column(at, batch.schema.field(at), numbers)
 
         plain, last, made = self.inner.side.decoder(), None, list[Any]()
-        for out in self.inner(numbered()):
+        for out in self.inner(number_messages()):
             if last is not None and now[0] is not last:
-                yield from self._checked(last, made, plain)
+                yield from self._check_batch(last, made, plain)
                 made = []
             last = now[0]
             made.append(out)
         if last is not None:
-            yield from self._checked(last, made, plain)
+            yield from self._check_batch(last, made, plain)
 
-    def _checked(self, batch: Any, made: list[Any], plain: Any) -> Iterator[Any]:
-        numbers = [np.asarray(out.column("source").field("offset")) for out in made]
-        bad = [n[self._unfit(out)] for n, out in zip(numbers, made, strict=True)]
+    def _check_batch(self, batch: Any, outputs: list[Any], plain: Any) -> Iterator[Any]:
+        numbers = [np.asarray(out.column("source").field("offset")) for out in outputs]
+        bad = [n[self._find_unfit(out)] for n, out in zip(numbers, outputs, strict=True)]
         left = np.unique(np.concatenate(bad)) if bad else np.zeros(0, np.int64)
-        for out, number in zip(made, numbers, strict=True):
+        for out, number in zip(outputs, numbers, strict=True):
             if len(left):
                 stays = ~np.isin(number, left)
                 out, number = out.filter(pa.array(stays)), number[stays]
-            yield _placed(out, batch.column("offset").take(pa.array(number)))
+            yield _with_offsets(out, batch.column("offset").take(pa.array(number)))
         if len(left):
-            yield self.inner._odd(plain, batch.take(pa.array(left)))
+            yield self.inner._decode_odd(plain, batch.take(pa.array(left)))
 
-    def _unfit(self, out: Any) -> Any:
+    def _find_unfit(self, out: Any) -> Any:
         """Numbers of the rows with a value that does not fit, or that may be two times at once."""
         kernel = np.asarray(out.column("odd").is_null())
         wrong = np.zeros(out.num_rows, bool)
@@ -91,11 +91,11 @@ class Fitted:
             for column in self.view.table.columns:
                 if column.type.kind in kinds and not column.virtual:
                     texts = pc.struct_field(rows, [rows.type.get_field_index(column.name)])
-                    wrong |= _wrong(texts, column.type.kind, zone)
+                    wrong |= _find_wrong(texts, column.type.kind, zone)
         return np.flatnonzero(wrong & kernel)
 
 
-def _wrong(texts: Any, kind: Kind, zone: str) -> Any:
+def _find_wrong(texts: Any, kind: Kind, zone: str) -> Any:
     sure = pc.match_substring_regex(texts, _SURE[kind])
     if kind is Kind.TIMESTAMP and transition_dates(zone):
         days = pa.array(sorted(transition_dates(zone)))
@@ -123,7 +123,7 @@ def _fits_text(read: Callable[[str, str], Any], zone: str, twice: frozenset[str]
     return fits
 
 
-def _placed(out: Any, offsets: Any) -> Any:
+def _with_offsets(out: Any, offsets: Any) -> Any:
     """The batch with the messages' own offsets."""
     source = out.column("source")
     fields = list(source.type)
@@ -144,15 +144,17 @@ class ViewCheck:
         self._view, self._certain = view, certain
 
     # ---- what does not surely fit
-    def doubtful(self, rows: Rows, texts: Any) -> Any:
+    def find_doubtful(self, rows: Rows, texts: Any) -> Any:
         """Which rows (bool) of the table the view may refuse, flag or add to. texts: of the cells, an Arrow array."""
         wrong = np.array([self._is_odd(shape) for shape in rows.shapes], bool)[rows.shape]
         if all(shape.table.id != self._view.table.id for shape in rows.shapes):
             return wrong
         zone = next(shape.zone for shape in rows.shapes if shape.table.id == self._view.table.id)
         wrong |= np.array([shape.zone != zone for shape in rows.shapes], bool)[rows.shape]
-        for name, column, read in self._view.checked:
-            forms = {form_of(c) for s in rows.shapes if s.table.id == self._view.table.id for c in _named(s, name)}
+        for name, column, read in self._view.checked_columns:
+            forms = {
+                form_of(c) for s in rows.shapes if s.table.id == self._view.table.id for c in _columns_of_name(s, name)
+            }
             unfit = _temporal(column, zone) if read is not None else _number(column, forms)
             if unfit is None:
                 continue
@@ -170,14 +172,14 @@ class ViewCheck:
         view = self._view
         if shape.table.id != view.table.id:
             return False
-        lacking = [c for c in view.shown if c.name not in shape.table.by_name]
+        lacking = [c for c in view.visible_columns if c.name not in shape.table.by_name]
         added = view.missing == "default" and not shape.key_only and shape.table is not view.table
         if added and any(default_of(c, shape.zone) is not None for c in lacking):
             return True
         own = {c.name: c for c in shape.columns}
         if self._certain and shape.table_version is None and not own.keys() <= view.table.by_name.keys():
             return True
-        pairs = ((own[c.name].type.kind, c.type.kind) for c in view.shown if c.name in own)
+        pairs = ((own[c.name].type.kind, c.type.kind) for c in view.visible_columns if c.name in own)
         # What a FLOAT or DOUBLE holds of another type's numbers is the codec's to say.
         return any((a in _BYTES) != (b in _BYTES) or (a is not b and b in _FLOATS) for a, b in pairs)
 
@@ -202,16 +204,16 @@ class ViewCheck:
         Columns that a row lacks are NULL. first: the side's first cells, of all rows.
         """
         ours = np.array([shape.table.id == self._view.table.id for shape in rows.shapes], bool)[rows.shape]
-        columns = {c.name: c for c in self._view.shown}
+        columns = {c.name: c for c in self._view.visible_columns}
         arrays = []
         for field in kind:
             cell = self._cells(rows, first, field.name)[chosen]
             found = texts.take(pa.array(cell, mask=cell < 0))
-            arrays.append(self._typed(columns[field.name], found, rows, field.type))
+            arrays.append(self._typed_array(columns[field.name], found, rows, field.type))
         absent = ~(ours & (first >= 0))[chosen]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent))
 
-    def _typed(self, column: Column, texts: Any, rows: Rows, kind: Any) -> Any:
+    def _typed_array(self, column: Column, texts: Any, rows: Rows, kind: Any) -> Any:
         if pa.types.is_string(kind):
             return texts
         zone = rows.shapes[0].zone if rows.shapes else "UTC"
@@ -236,7 +238,7 @@ def view_of(side: CodecConfig) -> ViewCheck | None:
     return ViewCheck(side.view, certain)
 
 
-def _named(shape: RowShape, name: str) -> Iterator[Column]:
+def _columns_of_name(shape: RowShape, name: str) -> Iterator[Column]:
     return (c for c in shape.columns if c.name == name)
 
 
@@ -258,7 +260,7 @@ _Unfit = Callable[[Rows, Any, Any], Any]
 
 
 def _temporal(column: Column, zone: str) -> _Unfit:
-    return lambda _rows, cell, texts: _wrong(texts.take(pa.array(cell)), column.type.kind, zone)
+    return lambda _rows, cell, texts: _find_wrong(texts.take(pa.array(cell)), column.type.kind, zone)
 
 
 def _number(column: Column, forms: set[CellForm]) -> _Unfit | None:
@@ -276,21 +278,21 @@ def _number(column: Column, forms: set[CellForm]) -> _Unfit | None:
         whole = precision - scale
         sure = f"^-?[0-9]{{1,{whole}}}" if whole else "^-?0"
         sure += f"([.][0-9]{{1,{scale}}})?$" if scale else "$"
-    return lambda _rows, cell, texts: _unfit_texts(column, texts.take(pa.array(cell)), sure)
+    return lambda _rows, cell, texts: _find_unfit_texts(column, texts.take(pa.array(cell)), sure)
 
 
 def _in_range(bits: int, forms: set[CellForm]) -> _Unfit | None:
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
-    def unfit(rows: Rows, cell: Any, _texts: Any) -> Any:
+    def find_unfit(rows: Rows, cell: Any, _texts: Any) -> Any:
         values = rows.place[cell]
         # A UINT beyond int64 is below 0 as the int64 of the same bits.
         return (rows.length[cell] >= 0) & ((values < (low if forms == {CellForm.INT} else 0)) | (values > high))
 
-    return unfit
+    return find_unfit
 
 
-def _unfit_texts(column: Column, texts: Any, sure: str) -> Any:
+def _find_unfit_texts(column: Column, texts: Any, sure: str) -> Any:
     fine = pc.fill_null(pc.match_substring_regex(texts, sure), True) if sure else texts.is_null()
     doubtful = np.flatnonzero(np.asarray(pc.invert(fine)))
     wrong = np.zeros(len(texts), bool)

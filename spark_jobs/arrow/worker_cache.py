@@ -16,17 +16,17 @@ T = TypeVar("T")
 _MOST = 16  # a worker serves one job, or a few
 
 
-class _Kept(threading.local):
+class _ThreadCache(threading.local):
     """Of each thread its own: compiled pieces learn while they are used."""
 
     def __init__(self) -> None:
         self.found: BoundedCache[Hashable, Any] = BoundedCache(_MOST)
 
 
-_kept = _Kept()
+_kept = _ThreadCache()
 
 
-def cached(key: Hashable, make: Callable[[], T]) -> T:
+def get_cached(key: Hashable, make: Callable[[], T]) -> T:
     """What `make` made when this thread first asked for `key`."""
     if key not in _kept.found:
         _kept.found[key] = make()

@@ -34,7 +34,7 @@ class DecodeBatches:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         from spark_jobs.arrow.changes import ChangeReader
 
-        return _through(
+        return _process_batches(
             ChangeReader(self.side, self.schema), batches, self.schema, _all_rows, lambda fast, _: fast.rows
         )
 
@@ -60,29 +60,29 @@ class TranscodeBatches:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         from spark_jobs.arrow.messages import Transcoder
 
-        def made(fast: Any, part: Any) -> Any:
+        def build_batch(fast: Any, part: Any) -> Any:
             none = {n: pa.nulls(len(fast.origin), self.schema.field(n).type) for n in ("error", "skipped")}
-            return fast.carried(part, self.schema, **none)
+            return fast.record_batch(part, self.schema, **none)
 
         transcoder = Transcoder(self.read, self.write, self.topic)
-        return _through(transcoder, batches, self.schema, message_rows, made)
+        return _process_batches(transcoder, batches, self.schema, message_rows, build_batch)
 
 
-def _through(
+def _process_batches(
     codecs: Any, batches: Batches, schema: Any, rows: Callable[[MessageResult, Message], Iterator[dict[str, Any]]],
-    made: Callable[[Any, Any], Any],
+    build: Callable[[Any, Any], Any],
 ) -> Iterator[Any]:  # fmt: skip
-    """Batches through a task's codecs: what the kernels took (`made` of a part) and the rows of the rest, in order."""
+    """Batches through a task's codecs: what the kernels took (`build` of a part) and the rows of the rest, in order."""
     from spark_jobs.arrow.batches import merge_in_order
 
-    def slow(found: dict[str, Any]) -> Iterator[dict[str, Any]]:
-        message = message_of_row(found)
+    def read_row(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
+        message = message_of_row(row)
         return rows(codecs.one(message), message)
 
     for batch in batches:
         for part, fast, rest in codecs.parts(batch):
             yield merge_in_order(
-                part, rest, schema, slow, None if fast is None else made(fast, part), fast and fast.origin
+                part, rest, schema, read_row, None if fast is None else build(fast, part), fast and fast.origin
             )
 
 
@@ -113,14 +113,14 @@ def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, 
             if result.error is not None:
                 out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
             else:
-                out.append(_rescued(result.events[0], table))
+                out.append(_rescue_event(result.events[0], table))
         made: pa.Array[Any] = pa.array(out, schema)
         return made
 
     return events
 
 
-def _rescued(event: Event, table: Table) -> dict[str, Any]:
+def _rescue_event(event: Event, table: Table) -> dict[str, Any]:
     found = change_row(event)
     if isinstance(event, DdlEvent) and (event.db, event.table) != table.id:
         return {"kind": "other"}

@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
     )
     explain.add_arguments(p)
     p.add_argument("--format", default="auto", choices=options.READ, help="format (told by the message)")
-    options.reading(p)
+    options.add_reading(p)
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the formats compared with (JSON)")
 
 

@@ -16,14 +16,14 @@ from spark_jobs.io.locations import KafkaClient, check_different, delta_path_of,
 from spark_jobs.jobs import in_process
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
-from spark_jobs.pipeline.progress import tell_summary, tracked
+from spark_jobs.pipeline.progress import show_progress, tell_summary
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import table_of
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.streaming import lineage, metrics
 
 
-def dead_place(args: argparse.Namespace) -> str | None:
+def dead_letter_location(args: argparse.Namespace) -> str | None:
     """Where failed messages go: for encode and transcode there is a place always."""
     if args.on_error == "drop":
         return None
@@ -40,7 +40,7 @@ def dead_place(args: argparse.Namespace) -> str | None:
 
 def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
-    kafka, place = replace(kafka_of(args), read=topic_of_location(args.source)), dead_place(args)
+    kafka, place = replace(kafka_of(args), read=topic_of_location(args.source)), dead_letter_location(args)
     check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
     if work.topic is not None:
         check_topic_rule(work.topic)
@@ -92,7 +92,7 @@ def _run(
 
         return batch.run(args.source, work, out, dead, kafka, args.master)
     reading = plain_source if args.command == "encode" else read_source
-    incoming = tracked(reading(args.source, kafka), args.command, waiting(args.source, kafka))
+    incoming = show_progress(reading(args.source, kafka), args.command, count_waiting(args.source, kafka))
     return in_process.run_in_process(
         incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()
     )
@@ -110,7 +110,7 @@ def _table_file(args: argparse.Namespace, work: Job, kafka: KafkaClient, place: 
     return summary
 
 
-def waiting(place: str, kafka: KafkaClient) -> int | None:
+def count_waiting(place: str, kafka: KafkaClient) -> int | None:
     """How many messages there are to read, for the bar on a terminal; None where that is not known beforehand."""
     topic = topic_of_location(place)
     if topic is None or not sys.stderr.isatty():

@@ -68,14 +68,14 @@ def job(p: argparse.ArgumentParser, merges: bool = False) -> None:
             "--until-resolved", action="store_true", help="only rows that no other comes before: by the watermarks"
         )
         p.add_argument("--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (the source's)")
-    reading(p)
+    add_reading(p)
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     spark(p)
 
 
 def spark(p: argparse.ArgumentParser) -> None:
     p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
-    p.add_argument("--master", metavar="URL", type=retrying, help="Spark master (local[*]); with --spark")
+    p.add_argument("--master", metavar="URL", type=with_retries, help="Spark master (local[*]); with --spark")
     p.add_argument("--stream", action="store_true", help="go on: Structured Streaming; needs --checkpoint")
     p.add_argument("--checkpoint", metavar="DIR", help="where a stream keeps how far it is")
     p.add_argument(
@@ -94,7 +94,7 @@ def lineage(p: argparse.ArgumentParser) -> None:
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
 
 
-def reading(p: argparse.ArgumentParser) -> None:
+def add_reading(p: argparse.ArgumentParser) -> None:
     """How messages are read."""
     registry(p)
     p.add_argument(
@@ -119,7 +119,7 @@ def count(text: str) -> int:
     return int(text)
 
 
-def retrying(master: str) -> str:
+def with_retries(master: str) -> str:
     """A local master that tries a task four times if it fails (its Python worker was killed), as a cluster does.
 
     One that says itself how often, and any other master, is as it was.

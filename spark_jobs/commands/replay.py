@@ -17,7 +17,7 @@ from spark_jobs.io.endpoints import message_sink, read_source
 from spark_jobs.io.locations import KafkaClient, check_different, delta_path_of, topic_of_location
 from spark_jobs.io.message_files import message_of_row
 from spark_jobs.jobs.replay import Incoming, LetterFilter, replay
-from spark_jobs.pipeline.progress import tell_lines, tracked
+from spark_jobs.pipeline.progress import show_progress, tell_lines
 from spark_jobs.streaming import lineage
 
 _EXAMPLES = """\
@@ -70,11 +70,11 @@ def run(args: argparse.Namespace) -> int:
 def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
     if (path := delta_path_of(place)) is not None:
-        return lambda: tracked(_of_table(path), "replay")
+        return lambda: show_progress(_of_table(path), "replay")
     if topic_of_location(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
         kept = list(read_source(place, kafka))
         return lambda: kept
-    return lambda: tracked(read_source(place, kafka), "replay")
+    return lambda: show_progress(read_source(place, kafka), "replay")
 
 
 def _of_table(path: str) -> Iterator[Message]:
@@ -83,7 +83,9 @@ def _of_table(path: str) -> Iterator[Message]:
     from spark_jobs.lake.engines import delta_files
 
     spark = tables.session(None, delta=True)
-    found = spark.read.format("delta").load(delta_files.absolute(path)) if delta_files.exists(spark, path) else None
+    found = (
+        spark.read.format("delta").load(delta_files.absolute_path(path)) if delta_files.exists(spark, path) else None
+    )
     if found is None or not {"key", "value", "headers"} <= set(found.columns):
         raise SetupError("USAGE", details=f"--in delta:{path}: no Delta table of dead letters")
     for row in found.toLocalIterator():

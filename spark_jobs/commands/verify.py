@@ -14,7 +14,7 @@ from spark_jobs.commands.codec_arguments import kafka_of, read_side
 from spark_jobs.io.endpoints import plain_source, read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.progress import tracked
+from spark_jobs.pipeline.progress import show_progress
 from spark_jobs.streaming import lineage
 
 _EXAMPLES = """\
@@ -40,7 +40,7 @@ def add(commands: Any) -> None:
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="one side")
     p.add_argument("--to", required=True, choices=[*options.READ, PLAIN], help="format of --against")
     p.add_argument("--against", required=True, metavar="FILE|kafka:TOPIC", help="the other side")
-    options.reading(p)
+    options.add_reading(p)
     p.add_argument("--to-registry", metavar="URL", help="registry of --against (default: --registry)")
     p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of --against (default: --schemas)")
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the format of --against (JSON)")
@@ -62,8 +62,8 @@ def run(args: argparse.Namespace) -> int:
         other.from_options = args.to_options
     second = replace(read_side(other, "flag"), verify_checksum=True)
     report = compare(
-        ComparedInput(_incoming(args.format, args.source, kafka), first, "in"),
-        ComparedInput(_incoming(args.to, args.against, kafka), second, "against"),
+        ComparedInput(_read_incoming(args.format, args.source, kafka), first, "in"),
+        ComparedInput(_read_incoming(args.to, args.against, kafka), second, "against"),
         VerifyReport(most=args.most),
     )
     lineage.tell(
@@ -80,5 +80,5 @@ def run(args: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def _incoming(format_: str, place: str, kafka: KafkaClient) -> Any:
-    return tracked((plain_source if format_ == PLAIN else read_source)(place, kafka), f"verify {place}")
+def _read_incoming(format_: str, place: str, kafka: KafkaClient) -> Any:
+    return show_progress((plain_source if format_ == PLAIN else read_source)(place, kafka), f"verify {place}")

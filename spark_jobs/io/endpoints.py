@@ -49,20 +49,20 @@ def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[Wir
     for line, origin in lines:
         item = plain_item(line, origin)
         if rows and not (isinstance(item, Message) and same_message(rows[0], item) and len(rows) < _MOST_ROWS):
-            yield _together(rows)
+            yield _join_lines(rows)
             rows.clear()
         if isinstance(item, Message):
             rows.append(item)
         else:
             yield item
     if rows:
-        yield _together(rows)
+        yield _join_lines(rows)
 
 
 _MOST_ROWS = 10_000
 
 
-def _together(rows: list[Message]) -> Message:
+def _join_lines(rows: list[Message]) -> Message:
     """Lines that one message gave, as one message: formats with batches write them together again."""
     return rows[0] if len(rows) == 1 else replace(rows[0], value=b"\n".join(m.value or b"" for m in rows))
 
@@ -219,7 +219,7 @@ class _Closable(Protocol):
 
 
 @contextmanager
-def all_or_abandoned(*outputs: _Closable | None) -> Iterator[None]:
+def complete_together(*outputs: _Closable | None) -> Iterator[None]:
     """Outputs are completed together when the job ends well, and abandoned when it doesn't."""
     try:
         yield

@@ -21,7 +21,7 @@ _MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
 
 
-def _quiet(error: KafkaError) -> None:
+def _ignore_error(error: KafkaError) -> None:
     """Connection trouble is told once, by the call that fails; librdkafka would print every attempt."""
 
 
@@ -43,7 +43,7 @@ def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) ->
     """
     config: dict[str, Any] = {
         "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": "earliest",
-        "enable.partition.eof": False, **settings, "error_cb": _quiet, "log_level": 0,
+        "enable.partition.eof": False, **settings, "error_cb": _ignore_error, "log_level": 0,
     }  # fmt: skip
     consumer = _client(Consumer, config)
     servers = settings["bootstrap.servers"]
@@ -63,7 +63,7 @@ def read_range(topic: str, partition: int, start: int, end: int, settings: Mappi
     """A partition's messages with offsets in [start, end). SetupError KAFKA_UNREACHABLE."""
     config: dict[str, Any] = {
         "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": "error",
-        "enable.partition.eof": False, **settings, "error_cb": _quiet, "log_level": 0,
+        "enable.partition.eof": False, **settings, "error_cb": _ignore_error, "log_level": 0,
     }  # fmt: skip
     consumer, servers = _client(Consumer, config), settings["bootstrap.servers"]
     try:
@@ -76,7 +76,7 @@ def read_range(topic: str, partition: int, start: int, end: int, settings: Mappi
 
 def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int]]:
     """(oldest offset, offset after the newest) of each partition. SetupError KAFKA_UNREACHABLE."""
-    config = {"group.id": "ticdc-bridge", **settings, "error_cb": _quiet, "log_level": 0}
+    config = {"group.id": "ticdc-bridge", **settings, "error_cb": _ignore_error, "log_level": 0}
     consumer, servers = _client(Consumer, config), settings["bootstrap.servers"]
     try:
         found = {}
@@ -96,7 +96,7 @@ def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str
     SetupError KAFKA_UNREACHABLE.
     """
     client, servers = (
-        _client(AdminClient, {**settings, "error_cb": _quiet, "log_level": 0}),
+        _client(AdminClient, {**settings, "error_cb": _ignore_error, "log_level": 0}),
         settings["bootstrap.servers"],
     )
     try:
@@ -110,7 +110,7 @@ def largest_messages(settings: Mapping[str, str], topics: Iterable[str]) -> dict
     """`max.message.bytes` of topics: larger messages a topic refuses. What the broker does not tell is left out."""
     asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
     found = {}
-    client = _client(AdminClient, {**settings, "error_cb": _quiet, "log_level": 0})
+    client = _client(AdminClient, {**settings, "error_cb": _ignore_error, "log_level": 0})
     for resource, answer in client.describe_configs(asked, request_timeout=_TIMEOUT).items() if asked else ():
         with suppress(KafkaException, KeyError, TimeoutError):  # no right to ask, an old broker, or it is away
             found[resource.name] = int(answer.result(_TIMEOUT + 1)["max.message.bytes"].value)
@@ -136,7 +136,7 @@ def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
     SetupError KAFKA_UNREACHABLE when the broker says that there is no such topic.
     """
     servers = settings["bootstrap.servers"]
-    client = _client(AdminClient, {**settings, "error_cb": _quiet, "log_level": 0})
+    client = _client(AdminClient, {**settings, "error_cb": _ignore_error, "log_level": 0})
     end = time.monotonic() + _GONE_AFTER
     while True:
         try:
@@ -187,7 +187,7 @@ def _message(record: Any) -> Message:
     return Message(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
 
 
-def into_itself(topic: str) -> str:
+def same_topic_error(topic: str) -> str:
     """Says that a rule for topics names the one that is read."""
     return f"--topic: the rule gives {topic}, the topic that is read: the job would read what it wrote; name other ones"
 
@@ -202,7 +202,7 @@ class TopicWriter:
         self._servers = settings["bootstrap.servers"]
         config: dict[str, Any] = {
             "enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", **settings,
-            "error_cb": _quiet, "log_level": 0,
+            "error_cb": _ignore_error, "log_level": 0,
         }  # fmt: skip
         self._producer = _client(Producer, config)
         self._topic, self._read = topic, read
@@ -215,7 +215,7 @@ class TopicWriter:
         if topic is None:
             raise SetupError("USAGE", details="the message has no topic to write to: give kafka:TOPIC")
         if topic == self._read:
-            raise SetupError("USAGE", details=into_itself(topic))
+            raise SetupError("USAGE", details=same_topic_error(topic))
         if topic not in self._partitions:
             self._partitions[topic] = self._count(topic)
         count, partition = self._partitions[topic], -1  # librdkafka's partitioner
@@ -224,7 +224,7 @@ class TopicWriter:
         while True:
             try:
                 self._producer.produce(
-                    topic, message.value, message.key, on_delivery=self._delivered,
+                    topic, message.value, message.key, on_delivery=self._on_delivery,
                     timestamp=message.timestamp or 0, headers=list(message.headers), partition=partition,
                 )  # fmt: skip
                 break
@@ -245,7 +245,7 @@ class TopicWriter:
         except KafkaException as error:
             raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=str(error.args[0])) from error
 
-    def _delivered(self, error: KafkaError | None, _record: Any) -> None:
+    def _on_delivery(self, error: KafkaError | None, _record: Any) -> None:
         if error is not None:
             self._failed = error
 
@@ -268,7 +268,7 @@ def read_one(topic: str, partition: int, offset: int, settings: Mapping[str, str
     """The message at an offset. SetupError USAGE when there is none, KAFKA_UNREACHABLE when the broker can't be had."""
     config: dict[str, Any] = {
         "group.id": "ticdc-bridge", "enable.auto.commit": False, "auto.offset.reset": "error",
-        **settings, "error_cb": _quiet, "log_level": 0,
+        **settings, "error_cb": _ignore_error, "log_level": 0,
     }  # fmt: skip
     consumer = _client(Consumer, config)
     servers = settings["bootstrap.servers"]

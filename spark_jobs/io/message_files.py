@@ -79,11 +79,11 @@ def rows_of(batch: Any) -> list[dict[str, Any]]:
     names = batch.schema.names
     if "timestamp" in names and pa.types.is_timestamp(batch.schema.field("timestamp").type):
         place = names.index("timestamp")
-        batch = batch.set_column(place, "timestamp", _in_ms(batch.column(place)))
+        batch = batch.set_column(place, "timestamp", _to_ms(batch.column(place)))
     if "source" in names and pa.types.is_struct(batch.schema.field("source").type):
         place = names.index("source")
         source = batch.column(place)
-        parts = [_in_ms(a) if pa.types.is_timestamp(a.type) else a for a in source.flatten()]
+        parts = [_to_ms(a) if pa.types.is_timestamp(a.type) else a for a in source.flatten()]
         fields = [pa.field(f.name, a.type) for f, a in zip(source.type, parts, strict=True)]
         made = pa.StructArray.from_arrays(parts, fields=fields, mask=source.is_null())
         batch = batch.set_column(place, "source", made)
@@ -94,7 +94,7 @@ def rows_of(batch: Any) -> list[dict[str, Any]]:
 _PER_MS = {"ms": 1, "us": 1000, "ns": 1_000_000}
 
 
-def _in_ms(times: Any) -> Any:
+def _to_ms(times: Any) -> Any:
     """Arrow timestamps → int64 of ms, as `round` has them."""
     import numpy as np
     import pyarrow as pa

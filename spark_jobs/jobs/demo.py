@@ -197,12 +197,12 @@ def _table(changes: list[dict[str, Any]]) -> None:
         time_ = "(not in a tombstone)" if change["commit_time"] is None else f"{change['commit_time']:%H:%M:%S.%f}"[:-3]
         table.add_row(
             change["table"], change["op"], str(change["schema_id"]), time_,
-            _shown(change["before"], "(not sent)" if change["op"] == "u" else "–"), _shown(change["after"], "–"),
+            _row_text(change["before"], "(not sent)" if change["op"] == "u" else "–"), _row_text(change["after"], "–"),
         )  # fmt: skip
     Console(width=118, highlight=False).print(table)
 
 
-def _shown(row: list[dict[str, Any]] | None, missing: str) -> str:
+def _row_text(row: list[dict[str, Any]] | None, missing: str) -> str:
     """A row as text; long values are cut, NULL is spelled out."""
     if row is None:
         return missing

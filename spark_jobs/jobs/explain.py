@@ -70,7 +70,7 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
         raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
     if not number:
         raise SetupError("USAGE", details=f"{place}: messages are counted from 1")
-    found = list(islice(_numbered(path), number))
+    found = list(islice(_read_items(path), number))
     if len(found) < number:
         many = f"{len(found)} message{'s' * (len(found) != 1)}"
         raise SetupError("USAGE", details=f"{path} has {many}, message {number} is not there")
@@ -80,7 +80,7 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     return last, [m for m in found[:-1] if isinstance(m, Message)]
 
 
-def _numbered(path: Path) -> Iterator[Message | WireError]:
+def _read_items(path: Path) -> Iterator[Message | WireError]:
     for item in read_messages(path):
         yield item if isinstance(item, Message) else item[0]
 
@@ -88,13 +88,13 @@ def _numbered(path: Path) -> Iterator[Message | WireError]:
 def run(place: str, side: CodecConfig, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:
     """(what is printed, exit code)."""
     message, earlier = find(place, kafka)
-    context = replace(side, tables=_learned(side, earlier)).context()
-    answer = explain(ExplainRequest(message, side.format, context, options, side.schemas.registered, earlier))
+    context = replace(side, tables=_learn_tables(side, earlier)).context()
+    answer = explain(ExplainRequest(message, side.format, context, options, side.schemas.versions_of_id, earlier))
     text = json.dumps(answer, ensure_ascii=False, indent=1) if as_json else render(answer)
     return text, 1 if "error" in answer else 0
 
 
-def _learned(side: CodecConfig, earlier: list[Message]) -> TableSource | None:
+def _learn_tables(side: CodecConfig, earlier: list[Message]) -> TableSource | None:
     """The tables given, else those that DDL before the message defines."""
     learn = side.learn and format_named(side.format).carries_ddl
     learning = LearningDecoder(replace(side, learn=learn))
@@ -120,16 +120,16 @@ def _lines(answer: dict[str, Any]) -> Iterator[str]:
         "format", f"{answer['format'] or 'not known'}" + (f" ({answer['told_by']})" if answer["told_by"] else "")
     )
     for framing in answer.get("framing", ()):
-        yield from _item("framing", f"{framing['part']:<6}{_spaced(framing['hex'])} {framing['says']}".rstrip())
+        yield from _item("framing", f"{framing['part']:<6}{_space_hex(framing['hex'])} {framing['says']}".rstrip())
     for schema in answer.get("schemas", ()):
-        yield from _item("schema", _registered(schema))
+        yield from _item("schema", _registration_text(schema))
     for event in answer.get("events", ()):
         yield ""
         yield from _event(event)
     if "error" in answer:
         yield from _item("error", f"{answer['error']['code']}: {answer['error']['detail']}")
         for part, data in answer["raw"].items():
-            yield from _item(part, "null" if data is None else _spaced(data))
+            yield from _item(part, "null" if data is None else _space_hex(data))
 
 
 def _item(name: str, text: str, indent: int = 0) -> Iterator[str]:
@@ -141,12 +141,12 @@ def _item(name: str, text: str, indent: int = 0) -> Iterator[str]:
     ) or [head.rstrip()]
 
 
-def _spaced(data: str) -> str:
+def _space_hex(data: str) -> str:
     """Hex in groups of four bytes."""
     return " ".join(data[i : i + 8] for i in range(0, len(data), 8))
 
 
-def _registered(schema: dict[str, Any]) -> str:
+def _registration_text(schema: dict[str, Any]) -> str:
     where = schema["registered"]
     if schema.get("error"):
         told = f"where it is registered can't be told: {schema['error']['detail']}"
@@ -172,11 +172,11 @@ def _event(event: dict[str, Any]) -> Iterator[str]:
     if event.get("flags"):
         yield from _item("flags", ", ".join(event["flags"]))
     for name, found in event["elsewhere"].items():
-        yield from _item("as " + name, _elsewhere(found))
+        yield from _item("as " + name, _other_format_text(found))
     for field in event.get("beside", ()):
         yield ""
         yield from _item(field["name"], "no column")
-        yield from _item("bytes", _place(field), 2)
+        yield from _item("bytes", _position_text(field), 2)
         yield from _item("wire", field["wire"], 2)
         yield from _item("value", field["value"] or "''", 2)
     for field in event.get("fields", ()):
@@ -184,26 +184,26 @@ def _event(event: dict[str, Any]) -> Iterator[str]:
         yield from _field(field)
 
 
-def _elsewhere(found: dict[str, Any]) -> str:
-    if "skipped" in found:
-        return str(found["skipped"])
-    if "error" in found:
-        text = f"{found['error']['code']}: {found['error']['detail']}"
-        loosely = found.get("with_on_lossy_flag")
-        return text if loosely is None else f"{text}; with --on-lossy flag: {_elsewhere(loosely)}"
-    flags = f", flagged {', '.join(found['flags'])}" if found.get("flags") else ""
-    return f"key {found['key_bytes']} bytes, value {found['value_bytes']} bytes{flags}"
+def _other_format_text(other: dict[str, Any]) -> str:
+    if "skipped" in other:
+        return str(other["skipped"])
+    if "error" in other:
+        text = f"{other['error']['code']}: {other['error']['detail']}"
+        loosely = other.get("with_on_lossy_flag")
+        return text if loosely is None else f"{text}; with --on-lossy flag: {_other_format_text(loosely)}"
+    flags = f", flagged {', '.join(other['flags'])}" if other.get("flags") else ""
+    return f"key {other['key_bytes']} bytes, value {other['value_bytes']} bytes{flags}"
 
 
-def _place(field: dict[str, Any]) -> str:
-    return f"{field['part']} @{field['offset']} +{field['bytes']}: {_spaced(field['hex'])}"
+def _position_text(field: dict[str, Any]) -> str:
+    return f"{field['part']} @{field['offset']} +{field['bytes']}: {_space_hex(field['hex'])}"
 
 
 def _field(field: dict[str, Any]) -> Iterator[str]:
     key = ", key" if field["key"] else ""
     yield from _item(f"{field['side']}.{field['column']}", f"{field['type']}{key}")
     if field["hex"] is not None:
-        yield from _item("bytes", _place(field), 2)
+        yield from _item("bytes", _position_text(field), 2)
         yield from _item("wire", field["wire"] + _json_text(field), 2)
     value = field["value"]
     shown = "NULL" if value is None else value if isinstance(value, str) else "0x" + value["hex"]

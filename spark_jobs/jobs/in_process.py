@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from schemas.model.errors import WireError
 from schemas.model.event import Message
-from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, all_or_abandoned
+from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
 from spark_jobs.jobs.in_process_batches import BatchDecoder
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
@@ -28,13 +28,13 @@ def run_in_process(
     A message that fails goes by `work.on_error`; decoding it also leaves an error line (but with "drop"). prompt: each
     message is written as it comes, whatever that costs.
     """
-    summary, one = Summary(), _one(work)
+    summary, one = Summary(), _message_function(work)
     items: Iterable[Any] = incoming
-    if work.write is None and not (work.marked or work.read.learn or prompt):
+    if work.write is None and not (work.needs_order or work.read.learn or prompt):
         items = BatchDecoder(work.read, summary, getattr(out, "changes", None))(incoming)
     flow: WatermarkBuffer[Any] = WatermarkBuffer(work, summary)
     write: Any = out.write
-    with all_or_abandoned(out, dead):
+    with complete_together(out, dead):
         for item in items:
             if not isinstance(item, Message | tuple):
                 summary.out += len(item)
@@ -50,7 +50,9 @@ def run_in_process(
                 made = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
             if result.error is not None:
                 handle_failure(work, result.error, message, dead, summary)
-            passing = made if result.error else flow.take(made, result.marks, message.partition, result.resolved)
+            passing = (
+                made if result.error else flow.take(made, result.marks, message.partition, result.newest_watermark)
+            )
             for piece in passing:
                 write(piece)
                 summary.out += 1
@@ -69,13 +71,13 @@ def write_all(out: Any, made: Any) -> None:
         out.write_text(line)
 
 
-class _One(Protocol):
+class _MessageFunction(Protocol):
     def __call__(self, message: Message, /) -> MessageResult: ...
 
 
-def _one(work: Job) -> _One:
+def _message_function(work: Job) -> _MessageFunction:
     learning = LearningDecoder(work.read)
-    decoder, marked = learning.decoder, work.marked
+    decoder, marked = learning.decoder, work.needs_order
     if work.write is None:
         return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)
     encoder = replace(work.write, tables=learning.tables).encoder()

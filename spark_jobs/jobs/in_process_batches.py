@@ -33,12 +33,12 @@ class KernelWarmUp:
     def check(self) -> bool:
         """Begins when it is first asked; whether it is done."""
         if self._process is None:
-            self._process = self._started()
+            self._process = self._start_process()
         if not self.ready and self._process is not None:
             self.ready = self._process.poll() == 0
         return self.ready
 
-    def _started(self) -> Any:
+    def _start_process(self) -> Any:
         made = f"is_cached() and warm_up.{self._warm}({self._format!r})"
         code = f"from spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{made}))"
         paths = os.pathsep.join(path for path in sys.path if path)
@@ -72,7 +72,7 @@ class BatchDecoder:
         items = iter(incoming)
         try:
             yield from islice(items, AFTER)
-            if not self._takes():
+            if not self._can_read():
                 yield from items
             while chunk := list(batch_items(items)):
                 if self._warming.check():
@@ -82,7 +82,7 @@ class BatchDecoder:
         finally:
             self._warming.stop()
 
-    def _takes(self) -> bool:
+    def _can_read(self) -> bool:
         try:
             from spark_jobs.arrow import changes, lines
         except ImportError:  # no pyarrow
@@ -104,13 +104,13 @@ class BatchDecoder:
         start = 0
         try:
             for part, fast, rest in self._reader.parts(batch, self._summary):
-                yield from _in_order(chunk[start : start + part.num_rows], fast, rest.tolist())
+                yield from _merge_in_order(chunk[start : start + part.num_rows], fast, rest.tolist())
                 start += part.num_rows
         except SetupError:  # a source of schemas or tables is away: whoever needs it says so
             yield from chunk[start:]
 
 
-def _in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[Any]:
+def _merge_in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[Any]:
     import numpy as np
 
     if fast is None:

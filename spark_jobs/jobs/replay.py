@@ -66,10 +66,10 @@ def replay(incoming: Callable[[], Incoming], choice: LetterFilter, out: Sink) ->
     """
     done = ReplayCounts()
     try:
-        newest = _failed_again(incoming())
+        newest = _repeated_failures(incoming())
         sent: set[bytes] = set()
         for letter in _letters(incoming(), done):
-            message = _chosen(letter, choice, newest, sent, done)
+            message = _choose_message(letter, choice, newest, sent, done)
             if message is not None:
                 out.write(message)
                 done.sent += 1
@@ -90,7 +90,7 @@ def _letters(incoming: Incoming, done: ReplayCounts) -> Iterator[Message]:
             done.unread += 1
 
 
-def _failed_again(incoming: Incoming) -> dict[bytes, int]:
+def _repeated_failures(incoming: Incoming) -> dict[bytes, int]:
     """The attempts of messages that failed more than once."""
     newest: dict[bytes, int] = {}
     for item in incoming:
@@ -108,12 +108,12 @@ def _identity(letter: Message) -> bytes | None:
     return blake2b(repr((origin, letter.key, letter.value)).encode(), digest_size=16).digest()
 
 
-def _chosen(
+def _choose_message(
     letter: Message, choice: LetterFilter, newest: dict[bytes, int], sent: set[bytes], done: ReplayCounts
 ) -> Message | None:
     """The message to send for a letter; None where the letter is left out, which is counted."""
     tries, known = attempts(letter), _identity(letter)
-    why = _left_out(letter, choice)
+    why = _reason_to_skip(letter, choice)
     if known is not None and newest.get(known, 0) > tries:
         why = "it failed again since (a later letter is here)"
     elif why is None and tries >= choice.max_attempts:
@@ -131,10 +131,10 @@ def _chosen(
         return None
     if known is not None:
         sent.add(known)
-    return original(letter, choice.to_origin)
+    return original_message(letter, choice.to_origin)
 
 
-def _left_out(message: Message, choice: LetterFilter) -> str | None:
+def _reason_to_skip(message: Message, choice: LetterFilter) -> str | None:
     told = dict(message.headers)
     reason = (told.get(REASON) or b"").decode("utf-8", "replace")
     if not reason:
@@ -146,7 +146,7 @@ def _left_out(message: Message, choice: LetterFilter) -> str | None:
     return None
 
 
-def original(letter: Message, to_origin: bool = True) -> Message:
+def original_message(letter: Message, to_origin: bool = True) -> Message:
     """A dead letter → the message that failed; of our headers those with the attempts and the origin stay.
 
     to_origin: with the topic and partition that it came from, else as the dead letter has them.

@@ -57,7 +57,7 @@ class VerifyReport:
     messages: int = 0
     used: Counter[Used] = field(default_factory=Counter)
 
-    def differ(self, kind: str, **more: Any) -> None:
+    def add(self, kind: str, **more: Any) -> None:
         """Counts a difference, and keeps the first `most` of them."""
         self.kinds[kind] += 1
         if len(self.differences) < self.most:
@@ -169,11 +169,11 @@ def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> se
         result = decode_one(decoder, message, True) if isinstance(item, Message) else None
         error = result.error if result else item[0]  # type: ignore[index]
         if error is not None or result is None:
-            report.differ("error", side=one.name, at=position_text(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
+            report.add("error", side=one.name, at=position_text(message), code=error.code, detail=error.detail)  # type: ignore[union-attr]
             continue
         report.checksums.update(outcome for outcome in result.checksums if outcome != "absent")
         for note in result.notes:
-            report.differ("checksum", side=one.name, at=position_text(message), detail=note)
+            report.add("checksum", side=one.name, at=position_text(message), detail=note)
         for number, event in enumerate(result.events):
             if isinstance(event, DdlEvent):
                 ddl.add((event.commit_ts, event.query))
@@ -199,10 +199,10 @@ def _key_of(event: RowChange) -> Key:
     names = (sanitise_name(event.db), sanitise_name(event.table_name))
     if not event.key or any(name not in row for name in event.key):
         return (*names, (("", event.commit_ts),))
-    return (*names, tuple(sorted((sanitise_name(n), _comparable(event, n, row[n])) for n in event.key)))
+    return (*names, tuple(sorted((sanitise_name(n), _comparable_value(event, n, row[n])) for n in event.key)))
 
 
-def _comparable(event: RowChange, name: str, value: Any) -> Any:
+def _comparable_value(event: RowChange, name: str, value: Any) -> Any:
     """A key's value in a form that all formats agree on: TIMESTAMP in UTC, fraction digits and DECIMAL zeros cut."""
     column = event.table.by_name.get(name)
     kind = column.type.kind if column else None
@@ -226,7 +226,7 @@ def _ddl(statements: list[set[tuple[int | None, str]]], report: VerifyReport) ->
         return
     for kind, missing in (("ddl_missing", statements[0] - statements[1]), ("ddl_extra", statements[1] - statements[0])):
         for commit_ts, query in sorted(missing, key=repr):
-            report.differ(kind, commit_ts=commit_ts, query=query)
+            report.add(kind, commit_ts=commit_ts, query=query)
 
 
 def _key(
@@ -251,14 +251,14 @@ def _key(
             pairs.append((row, fits))
     rest = [row for rows in waiting.values() for row in rows]
     for row in list(left):  # a delete whose format tells no commit_ts
-        other = next((o for o in rest if _unplaced(row, o) and (o.event.op == "d") == (row.event.op == "d")), None)
+        other = next((o for o in rest if _lacks_time(row, o) and (o.event.op == "d") == (row.event.op == "d")), None)
         if other is not None:
             left.remove(row)
             rest.remove(other)
             pairs.append((row, other))
     for kind, rows in (("missing", left), ("extra", rest)):
         for row in rows:
-            report.differ(kind, **_who(row))
+            report.add(kind, **_row_identity(row))
     _order(pairs, report)
     for row, other in pairs:
         _pair(row, other, report, sides)
@@ -273,7 +273,7 @@ def _time(row: _Row) -> int | None:
     return None if "synthetic_commit_ts" in row.event.flags else row.event.commit_ts
 
 
-def _unplaced(one: _Row, two: _Row) -> bool:
+def _lacks_time(one: _Row, two: _Row) -> bool:
     return _time(one) is None or _time(two) is None
 
 
@@ -282,7 +282,7 @@ def _order(pairs: list[tuple[_Row, _Row]], report: VerifyReport) -> None:
     pairs = [pair for pair in pairs if pair[0].event.key]
     for row, other in sorted(pairs, key=lambda p: p[0].number):
         if other.number < last:
-            report.differ("order", **_who(row), other=other.place)
+            report.add("order", **_row_identity(row), other=other.place)
         last = max(last, other.number)
 
 
@@ -291,10 +291,10 @@ def _pair(row: _Row, other: _Row, report: VerifyReport, sides: tuple[CodecConfig
     same = True
     first, second = row.event, other.event
     for found in differences(first, second, second.table_version is not None, sides[1].format):
-        name = _expected(found, first, second)
+        name = _expected_loss(found, first, second)
         if name is None:
             same = False
-            report.differ("value" if found.cell else found.where, **_told(found, row, other))
+            report.add("value" if found.cell else found.where, **_describe_difference(found, row, other))
         else:
             lost = True
             report.expected[name] += 1
@@ -304,17 +304,21 @@ def _pair(row: _Row, other: _Row, report: VerifyReport, sides: tuple[CodecConfig
         report.equal += 1
 
 
-def _expected(found: EventDifference, first: RowChange, second: RowChange) -> str | None:
+def _expected_loss(difference: EventDifference, first: RowChange, second: RowChange) -> str | None:
     """The known loss that a difference is, of either format, by name."""
-    if found.where in ("op", "commit_ts", "key", "name", "table"):
-        return _of_event(found, first, second)
+    if difference.where in ("op", "commit_ts", "key", "name", "table"):
+        return _of_event(difference, first, second)
     turned = {"extra": "missing", "filled": "filled", "missing": "extra"}
-    column = found.cell.column if found.cell else None
+    column = difference.cell.column if difference.cell else None
     there = second.table.by_name.get(column.name, column) if column else None
-    back = WrittenValue(there, found.second, second, first.table_version is not None) if there else None
+    back = WrittenValue(there, difference.second, second, first.table_version is not None) if there else None
     for where, cell, pair in (
-        (found.where, found.cell, ValuePair(column, found.first, found.second, first, second)),
-        (turned.get(found.where, found.where), back, ValuePair(there, found.second, found.first, second, first)),
+        (difference.where, difference.cell, ValuePair(column, difference.first, difference.second, first, second)),
+        (
+            turned.get(difference.where, difference.where),
+            back,
+            ValuePair(there, difference.second, difference.first, second, first),
+        ),
     ):
         for loss in LOSSES:
             if loss.where == where and _is_of(loss, pair.back) and explains(loss, cell) and makes(loss, pair):
@@ -347,16 +351,22 @@ def _is_of(loss: Loss, event: RowChange) -> bool:
     return of and not (loss.undefined and event.table_version is not None)
 
 
-def _who(row: _Row) -> dict[str, Any]:
+def _row_identity(row: _Row) -> dict[str, Any]:
     event = row.event
     shown = (event.before if event.op == "d" else event.after) or {}
     key = {name: plain_value(shown[name]) for name in event.key if name in shown}
     return {"table": str(event.table.id), "key": key, "op": event.op, "commit_ts": event.commit_ts, "at": row.place}
 
 
-def _told(found: EventDifference, row: _Row, other: _Row) -> dict[str, Any]:
-    column = {"column": found.cell.column.name} if found.cell else {}
-    return {**_who(row), **column, "one": _text(found.first), "two": _text(found.second), "other": other.place}
+def _describe_difference(difference: EventDifference, row: _Row, other: _Row) -> dict[str, Any]:
+    column = {"column": difference.cell.column.name} if difference.cell else {}
+    return {
+        **_row_identity(row),
+        **column,
+        "one": _text(difference.first),
+        "two": _text(difference.second),
+        "other": other.place,
+    }
 
 
 def _text(value: Any) -> Any:

@@ -32,7 +32,7 @@ from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import DdlEvent
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
-from spark_jobs.lake.name_history import folded, named, rename_chain
+from spark_jobs.lake.name_history import fold_name, rename_chain, table_id_of
 from spark_jobs.pipeline.table_view import plain_default
 
 
@@ -71,11 +71,15 @@ def statements_of(path: Path | None) -> list[DdlText]:
 
 def _statement(found: dict[str, Any]) -> DdlText:
     mode = found.get("mode", "typed" if found.get("typed") else "wire")
-    modes: dict[str, LexicalMode] = {"wire": WIRE, "show": SHOW, "typed": LexicalMode.typed(found.get("sql_mode", ""))}
+    modes: dict[str, LexicalMode] = {
+        "wire": WIRE,
+        "show": SHOW,
+        "typed": LexicalMode.of_sql_mode(found.get("sql_mode", "")),
+    }
     return DdlText(found["commit_ts"], found.get("db", ""), found["query"], modes[mode])
 
 
-def of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
+def statements_of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
     """DDL as the stream carried it."""
     return [
         DdlText(e.commit_ts, e.db, e.query, mode_of(e.format)) for e in events if e.query and e.commit_ts is not None
@@ -88,7 +92,7 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
     id_: the table's name at any time (spark_jobs.lake.name_history). SetupError USAGE says which statement can't be
     read.
     """
-    ordered = in_order(statements)
+    ordered = sort_statements(statements)
     catalog, found, gone = new_catalog(), list[SchemaChange](), False
     line = rename_chain(ordered, id_)
     for number, one in enumerate(ordered):
@@ -111,18 +115,18 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         if new is None:
             continue  # the name is another table's yet
         after = catalog.table(new)
-        truncated = isinstance(statement, TruncateTable) and same_table(named(statement.table, one.db), id_)
+        truncated = isinstance(statement, TruncateTable) and same_table(table_id_of(statement.table, one.db), id_)
         back = isinstance(statement, RecoverTable | FlashbackDatabase)
         again = before is None and after is not None and gone and not back
-        unsure = _unsure(statement, one, id_)
+        unsure = _unclear_change(statement, one, id_)
         if back and before is None and after is not None and not (gone and _by_its_name(statement)):
             unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
         gone = gone if after is None and before is None else after is None
         renamed: dict[str, str] = {}
         if before is not None and after is not None:
-            renamed = _other_letters(before, after)
+            renamed = _case_renames(before, after)
             if isinstance(statement, AlterTable) and any(
-                same_table(named(statement.table, one.db), i) for i in (id_, before.id)
+                same_table(table_id_of(statement.table, one.db), i) for i in (id_, before.id)
             ):
                 renamed |= _column_renames(statement, before)
         if truncated or again or renamed or unsure or before != after:
@@ -130,27 +134,27 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
     return found
 
 
-def in_order(statements: Iterable[DdlText]) -> list[DdlText]:
+def sort_statements(statements: Iterable[DdlText]) -> list[DdlText]:
     """Each statement once, by commit_ts."""
     return sorted({(s.commit_ts, s.db, s.query): s for s in statements}.values(), key=lambda s: s.commit_ts)
 
 
 def same_table(one: TableId, other: TableId) -> bool:
     """Whether two names are those of one table: TiDB takes them in any letters."""
-    return folded(one) == folded(other)
+    return fold_name(one) == fold_name(other)
 
 
 _OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
 
 
-def _unsure(statement: Statement, one: DdlText, id_: TableId) -> str:
+def _unclear_change(statement: Statement, one: DdlText, id_: TableId) -> str:
     """What a statement is called that took rows of the table away or brought some, and does not say which."""
     if isinstance(statement, AlterTable):
-        ours = same_table(named(statement.table, one.db), id_)
+        ours = same_table(table_id_of(statement.table, one.db), id_)
         for clause in statement.clauses:
             if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and ours:
                 return clause.what
-            if isinstance(clause, ExchangePartition) and (ours or same_table(named(clause.table, one.db), id_)):
+            if isinstance(clause, ExchangePartition) and (ours or same_table(table_id_of(clause.table, one.db), id_)):
                 return "EXCHANGE PARTITION"
     if isinstance(statement, NoRowEffect) and statement.what.startswith("FLASHBACK"):
         query = one.query.lower()
@@ -163,7 +167,7 @@ def _by_its_name(statement: Statement) -> bool:
     return not isinstance(statement, RecoverTable | FlashbackDatabase) or not statement.new
 
 
-def _other_letters(before: Table, after: Table) -> dict[str, str]:
+def _case_renames(before: Table, after: Table) -> dict[str, str]:
     """Columns that are written in other letters now."""
     now = {c.name.lower(): c.name for c in after.columns}
     return {c.name: now[c.name.lower()] for c in before.columns if now.get(c.name.lower(), c.name) != c.name}
@@ -193,7 +197,7 @@ def names_over_time(steps: list[SchemaChange], column: str) -> list[tuple[int, s
         if old is not None:
             found.insert(0, (step.commit_ts, old))
             name = old
-        elif added_at(step, name):
+        elif is_added_by(step, name):
             found.insert(0, (step.commit_ts, None))
             break
         if step.emptied:
@@ -201,7 +205,7 @@ def names_over_time(steps: list[SchemaChange], column: str) -> list[tuple[int, s
     return found
 
 
-def added_at(step: SchemaChange, name: str) -> bool:
+def is_added_by(step: SchemaChange, name: str) -> bool:
     """Whether the statement added the column to a table that was there."""
     if step.before is None or step.after is None or name in step.renamed.values():
         return False
@@ -213,7 +217,7 @@ def types_over_time(steps: list[SchemaChange], column: Column) -> list[tuple[int
     """[(until, before, after)…] oldest first: in rows with commit_ts ≤ until a value is one of the column `before`."""
     name, found = column.name, list[tuple[int, Column, Column]]()
     for step in reversed(steps):
-        if step.emptied or added_at(step, name):
+        if step.emptied or is_added_by(step, name):
             break
         if step.before is None or step.after is None:
             continue  # it was dropped, and brought back
@@ -224,13 +228,13 @@ def types_over_time(steps: list[SchemaChange], column: Column) -> list[tuple[int
     return found
 
 
-def added(steps: list[SchemaChange], column: str) -> Column | None:
+def added_column(steps: list[SchemaChange], column: str) -> Column | None:
     """The column as it was when ALTER TABLE added it; None for one that the table had from the start."""
     name = column
     for step in reversed(steps):
         if step.emptied:
             return None
-        if added_at(step, name) and step.after is not None:
+        if is_added_by(step, name) and step.after is not None:
             return next(c for c in step.after.columns if c.name.lower() == name.lower())
         name = next((old for old, new in step.renamed.items() if new == name), name)
     return None
@@ -243,7 +247,7 @@ def column_before(step: SchemaChange, name: str) -> Column | None:
     return step.before.by_name.get(next((old for old, new in step.renamed.items() if new == name), name))
 
 
-def _padded(column: Column, value: Any) -> Any:
+def _pad_binary(column: Column, value: Any) -> Any:
     """BINARY(n) has n bytes, whatever its default was written as."""
     if column.type.name != "binary" or value is None:
         return value
@@ -258,7 +262,7 @@ def with_defaults(column: Column) -> tuple[bool, Any]:
     if column.has_default and column.default is not None:
         moment = str(column.default).upper().startswith("CURRENT_")
         unknown = column.default_is_expr or column.default_unzoned or moment
-        return (False, None) if unknown else (True, _padded(column, plain_default(column)))
+        return (False, None) if unknown else (True, _pad_binary(column, plain_default(column)))
     if column.nullable:
         return True, None
     kind = column.type.kind

@@ -36,20 +36,20 @@ def converter(old: Column, new: Column) -> Callable[[Value], Value] | None:
 
     What is returned raises ValueError for a value that TiDB makes something unknown of.
     """
-    convert = _CONVERT.get((old.type.kind, new.type.kind), _unknown)
-    if convert is _same or (old.type.kind is new.type.kind and convert in _BY_FORM and _wider(old, new)):
+    convert = _CONVERT.get((old.type.kind, new.type.kind), _refuse_unknown)
+    if convert is _keep_value or (old.type.kind is new.type.kind and convert in _BY_FORM and _is_wider(old, new)):
         return None
-    return partial(_converted, convert, old, new)
+    return partial(_convert, convert, old, new)
 
 
-def _converted(convert: Convert, old: Column, new: Column, value: Value) -> Value:
+def _convert(convert: Convert, old: Column, new: Column, value: Value) -> Value:
     try:
         return None if value is None else convert(value, old, new)
     except ArithmeticError as error:
         raise ValueError(str(error)) from error
 
 
-def plain(value: object, column: Column) -> Value:
+def to_plain(value: object, column: Column) -> Value:
     """A value of a map in plain form, or of the column's exact Spark type. ValueError for any other."""
     if value is None or isinstance(value, bytes):
         return value
@@ -74,21 +74,21 @@ def text_of(value: Value) -> str | None:
     return f'{{"hex":"{value.hex()}"}}' if isinstance(value, bytes) else value
 
 
-def converted_text(old: Column, new: Column) -> Callable[[object], str | None]:
-    """What `plain` takes → the value after, as a map in plain form has it; NULL where TiDB's is not known."""
+def text_converter(old: Column, new: Column) -> Callable[[object], str | None]:
+    """What `to_plain` takes → the value after, as a map in plain form has it; NULL where TiDB's is not known."""
     convert = converter(old, new)
 
-    def made(value: object) -> str | None:
+    def convert_text(value: object) -> str | None:
         try:
-            found = plain(value, old)
+            found = to_plain(value, old)
             return text_of(convert(found) if convert else found)
         except ValueError:
             return None
 
-    return made
+    return convert_text
 
 
-def _wider(old: Column, new: Column) -> bool:
+def _is_wider(old: Column, new: Column) -> bool:
     """Whether a column of the same family holds each value as it was written."""
     if old.elements != new.elements:
         return new.elements[: len(old.elements)] == old.elements  # elements added
@@ -99,24 +99,24 @@ def _wider(old: Column, new: Column) -> bool:
 
 def _form(column: Column) -> tuple[object, ...]:
     """What decides how values of a family are written."""
-    sized = column.type.kind is Kind.BIT or _padded(column)
-    return column.scale, column.length if sized else None, _padded(column), _stripped(column)
+    sized = column.type.kind is Kind.BIT or _is_padded(column)
+    return column.scale, column.length if sized else None, _is_padded(column), _is_stripped(column)
 
 
-def _padded(column: Column) -> bool:
+def _is_padded(column: Column) -> bool:
     return column.type.name == "binary"
 
 
-def _stripped(column: Column) -> bool:
+def _is_stripped(column: Column) -> bool:
     return column.type.name == "char"
 
 
 # ---------------------------------------------------------------------------------- by pair
-def _same(value: Value, _old: Column, _new: Column) -> Value:
+def _keep_value(value: Value, _old: Column, _new: Column) -> Value:
     return value
 
 
-def _unknown(value: Value, old: Column, new: Column) -> Value:
+def _refuse_unknown(value: Value, old: Column, new: Column) -> Value:
     raise ValueError(f"{old.type.name} to {new.type.name}")
 
 
@@ -176,26 +176,26 @@ def _to_decimal(value: Value, _old: Column, new: Column) -> Value:
 
 
 def _to_double(value: Value, _old: Column, new: Column) -> Value:
-    _unscaled(new)
+    _refuse_scale(new)
     return values.double_text(float(_number(value)))
 
 
 def _float_to_double(value: Value, _old: Column, new: Column) -> Value:
-    _unscaled(new)
+    _refuse_scale(new)
     return values.double_text(values.as_float32(values.real(_str(value))))
 
 
 def _double_to_float(value: Value, _old: Column, new: Column) -> Value:
-    _unscaled(new)
+    _refuse_scale(new)
     return values.float_text(values.as_float32(values.real(_str(value))))
 
 
 def _double_to_double(value: Value, _old: Column, new: Column) -> Value:
-    _unscaled(new)
+    _refuse_scale(new)
     return value
 
 
-def _unscaled(new: Column) -> None:
+def _refuse_scale(new: Column) -> None:
     if new.scale is not None:
         raise ValueError(f"{new.type.name}(M,D) rounds")
 
@@ -204,7 +204,7 @@ def _to_text(value: Value, old: Column, new: Column) -> Value:
     if old.zerofill:
         raise ValueError("ZEROFILL")
     text = _str(value)
-    return text.rstrip(" ") if _stripped(new) else text
+    return text.rstrip(" ") if _is_stripped(new) else text
 
 
 def _text_to_bytes(value: Value, old: Column, new: Column) -> Value:
@@ -221,7 +221,7 @@ def _pad(value: Value, _old: Column, new: Column) -> Value:
         raise ValueError("text where bytes are needed")
     if new.length is not None and len(value) > new.length and new.type.name in ("binary", "varbinary"):
         raise ValueError("more bytes than the column takes")
-    return value.ljust(new.length or 1, b"\0") if _padded(new) else value
+    return value.ljust(new.length or 1, b"\0") if _is_padded(new) else value
 
 
 def _bytes_to_text(value: Value, _old: Column, new: Column) -> Value:
@@ -315,13 +315,13 @@ def _digits(value: Value, _old: Column, new: Column) -> Value:
 
 _TEMPORAL = (Kind.DATE, Kind.DATETIME, Kind.TIME)
 _CONVERT: dict[tuple[Kind, Kind], Convert] = {
-    (Kind.INTEGER, Kind.INTEGER): _same,
+    (Kind.INTEGER, Kind.INTEGER): _keep_value,
     (Kind.INTEGER, Kind.YEAR): _to_year,
     (Kind.INTEGER, Kind.DECIMAL): _to_decimal,
     (Kind.INTEGER, Kind.DOUBLE): _to_double,
     (Kind.INTEGER, Kind.TEXT): _to_text,
     (Kind.INTEGER, Kind.BIT): _integer_to_bits,
-    (Kind.YEAR, Kind.YEAR): _same,
+    (Kind.YEAR, Kind.YEAR): _keep_value,
     (Kind.YEAR, Kind.INTEGER): _year_to_integer,
     (Kind.YEAR, Kind.TEXT): _to_text,
     (Kind.DECIMAL, Kind.DECIMAL): _to_decimal,
@@ -348,15 +348,15 @@ _CONVERT: dict[tuple[Kind, Kind], Convert] = {
     (Kind.ENUM, Kind.TEXT): _to_text,
     (Kind.SET, Kind.SET): _set,
     (Kind.SET, Kind.TEXT): _to_text,
-    (Kind.DATE, Kind.DATE): _same,
+    (Kind.DATE, Kind.DATE): _keep_value,
     (Kind.DATE, Kind.DATETIME): _date_to_datetime,
     (Kind.DATETIME, Kind.DATETIME): _digits,
     (Kind.DATETIME, Kind.DATE): _datetime_to_date,
     (Kind.TIME, Kind.TIME): _digits,
     (Kind.TIMESTAMP, Kind.TIMESTAMP): _digits,
     **{(kind, Kind.TEXT): _to_text for kind in _TEMPORAL},
-    (Kind.JSON, Kind.JSON): _same,
-    (Kind.VECTOR, Kind.VECTOR): _same,
+    (Kind.JSON, Kind.JSON): _keep_value,
+    (Kind.VECTOR, Kind.VECTOR): _keep_value,
 }
 # Within a family nothing changes where the columns write their values alike.
 _BY_FORM = (_to_decimal, _double_to_double, _to_text, _pad, _bits, _element, _set, _digits)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
-from schemas.model.spark_types import quoted
+from schemas.model.spark_types import quote_name
 from schemas.model.table import Column, Table
-from spark_jobs.lake.column_history import SchemaChange, added, names_over_time, types_over_time
+from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
 from spark_jobs.lake.conversions import converter
 from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, MergeColumns
@@ -122,7 +122,7 @@ class MergeTarget(MergeColumns):
         row = stays & (F.col("op") != "d")
         conditions = {
             "emptied": ~stays,
-            "unfit": stays & self._unfit(table, steps),
+            "unfit": stays & self._find_unfit(table, steps),
             "unsure": row & (F.col("commit_ts") <= (unsure.commit_ts if unsure else -1)),
             "untimed": row & F.col("commit_ts").isNull(),
             "key_only": row & F.array_contains("flags", "handle_key_only"),
@@ -145,7 +145,7 @@ class MergeTarget(MergeColumns):
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _unfit(self, table: Table, steps: list[SchemaChange]) -> Any:
+    def _find_unfit(self, table: Table, steps: list[SchemaChange]) -> Any:
         """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""
         unfit = F.lit(False)
         for column in (c for c in table.columns if c.type.kind in self.types.kinds and not c.virtual):
@@ -197,7 +197,7 @@ class MergeTarget(MergeColumns):
             raise SetupError("STOPPED", where=str(self.id), details=details)
         return NewestCounts(row["keys"], row["deleted"], row["late"])
 
-    def _bad(self, column: Column, steps: list[SchemaChange]) -> Any:
+    def _bad_column(self, column: Column, steps: list[SchemaChange]) -> Any:
         """The column's name where its value (after) can't be made one of the column's type."""
         text, _, received = self._text("after", column, steps)
         return F.when(F.expr(f"({received}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
@@ -216,7 +216,7 @@ class MergeTarget(MergeColumns):
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
         place = [F.col("commit_ts"), F.col("position"), F.col("row")]
         changed = [c for c in shown if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
-        bad = F.coalesce(*(self._bad(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
+        bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
         written = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
         none.append(F.lit(None).cast("string").alias("bad"))
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
@@ -236,15 +236,15 @@ class MergeTarget(MergeColumns):
         """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
         text, present, _ = self._text(side, column, steps)
         typed = self._convert(text, column)
-        value = self._shown(column, steps)
+        value = self._older_value(column, steps)
         if value is None:
             return typed
         return F.when(F.expr(present), typed).otherwise(F.expr(self._constant(column, value)))
 
-    def _shown(self, column: Column, steps: list[SchemaChange]) -> Any:
+    def _older_value(self, column: Column, steps: list[SchemaChange]) -> Any:
         """What rows show that are older than the column; None: NULL, or not known."""
-        first = added(steps, column.name)
-        value = None if first is None else self._filled(first)[1]
+        first = added_column(steps, column.name)
+        value = None if first is None else self._fill_value(first)[1]
         for _, old, new in types_over_time(steps, column) if value is not None else ():
             convert = converter(old, new)
             try:
@@ -268,7 +268,7 @@ class MergeTarget(MergeColumns):
             if converter(old, new) is not None:
                 # Avro's deletes tell no commit_ts: digits and lengths can be brought to the new form all the same.
                 when = f"commit_ts <= {until}" + (" OR commit_ts IS NULL" if old.type.kind is new.type.kind else "")
-                text = f"CASE WHEN {when} THEN {self._converted(text, old, new)} ELSE {text} END"
+                text = f"CASE WHEN {when} THEN {self._conversion_sql(text, old, new)} ELSE {text} END"
         return text, present, received
 
     def _apply(self, newest: DataFrame, table: Table, keys: list[Column], unburied: int) -> int:
@@ -277,11 +277,11 @@ class MergeTarget(MergeColumns):
         counts = self._count_newest(newest, keys, unburied)
         if not counts.keys:
             return 0
-        stones = self._stones(keys)
+        stones = self._tombstones(keys)
         if counts.deleted:
-            stones.bury(newest.where("gone and known").select(*names, "commit_ts"))
+            stones.add_deleted(newest.where("gone and known").select(*names, "commit_ts"))
         if counts.late:
-            self._refuse_unburied(newest, keys, unburied)
+            self._refuse_forgotten(newest, keys, unburied)
         pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
         values = [*((c.name, f"v_{n}") for n, c in enumerate(shown)), (COMMIT_TS, "commit_ts")]
         gone = (
@@ -289,14 +289,14 @@ class MergeTarget(MergeColumns):
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
         written = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
-        changes = stones.without_late(newest.drop("bad"))
+        changes = stones.drop_late(newest.drop("bad"))
         self.delta.merge(changes, Upsert(pairs, values, written, "NOT s.gone", gone))
         return counts.keys
 
-    def _refuse_unburied(self, newest: DataFrame, keys: list[Column], until: int) -> None:
+    def _refuse_forgotten(self, newest: DataFrame, keys: list[Column], until: int) -> None:
         """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
         there = self.delta.read().alias("t")
-        same = [F.col(f"t.{quoted(c.name)}").eqNullSafe(F.col(f"s.k_{n}")) for n, c in enumerate(keys)]
+        same = [F.col(f"t.{quote_name(c.name)}").eqNullSafe(F.col(f"s.k_{n}")) for n, c in enumerate(keys)]
         late = newest.where(f"NOT gone AND commit_ts < {until}").alias("s")
         found = late.join(there, same, "left_anti").select("commit_ts").first()
         if found is not None:

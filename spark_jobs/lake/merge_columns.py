@@ -19,11 +19,11 @@ from pyspark.sql import functions as F
 
 from schemas.model import values
 from schemas.model.errors import SetupError
-from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, quoted, spark_type
+from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, quote_name, spark_type
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
-from spark_jobs.lake.column_history import SchemaChange, added_at, column_before, with_defaults
-from spark_jobs.lake.conversions import converted_text, converter
+from spark_jobs.lake.column_history import SchemaChange, column_before, is_added_by, with_defaults
+from spark_jobs.lake.conversions import converter, text_converter
 from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
 from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.table_view import READ as PYTHON
@@ -58,14 +58,14 @@ class MergeColumns:
     def delta(self) -> LakeTable:
         return self.engine(self.spark, self.path)
 
-    def _stones(self, keys: list[Column]) -> Tombstones:
+    def _tombstones(self, keys: list[Column]) -> Tombstones:
         return Tombstones(self.spark, self.path, keys, [self._type(c) for c in keys], self.engine)
 
     # ---- values
-    def _converted(self, value: str, old: Column, new: Column) -> str:
+    def _conversion_sql(self, value: str, old: Column, new: Column) -> str:
         """SQL: what TiDB made of a value of a column that got another type, in plain form; NULL: nobody can tell."""
         name = f"bridge_{crc32(repr((old, new)).encode()):08x}"
-        self.spark.udf.register(name, converted_text(old, new), "string")
+        self.spark.udf.register(name, text_converter(old, new), "string")
         return f"{name}({value})"
 
     def _convert(self, text: str, column: Column) -> Any:
@@ -80,7 +80,7 @@ class MergeColumns:
     def _type(self, column: Column) -> str:
         return spark_type(column, self.types)
 
-    def _filled(self, column: Column) -> tuple[bool, Any]:
+    def _fill_value(self, column: Column) -> tuple[bool, Any]:
         """What rows have that were there when the column came; TIMESTAMP text in the rows' zone."""
         known, value = with_defaults(column)
         if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
@@ -112,7 +112,7 @@ class MergeColumns:
         self._refuse_other(properties, applied)
         self._refuse_unknown(steps, applied)
         keys = [c for c in table.columns if c.handle_key]
-        stones = self._stones(keys)
+        stones = self._tombstones(keys)
         forgotten = [int(properties.get(_UNBURIED, -1))]
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
@@ -124,13 +124,13 @@ class MergeColumns:
                     self._begin_anew(step.after)
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
-                    self._reach(step.after, step, drop=True)
-                forgotten.append(self._forgotten(stones.follow(step, self._of_keys(step))))
-            self.delta.remember(APPLIED, str(commit_ts))
-        self._reach(table, None, drop=bool(steps))
-        forgotten.append(self._forgotten(stones.fit() if keys else None))
+                    self._adapt_columns(step.after, step, drop=True)
+                forgotten.append(self._record_forgotten(stones.follow(step, self._key_conversions(step))))
+            self.delta.set_property(APPLIED, str(commit_ts))
+        self._adapt_columns(table, None, drop=bool(steps))
+        forgotten.append(self._record_forgotten(stones.fit() if keys else None))
         if self.names and properties.get(_NAME) != str(self.names[-1][1]):
-            self.delta.remember(_NAME, str(self.names[-1][1]))
+            self.delta.set_property(_NAME, str(self.names[-1][1]))
         return max(forgotten)
 
     def _begin_anew(self, table: Table) -> None:
@@ -143,19 +143,19 @@ class MergeColumns:
             for name in other:
                 self.delta.drop(name)
 
-    def _forgotten(self, commit_ts: int | None) -> int:
+    def _record_forgotten(self, commit_ts: int | None) -> int:
         if commit_ts is None:
             return -1
-        self.delta.remember(_UNBURIED, str(commit_ts))
+        self.delta.set_property(_UNBURIED, str(commit_ts))
         return commit_ts
 
-    def _of_keys(self, step: SchemaChange) -> dict[str, Any]:
+    def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
         """What becomes of the values of key columns that got another type: by their old names."""
         found: dict[str, Any] = {}
         for column in step.after.columns if step.after else ():
             old = column_before(step, column.name)
-            if column.handle_key and old is not None and self._other(old, column):
-                found[old.name] = self._convert(self._converted(quoted(old.name), old, column), column)
+            if column.handle_key and old is not None and self._changes_values(old, column):
+                found[old.name] = self._convert(self._conversion_sql(quote_name(old.name), old, column), column)
         return found
 
     def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
@@ -181,11 +181,11 @@ class MergeColumns:
         then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
         if not then or not applied:  # a definition without a commit_ts is that of now, whenever that is
             return
-        wanted, have = _shown(then[-1]), self._columns().keys() - {COMMIT_TS}
+        wanted, have = _column_names(then[-1]), self._columns().keys() - {COMMIT_TS}
         if any(name.startswith(_BETWEEN) for name in have):
             return  # a run was cut off while columns got new names
         # Or it was while a later step was followed.
-        later = [_shown(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
+        later = [_column_names(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
         extra = have.difference(wanted, *later)
         lost = {name for name in wanted - have if all(name in names for names in later)}
         if extra or lost:
@@ -211,21 +211,21 @@ class MergeColumns:
             for old, new in renamed.items():
                 if old in have:
                     self.delta.rename(old, _BETWEEN + new)
-            self.delta.remember(_RENAMED, name)
+            self.delta.set_property(_RENAMED, name)
         for between in (c for c in self._columns() if c.startswith(_BETWEEN)):
             self.delta.rename(between, between.removeprefix(_BETWEEN))
 
     def _create(self, table: Table, applied: int) -> None:
-        columns = [self._shown_as(c) for c in table.columns if not c.virtual]
+        columns = [self._lake_column(c) for c in table.columns if not c.virtual]
         properties = {APPLIED: str(applied), "bridge.table": str(self.id), _TYPES: self.types.types}
         if self.names:
             properties[_NAME] = str(self.names[-1][1])
         self.delta.create([*columns, TableColumn(COMMIT_TS, "bigint")], properties)
 
-    def _shown_as(self, column: Column) -> TableColumn:
+    def _lake_column(self, column: Column) -> TableColumn:
         return TableColumn(column.name, self._type(column), _comment(column))
 
-    def _reach(self, table: Table, step: SchemaChange | None, drop: bool) -> None:
+    def _adapt_columns(self, table: Table, step: SchemaChange | None, drop: bool) -> None:
         """step: the one that made the table so; what it added gets a value in the rows that are there."""
         have = self._columns()
         self.delta.allow([self._type(c) for c in table.columns], [*have.values()])
@@ -236,11 +236,11 @@ class MergeColumns:
         for column in (c for c in columns if c not in changed):
             wanted = self._type(column)
             if column.name not in have:
-                self.delta.add(self._shown_as(column))
+                self.delta.add(self._lake_column(column))
             elif have[column.name] != wanted:
                 self._retype(column.name, have[column.name], wanted)
-            known, value = self._filled(column)
-            if step is not None and added_at(step, column.name) and known and value is not None:
+            known, value = self._fill_value(column)
+            if step is not None and is_added_by(step, column.name) and known and value is not None:
                 where = f"{COMMIT_TS} <= {step.commit_ts}"
                 self.delta.update(column.name, self._constant(column, value), where)
         self._tell_types(columns)
@@ -259,11 +259,11 @@ class MergeColumns:
     def _changes(self, step: SchemaChange, column: Column, have: str) -> bool:
         """Whether TiDB made other values of the column's, which is not done yet."""
         old = column_before(step, column.name)
-        if old is None or not self._other(old, column):
+        if old is None or not self._changes_values(old, column):
             return False
         return not (have == self._type(column) != self._type(old))
 
-    def _other(self, old: Column, new: Column) -> bool:
+    def _changes_values(self, old: Column, new: Column) -> bool:
         """Whether a column of the Delta table has other values after a change of type."""
         if converter(old, new) is None:
             return False
@@ -275,9 +275,9 @@ class MergeColumns:
         frame = self.delta.read()
         made, lost = dict[str, Any](), []
         for column in columns:
-            old, name = column_before(step, column.name), quoted(column.name)
+            old, name = column_before(step, column.name), quote_name(column.name)
             assert old is not None
-            value = self._convert(self._converted(name, old, column), column)
+            value = self._convert(self._conversion_sql(name, old, column), column)
             lost.append(F.when(F.col(name).isNotNull() & value.isNull(), F.lit(f"{column.name} {_sql_type(old)}")))
             made[column.name] = value.alias(column.name, metadata={"comment": _sql_type(column)})
         found = (
@@ -289,7 +289,7 @@ class MergeColumns:
                 " TiDB made of all its values. Merge a changelog that begins with a copy of the table into a new place"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        rows = frame.select(*(made.get(name, F.col(quoted(name))) for name in frame.columns))
+        rows = frame.select(*(made.get(name, F.col(quote_name(name))) for name in frame.columns))
         self.delta.overwrite(rows)
 
     def _retype(self, name: str, have: str, wanted: str) -> None:
@@ -299,21 +299,21 @@ class MergeColumns:
         if self.delta.widen(name, wanted):
             return
         frame = self.delta.read()
-        back = f"try_cast(try_cast({quoted(name)} AS {wanted}) AS {have})"
+        back = f"try_cast(try_cast({quote_name(name)} AS {wanted}) AS {have})"
         try:
-            fits = frame.where(f"NOT {quoted(name)} <=> {back}").isEmpty()
+            fits = frame.where(f"NOT {quote_name(name)} <=> {back}").isEmpty()
         except AnalysisException:  # types that Spark makes nothing of each other
             fits = False
         if not fits:
             details = f"column {name}: its rows don't fit from {have} to {wanted}"
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quoted(name)} AS {wanted})")))
+        self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {wanted})")))
 
     def _columns(self) -> dict[str, str]:
         return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}
 
 
-def _shown(table: Table) -> set[str]:
+def _column_names(table: Table) -> set[str]:
     return {c.name for c in table.columns if not c.virtual}
 
 

@@ -20,12 +20,12 @@ from schemas.model.table import TableId
 NEVER_ENDS = (1 << 63) - 1
 
 
-def folded(id_: TableId) -> TableId:
+def fold_name(id_: TableId) -> TableId:
     """The name as TiDB compares it."""
     return TableId(id_.db.lower(), id_.table.lower())
 
 
-def named(name: TableName, db: str) -> TableId:
+def table_id_of(name: TableName, db: str) -> TableId:
     """The table that a statement names, run in this database."""
     return TableId(name.db or db, name.table)
 
@@ -55,8 +55,8 @@ class RenameChain:
         """[(until, name)…]: what the table was called in rows with commit_ts ≤ until; the last one has no end."""
         return [*((p.commit_ts, p.name) for p in self.past), (NEVER_ENDS, self.name)]
 
-    def called(self, id_: TableId) -> bool:
-        return any(p.name is not None and folded(p.name) == folded(id_) for p in self.past)
+    def has_name(self, id_: TableId) -> bool:
+        return any(p.name is not None and fold_name(p.name) == fold_name(id_) for p in self.past)
 
 
 def rename_chain(ordered: Iterable[DdlText], id_: TableId) -> RenameChain:
@@ -65,19 +65,19 @@ def rename_chain(ordered: Iterable[DdlText], id_: TableId) -> RenameChain:
     for number, commit_ts, old, new in _moves(ordered):
         if old is None:
             # CREATE TABLE: another table than the one that had the name and was renamed away.
-            if folded(new) in now or not any(line.called(new) for line in lines):
+            if fold_name(new) in now or not any(line.has_name(new) for line in lines):
                 continue
             line = RenameChain(new, [NamePeriod(number, commit_ts, None)])
             lines.append(line)
         else:
-            line = now.pop(folded(old)) if folded(old) in now else RenameChain(old)
+            line = now.pop(fold_name(old)) if fold_name(old) in now else RenameChain(old)
             if line not in lines:
                 lines.append(line)
             line.past.append(NamePeriod(number, commit_ts, line.name))
             line.name = new
-        now[folded(new)] = line
-    by_name = next((line for line in reversed(lines) if line.called(id_)), None)
-    return now.get(folded(id_)) or by_name or RenameChain(id_)
+        now[fold_name(new)] = line
+    by_name = next((line for line in reversed(lines) if line.has_name(id_)), None)
+    return now.get(fold_name(id_)) or by_name or RenameChain(id_)
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:
@@ -97,7 +97,7 @@ def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | Non
             except DdlError:
                 continue  # told where it matters
             if isinstance(statement, CreateTable) and statement.temporary != "local":
-                yield number, one.commit_ts, None, named(statement.table, one.db)
+                yield number, one.commit_ts, None, table_id_of(statement.table, one.db)
             for old, new in _renames(statement, one.db):
                 yield number, one.commit_ts, old, new
 
@@ -105,8 +105,8 @@ def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | Non
 def _renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:
     """(old, new) of the tables that a statement gives another name."""
     if isinstance(statement, RenameTables):
-        return [(named(old, db), named(new, db)) for old, new in statement.pairs]
+        return [(table_id_of(old, db), table_id_of(new, db)) for old, new in statement.pairs]
     if isinstance(statement, AlterTable):
-        old = named(statement.table, db)
-        return [(old, named(c.new, db)) for c in statement.clauses if isinstance(c, RenameTo)]
+        old = table_id_of(statement.table, db)
+        return [(old, table_id_of(c.new, db)) for c in statement.clauses if isinstance(c, RenameTo)]
     return []

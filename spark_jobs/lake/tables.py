@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
 from spark_jobs.lake.engines.base import AUTO, Engine, engine
-from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute, allow_ntz, exists
+from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute_path, allow_ntz, exists
 from spark_jobs.spark.session import spark_session
 
 if TYPE_CHECKING:
@@ -109,10 +109,10 @@ def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
         for name, value in PROPERTIES.items():
             writer = writer.option(name, value)
     else:
-        have = spark.read.format("delta").load(absolute(path)).schema.simpleString()
+        have = spark.read.format("delta").load(absolute_path(path)).schema.simpleString()
         allow_ntz(spark, path, [frame.schema.simpleString()], [have])
     try:
-        writer.save(absolute(path))
+        writer.save(absolute_path(path))
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_OTHER_TYPES):
             details = f"its columns and those of the rows don't fit together: {' '.join(str(error).split())[:500]}"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from schemas.model.spark_types import quoted
+from schemas.model.spark_types import quote_name
 from schemas.model.table import Column
 from spark_jobs.lake.column_history import SchemaChange
 from spark_jobs.lake.engines.base import Engine, LakeTable, Upsert
@@ -40,7 +40,7 @@ class Tombstones:
     def table(self) -> LakeTable:
         return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
-    def bury(self, gone: DataFrame) -> None:
+    def add_deleted(self, gone: DataFrame) -> None:
         """Takes deleted keys (k_0 …, commit_ts); of a key the newest."""
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
         named = gone.select(*names, F.col("commit_ts").alias(COMMIT_TS))
@@ -51,14 +51,14 @@ class Tombstones:
         values = [*keys, (COMMIT_TS, COMMIT_TS)]
         self.table.merge(named, Upsert(keys, values, update=f"s.{COMMIT_TS} > t.{COMMIT_TS}"))
 
-    def without_late(self, newest: DataFrame) -> DataFrame:
+    def drop_late(self, newest: DataFrame) -> DataFrame:
         """Changes (k_0 …, commit_ts, gone) without those that are older than their key's delete."""
         if not self.table.exists():
             return newest
         buried = self.table.read().alias("b")
         condition = F.lit(True)
         for n, column in enumerate(self.keys):
-            condition = condition & F.col(f"s.k_{n}").eqNullSafe(F.col(f"b.{quoted(column.name)}"))
+            condition = condition & F.col(f"s.k_{n}").eqNullSafe(F.col(f"b.{quote_name(column.name)}"))
         late = ~F.col("s.gone") & (F.col(f"b.{COMMIT_TS}") > F.col("s.commit_ts"))
         joined = newest.alias("s").join(buried, condition, "left")
         return joined.where(~F.coalesce(late, F.lit(False))).select("s.*")
@@ -83,12 +83,12 @@ class Tombstones:
         moved = set(renamed.values()) != set(frame.columns) and len(set(renamed.values())) == len(renamed)
         if not moved and not made:
             return None
-        lost = [F.col(quoted(name)).isNotNull() & value.isNull() for name, value in made.items()]
+        lost = [F.col(quote_name(name)).isNotNull() & value.isNull() for name, value in made.items()]
         if lost and not frame.where(reduce(or_, lost)).isEmpty():
-            return self._forgotten(frame)
+            return self._forget_all(frame)
         names = renamed if moved else {name: name for name in frame.columns}
         self.table.overwrite(
-            frame.select(*(made.get(old, F.col(quoted(old))).alias(new) for old, new in names.items()))
+            frame.select(*(made.get(old, F.col(quote_name(old))).alias(new) for old, new in names.items()))
         )
         return None
 
@@ -105,18 +105,18 @@ class Tombstones:
         if have == {**wanted, COMMIT_TS: "bigint"}:
             return None
         if have.keys() == {*wanted, COMMIT_TS}:
-            made = {name: f"try_cast({quoted(name)} AS {kind})" for name, kind in wanted.items()}
-            lost = [f"NOT {quoted(name)} <=> try_cast({text} AS {have[name]})" for name, text in made.items()]
+            made = {name: f"try_cast({quote_name(name)} AS {kind})" for name, kind in wanted.items()}
+            lost = [f"NOT {quote_name(name)} <=> try_cast({text} AS {have[name]})" for name, text in made.items()]
             if frame.where(" OR ".join(lost)).isEmpty():
                 self.table.overwrite(
                     frame.select(*(F.expr(text).alias(name) for name, text in made.items()), COMMIT_TS)
                 )
                 return None
-        return self._forgotten(frame)
+        return self._forget_all(frame)
 
-    def _forgotten(self, frame: DataFrame) -> int | None:
+    def _forget_all(self, frame: DataFrame) -> int | None:
         newest = frame.agg(F.max(COMMIT_TS if COMMIT_TS in frame.columns else "commit_ts")).collect()[0][0]
         kinds = zip(self.keys, self.types, strict=True)
-        columns = [*(f"{quoted(column.name)} {kind}" for column, kind in kinds), f"{COMMIT_TS} bigint"]
+        columns = [*(f"{quote_name(column.name)} {kind}" for column, kind in kinds), f"{COMMIT_TS} bigint"]
         self.table.overwrite(self.spark.createDataFrame([], ", ".join(columns)))
         return None if newest is None else int(newest)

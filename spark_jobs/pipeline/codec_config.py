@@ -12,7 +12,7 @@ from schemas.model.options import Options
 from schemas.model.ports import TableSource
 from spark_jobs.pipeline.table_view import TableView, ViewDecoder
 from spark_jobs.sources.schema_registry import Schemas
-from spark_jobs.sources.subject_names import Strategy, under
+from spark_jobs.sources.subject_names import Strategy, with_strategy
 
 PLAIN = "plain"
 """The format of change events as lines: what `encode` reads."""
@@ -37,7 +37,7 @@ class CodecConfig:
     view: TableView | None = None
 
     def context(self) -> Context:
-        return Context(under(self.schemas, self.strategy), self.tables, self.options, self.claims)
+        return Context(with_strategy(self.schemas, self.strategy), self.tables, self.options, self.claims)
 
     def decoder(self) -> Decoder:
         made = format_named(self.format).decoder(self.context())

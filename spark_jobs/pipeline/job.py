@@ -27,6 +27,6 @@ class Job:
     merge: str | None = None
 
     @property
-    def marked(self) -> bool:
+    def needs_order(self) -> bool:
         """Whether the stages need the marks of events."""
         return self.dedupe or self.until_resolved

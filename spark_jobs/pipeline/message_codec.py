@@ -21,7 +21,7 @@ def decode_one(
 ) -> MessageResult:
     """Message → its events, or the error."""
     try:
-        result = _decoded(decoder, message)
+        result = _decode(decoder, message)
         if marked:
             result.marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if verify_checksum:
@@ -30,7 +30,7 @@ def decode_one(
     except WireError as error:
         return MessageResult(error=error)
     except RecursionError:
-        return MessageResult(error=_too_deep())
+        return MessageResult(error=_too_deep_error())
 
 
 def _verify(result: MessageResult, message: Message) -> None:
@@ -49,7 +49,7 @@ def position_text(message: Message) -> str:
     return "/".join("-" if part is None else str(part) for part in (message.topic, message.partition, message.offset))
 
 
-def _decoded(decoder: Decoder, message: Message) -> MessageResult:
+def _decode(decoder: Decoder, message: Message) -> MessageResult:
     """A message that holds no event (a tombstone after a delete) is counted as skipped, never silently gone."""
     events = decoder.decode(message)
     for event in events:
@@ -70,24 +70,24 @@ def transcode_one(
     marked: with the marks of what is written; then rows are written one by one, also in formats with batches.
     """
     try:
-        read = _decoded(decoder, message)
+        read = _decode(decoder, message)
         if marked:
             for number, event in enumerate(read.events):
                 before = len(read.out)
-                _encode(encoder, [event], _bound_for(topic, event, message), read)
+                _encode(encoder, [event], _with_topic(topic, event, message), read)
                 if len(read.out) > before:
                     read.marks.append(order_of(event, message, number, len(read.out) - before))
             return read
-        for to, events in groupby(read.events, lambda e: _bound_for(topic, e, message)):
+        for to, events in groupby(read.events, lambda e: _with_topic(topic, e, message)):
             _encode(encoder, list(events), to, read)
     except WireError as error:
         return MessageResult(error=error)
     except RecursionError:
-        return MessageResult(error=_too_deep())
+        return MessageResult(error=_too_deep_error())
     return read
 
 
-def _bound_for(topic: str | None, event: Event, message: Message) -> Message:
+def _with_topic(topic: str | None, event: Event, message: Message) -> Message:
     """The message that an event is from, with the topic that what is written goes to."""
     return message if topic is None else replace(message, topic=topic_by_rule(topic, event))
 
@@ -109,14 +109,14 @@ def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Mess
             result.skipped.append(kind_of(event))
 
 
-def _too_deep() -> WireError:
+def _too_deep_error() -> WireError:
     return WireError("MALFORMED", where="value", details="nested too deep")
 
 
 def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> MessageResult:
     """An event → what is written for it. WireError. topic: as transcode_one."""
     result = MessageResult([event])
-    _encode(encoder, [event], _bound_for(topic, event, origin), result)
+    _encode(encoder, [event], _with_topic(topic, event, origin), result)
     return result
 
 

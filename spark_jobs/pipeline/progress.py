@@ -14,7 +14,7 @@ T = TypeVar("T")
 _EVERY = 10.0
 
 
-def tracked(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
+def show_progress(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
     """The same items, telling how many have passed: of `total`, where that is known."""
     if sys.stderr.isatty():
         from rich.console import Console

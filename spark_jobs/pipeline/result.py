@@ -51,7 +51,7 @@ class Summary:
         counts = {f"{name}.{key}": n for name in _COUNTERS for key, n in getattr(self, name).items()}
         return counts | {f"used.{json.dumps(key)}": n for key, n in self.used.items()}
 
-    def drained(self) -> dict[str, int]:
+    def take_tally(self) -> dict[str, int]:
         """The tally of what was counted since the last call, which is forgotten."""
         tally = self.tally()
         for name in (*_COUNTERS, "used"):
@@ -90,15 +90,15 @@ class Summary:
         lines += [f"{kind} {count}" for kind, count in sorted(self.other.items())]
         lines.append(f"out {self.out}")
         lines += [f"skipped {kind} {count}" for kind, count in sorted(self.skipped.items())]
-        lines.append(f"errors {self.errors.total()}" + _listed(self.errors))
+        lines.append(f"errors {self.errors.total()}" + _list_counts(self.errors))
         if self.dropped:
             lines.append(f"dropped {self.dropped} of the messages with errors (--on-error drop)")
         if self.held:
             lines.append(f"held back {self.held} above the watermark (--until-resolved): they are not in the output")
         if self.checksums:
-            lines.append(f"checksums {self.checksums.total()}" + _listed(self.checksums))
+            lines.append(f"checksums {self.checksums.total()}" + _list_counts(self.checksums))
         if self.flags:
-            lines.append(f"flags {self.flags.total()}" + _listed(self.flags))
+            lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
         return lines
 
 
@@ -115,7 +115,7 @@ def kind_of(event: Event) -> str:
     return "watermark" if isinstance(event, Watermark) else "ddl"
 
 
-def _listed(counts: Counter[str]) -> str:
+def _list_counts(counts: Counter[str]) -> str:
     return f" ({', '.join(f'{name} {n}' for name, n in sorted(counts.items()))})" if counts else ""
 
 
@@ -137,6 +137,6 @@ class MessageResult:
     marks: list[EventOrder] = field(default_factory=list)
 
     @property
-    def resolved(self) -> int | None:
+    def newest_watermark(self) -> int | None:
         """The newest watermark among the events."""
         return max((e.commit_ts for e in self.events if isinstance(e, Watermark)), default=None)

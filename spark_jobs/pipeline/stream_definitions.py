@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from dataclasses import replace
 
-from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.apply import affected_tables, apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.parser.lexer import mode_of
 from schemas.ddl.parser.statement_parser import parse
@@ -51,7 +51,7 @@ class StreamDefinitions:
         ids: tuple[TableId, ...] = (TableId(event.db, event.table),)
         try:
             statement = parse(event.query, mode_of(event.format), event.db)
-            ids = touched(self._catalog, statement, event.db)
+            ids = affected_tables(self._catalog, statement, event.db)
             self._catalog = apply(self._catalog, statement, event.db)
         except DdlError:
             for i in ids:

@@ -55,17 +55,17 @@ class TableView:
             if row is None:
                 continue
             if self.missing == "default" and not event.key_only and event.table is not self.table:
-                lacking = [c for c in self.shown if c.name not in event.table.by_name]
+                lacking = [c for c in self.visible_columns if c.name not in event.table.by_name]
                 made = ((c.name, default_of(c, event.zone)) for c in lacking)
                 row = {**row, **{name: value for name, value in made if value is not None}}
                 setattr(event, side, row)
-            row = self._widened(event, side, row)
-            for name, column, read in self.checked:
+            row = self._widen_floats(event, side, row)
+            for name, column, read in self.checked_columns:
                 value = row.get(name)
                 if value is not None:
                     self._check(event, column, value, read)
 
-    def _widened(self, event: RowChange, side: str, row: dict[str, Value]) -> dict[str, Value]:
+    def _widen_floats(self, event: RowChange, side: str, row: dict[str, Value]) -> dict[str, Value]:
         """The row, a FLOAT of its version as the DOUBLE that it is now: 0.1 is 0.10000000149011612, as in TiDB."""
         if event.table is self.table:
             return row
@@ -108,32 +108,32 @@ class TableView:
         return {n: make(row[n], zone) for n, make in self.makers if n in row}
 
     @cached_property
-    def shown(self) -> list[Column]:
+    def visible_columns(self) -> list[Column]:
         return [c for c in self.table.columns if not c.virtual]
 
     @cached_property
     def _doubles(self) -> list[Column]:
-        return [c for c in self.shown if c.type.kind is Kind.DOUBLE]
+        return [c for c in self.visible_columns if c.type.kind is Kind.DOUBLE]
 
     @cached_property
-    def checked(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
+    def checked_columns(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
         kinds = self.types.kinds
         return [
             (c.name, c, READ[c.type.kind] if c.type.kind in kinds else None)
-            for c in self.shown
+            for c in self.visible_columns
             if c.type.kind in kinds or c.type.kind in _NUMBERS
         ]
 
     @cached_property
     def makers(self) -> list[tuple[str, Callable[[Value, str], Any]]]:
-        return [(c.name, self._maker(c)) for c in self.shown]
+        return [(c.name, self._maker(c)) for c in self.visible_columns]
 
     def _maker(self, column: Column) -> Callable[[Value, str], Any]:
         if column.type.kind not in self.types.kinds:
             return lambda value, _zone: python_value(column, value)
         read = READ[column.type.kind]
 
-        def typed(value: Value, zone: str) -> Any:
+        def make_typed(value: Value, zone: str) -> Any:
             try:
                 return read(value, zone) if isinstance(value, str) else None
             except (ValueError, ArithmeticError):
@@ -141,7 +141,7 @@ class TableView:
                     raise
                 return None
 
-        return typed
+        return make_typed
 
 
 class ViewDecoder:
@@ -219,7 +219,7 @@ def check_number(column: Column, value: Value, own: Kind) -> None:
         if number.adjusted() >= precision - scale or number != number.quantize(_ONE.scaleb(-scale), context=_WIDE):
             raise ValueError(value)
     elif kind == "float" and own is not Kind.FLOAT:
-        values.single(value)
+        values.parse_float32(value)
     elif kind == "double" and own not in (Kind.FLOAT, Kind.DOUBLE) and not values.survives_double(value):
         raise ValueError(value)
 

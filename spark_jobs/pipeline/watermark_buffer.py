@@ -36,7 +36,7 @@ class WatermarkBuffer(Generic[T]):
         self, items: Iterable[T], marks: Sequence[EventOrder], partition: int | None, resolved: int | None
     ) -> Iterator[T]:
         """What is to be written now of the items of one message."""
-        if not self._work.marked:
+        if not self._work.needs_order:
             yield from items
             return
         self._partitions.add(partition)

@@ -38,7 +38,7 @@ def write_atomically(path: Path, content: str | bytes, mode: int = 0o644) -> Non
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
+def lock_file(path: Path) -> Iterator[None]:
     """Hold an exclusive lock between processes on `path` (an empty file that stays); waits for its turn."""
     import fcntl  # POSIX only; imported late so that workers elsewhere can still import this module
 

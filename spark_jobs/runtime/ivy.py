@@ -72,7 +72,7 @@ def ivy_jar() -> Path:
 
 
 @contextmanager
-def retrieved(modules: Sequence[tuple[str, str, str]], near: Path) -> Iterator[Run]:
+def retrieve_jars(modules: Sequence[tuple[str, str, str]], near: Path) -> Iterator[Run]:
     """Fetch the jars of these (group, artifact, version), without their dependencies, in one JVM.
 
     In: coordinates; a folder in whose file system the temporary folder is made, so that files can be renamed from it.

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from schemas.model.errors import SetupError
 from spark_jobs.runtime import ivy
-from spark_jobs.runtime.cache import cache_dir, locked
+from spark_jobs.runtime.cache import cache_dir, lock_file
 
 SETS = ("spark", "kafka", "delta")
 
@@ -156,11 +156,11 @@ def _fetch_together(share: Iterable[Jar], folder: Path) -> None:
     with ExitStack() as locks:
         ordered = sorted(share, key=lambda jar: jar.file_name)
         for jar in ordered:
-            locks.enter_context(locked(folder / ".locks" / jar.file_name))
+            locks.enter_context(lock_file(folder / ".locks" / jar.file_name))
         missing = [jar for jar in ordered if not is_whole(folder / jar.file_name, jar)]
         if not missing:
             return
-        with ivy.retrieved([(jar.group, jar.artifact, jar.version) for jar in missing], folder) as run:
+        with ivy.retrieve_jars([(jar.group, jar.artifact, jar.version) for jar in missing], folder) as run:
             for jar in missing:
                 _take(jar, run.folder / jar.file_name, folder / jar.file_name)
             lost = [jar for jar in missing if not (folder / jar.file_name).exists()]

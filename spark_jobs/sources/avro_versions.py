@@ -68,6 +68,6 @@ def record_of(id_: TableId) -> Name:
     return sanitise_name(id_.db), sanitise_name(id_.table)
 
 
-def once(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:
+def unique_writers(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:
     """Each id once; the newest version last."""
     return tuple({w.entry.id: w for w in writers}.values())

@@ -23,7 +23,7 @@ _MOST_TOLD = 500
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
 
-def _masked(url: str) -> str:
+def _mask_url(url: str) -> str:
     """A URL without what stands before its last @."""
     before, at, after = url.rpartition("@")
     return f"***@{after}" if before or at else url
@@ -46,7 +46,7 @@ class _Redirects(HTTPRedirectHandler):
 _OPENER = build_opener(_Redirects)
 
 
-class Interrupted(Exception):
+class WaitInterrupted(Exception):
     """The process was told to stop while it waited."""
 
 
@@ -64,7 +64,7 @@ class JsonClient:
             parts, port = urlsplit(""), ""
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.path:
             details = (
-                f"{option} {_masked(url)!r}: http://host:port or https://… is needed (escape / and @ in a password)"
+                f"{option} {_mask_url(url)!r}: http://host:port or https://… is needed (escape / and @ in a password)"
             )
             raise SetupError("USAGE", details=details)
         host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"
@@ -75,16 +75,16 @@ class JsonClient:
             self._headers["Authorization"] = "Basic " + base64.b64encode(credentials).decode()
         self._wait, self._timeout = wait, timeout
 
-    def waiting(self, seconds: float) -> Self:
+    def with_wait(self, seconds: float) -> Self:
         """The same service, with more patience."""
         patient = copy(self)
         patient._wait = seconds
         return patient
 
-    def refused(self, what: str, status: int, answer: Any) -> SetupError:
+    def refusal_error(self, what: str, status: int, answer: Any) -> SetupError:
         return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=f"HTTP {status}: {message_of(answer)}")
 
-    def told(self, answer: Any, name: str, kind: type[T]) -> T:
+    def read_field(self, answer: Any, name: str, kind: type[T]) -> T:
         """A field of a good answer. SetupError REGISTRY_REFUSED when it is not what a registry answers."""
         value = answer.get(name) if isinstance(answer, dict) else None
         if not isinstance(value, kind):
@@ -100,7 +100,7 @@ class JsonClient:
         while True:
             try:
                 until = max(time.monotonic() + 0.5, min(time.monotonic() + self._timeout, end))
-                status, text = self._once(request, until)
+                status, text = self._send_once(request, until)
                 if status not in _RETRIED:
                     return status, _json(text)
                 reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
@@ -111,11 +111,11 @@ class JsonClient:
                     "REGISTRY_UNREACHABLE", url=self.name, details=f"{reason} (tried for {self._wait:g} s)"
                 )
             if stop_requested.wait(pause):
-                raise Interrupted(f"told to stop while {self.name} was away: {reason}")
+                raise WaitInterrupted(f"told to stop while {self.name} was away: {reason}")
             pause = min(pause * 2, 10.0)
 
     @staticmethod
-    def _once(request: Request, end: float) -> tuple[int, bytes]:
+    def _send_once(request: Request, end: float) -> tuple[int, bytes]:
         """One exchange, whole until `end`: a server that trickles its answer is no better than one that is down."""
         try:
             with _OPENER.open(request, timeout=end - time.monotonic()) as response:

@@ -54,8 +54,8 @@ class FileSchemas:
         self.name = name
         self._entries = entries
         self._by_id = {e.id: e.schema for e in entries}
-        self._ids = {(e.subject, _same(e.schema)): e.id for e in entries}
-        self._any = {_same(e.schema): e.id for e in entries}
+        self._ids = {(e.subject, _normal_form(e.schema)): e.id for e in entries}
+        self._any = {_normal_form(e.schema): e.id for e in entries}
 
     @classmethod
     def read(cls, path: Path) -> FileSchemas:
@@ -79,14 +79,14 @@ class FileSchemas:
         return max(found, key=lambda e: e.version).schema if found else None
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
-        same = _same(schema)
+        same = _normal_form(schema)
         found = self._ids.get((subject, same), self._any.get(same))
         if found is None:
             details = f"{self.name} has no such schema for {subject}: {schema[:200]}"
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=details)
         return found
 
-    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+    def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
         """The subjects and versions of an id."""
         return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
 
@@ -95,7 +95,7 @@ class FileSchemas:
         yield from self._entries
 
 
-def _same(schema: str) -> str:
+def _normal_form(schema: str) -> str:
     """Schemas are the same when their JSON is, spaces and the order of keys aside."""
     try:
         return json.dumps(json.loads(schema), sort_keys=True)
@@ -145,7 +145,7 @@ class HttpSchemas(JsonClient):
         """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
         status, answer = self.call("GET", "/")
         if status >= 400:
-            raise self.refused("GET /", status, answer)
+            raise self.refusal_error("GET /", status, answer)
         return self
 
     def by_id(self, schema_id: SchemaId, where: str) -> str:
@@ -158,15 +158,15 @@ class HttpSchemas(JsonClient):
                 if isinstance(answer, dict) and answer.get("error_code") == 40403:
                     self._told_by.missing[schema_id] = time.monotonic() + _MISSING_FOR
                     raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
-                raise self.refused(f"schema id {schema_id}", status, answer)
-            text = self.told(answer, "schema", str)
+                raise self.refusal_error(f"schema id {schema_id}", status, answer)
+            text = self.read_field(answer, "schema", str)
             if answer.get("schemaType", "AVRO") != "AVRO":
                 details = f"schema id {schema_id} is {answer['schemaType']}, not Avro"
                 raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
             self._told_by.by_id[schema_id] = text
         return text
 
-    def know(self, entries: Iterable[RegisteredSchema]) -> None:
+    def add_known(self, entries: Iterable[RegisteredSchema]) -> None:
         """What `all` told: those that this is sent to need not ask for these ids."""
         self._told_by.by_id.update({entry.id: entry.schema for entry in entries})
 
@@ -175,8 +175,8 @@ class HttpSchemas(JsonClient):
         if status == 404:
             return None
         if status != 200:
-            raise self.refused(f"subject {subject}", status, answer)
-        return self.told(answer, "schema", str)
+            raise self.refusal_error(f"subject {subject}", status, answer)
+        return self.read_field(answer, "schema", str)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         found = self._told_by.ids.get((subject, schema))
@@ -184,26 +184,26 @@ class HttpSchemas(JsonClient):
             body = {"schema": schema}
             status, answer = self.call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
             if status == 200:
-                found = self.told(answer, "id", int)
+                found = self.read_field(answer, "id", int)
             elif status in (409, 422):
                 # The table's rows can't be written; other tables' can. Remember it: asking again changes nothing.
                 details = f"{subject}: HTTP {status}: {message_of(answer)}"
                 found = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
             else:
-                raise self.refused(f"registering {subject}", status, answer)
+                raise self.refusal_error(f"registering {subject}", status, answer)
             self._told_by.ids[subject, schema] = found
         if isinstance(found, WireError):
             raise found
         return found
 
-    def registered(self, schema_id: SchemaId) -> list[tuple[str, int]]:
+    def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
         """The subjects and versions of an id, none for an id that is not there."""
         status, answer = self.call("GET", f"/schemas/ids/{schema_id}/versions")
         if status == 404:
             return []
         if status != 200 or not isinstance(answer, list):
-            raise self.refused(f"versions of schema id {schema_id}", status, answer)
-        return [(self.told(a, "subject", str), self.told(a, "version", int)) for a in answer]
+            raise self.refusal_error(f"versions of schema id {schema_id}", status, answer)
+        return [(self.read_field(a, "subject", str), self.read_field(a, "version", int)) for a in answer]
 
     def all(self, named: Name | None = None) -> Iterator[RegisteredSchema]:
         """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
@@ -230,9 +230,9 @@ class HttpSchemas(JsonClient):
                 if status == 404:
                     continue  # deleted since it was listed
                 if status != 200:
-                    raise self.refused(f"{subject} version {version}", status, answer)
+                    raise self.refusal_error(f"{subject} version {version}", status, answer)
                 is_avro = answer.get("schemaType", "AVRO") == "AVRO"
-                id_, text = self.told(answer, "id", int), self.told(answer, "schema", str)
+                id_, text = self.read_field(answer, "id", int), self.read_field(answer, "schema", str)
                 found = RegisteredSchema(subject, version, id_, text) if is_avro else None
                 known[subject, version] = time.monotonic() + _KNOWN_FOR, found
             if found is not None:
@@ -241,7 +241,7 @@ class HttpSchemas(JsonClient):
     def _list(self, path: str) -> list[Any]:
         status, answer = self.call("GET", path)
         if status != 200 or not isinstance(answer, list):
-            raise self.refused(path, status, answer)
+            raise self.refusal_error(path, status, answer)
         return answer
 
 

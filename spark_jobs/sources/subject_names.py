@@ -29,9 +29,9 @@ class ByRecord:
         return self._schemas.newest(subject)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
-        return self._schemas.id_of(self._named(subject, schema), schema)
+        return self._schemas.id_of(self._subject_of_record(subject, schema), schema)
 
-    def _named(self, subject: str, schema: str) -> str:
+    def _subject_of_record(self, subject: str, schema: str) -> str:
         topic, dash, part = subject.rpartition("-")
         found = json.loads(schema)
         if not (isinstance(found, dict) and dash and part in ("key", "value")):
@@ -41,6 +41,6 @@ class ByRecord:
         return f"{topic}-{name}{suffix}" if self._with_topic else name + suffix
 
 
-def under(schemas: SchemaSource, strategy: Strategy) -> SchemaSource:
+def with_strategy(schemas: SchemaSource, strategy: Strategy) -> SchemaSource:
     """The source, with subjects by this strategy."""
     return schemas if strategy == "topic" else ByRecord(schemas, strategy == "topic-record")

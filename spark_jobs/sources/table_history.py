@@ -44,7 +44,7 @@ class _Span:
     version: TableVersion | None = None
     error: WireError | None = None
 
-    def found(self) -> TableVersion | None:
+    def get_version(self) -> TableVersion | None:
         if self.error is not None:
             raise self.error.with_traceback(None)
         return self.version
@@ -102,7 +102,7 @@ class HistoryTables(JsonClient):
 
     def check(self) -> Self:
         """SetupError unless the service answers and has the changefeed, the only one where none is named."""
-        found = self._sealed()
+        found = self._read_sealed()
         self.changefeed, self._zone = found.name, self._zone or found.zone
         if not found.marked:
             text = f"warning: --history: changefeed {found.name} has no watermarks; DDL it was not told of is not known"
@@ -121,8 +121,8 @@ class HistoryTables(JsonClient):
             kept = self._told.newest.get(table)
             if kept is None or kept.expires < now:
                 kept = self._told.newest[table] = self._newest(table)
-            return kept.found()
-        return self._span(table, commit_ts).found()
+            return kept.get_version()
+        return self._span(table, commit_ts).get_version()
 
     def _span(self, table: TableId, commit_ts: int) -> _Span:
         spans = self._told.spans.get(table)
@@ -130,12 +130,12 @@ class HistoryTables(JsonClient):
             index = bisect_left(spans, commit_ts, key=_from_ts)
             if index and (span := spans[index - 1]).until >= commit_ts and span.expires >= time.monotonic():
                 return span
-        return self._asked(table, commit_ts)
+        return self._ask_resolved(table, commit_ts)
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         found: list[TableVersion] = []
         error: WireError | None = None
-        for id_ in self._called(table):
+        for id_ in self._find_by_avro_name(table):
             try:
                 at = self._all(id_) if commit_ts is None else [self.at(id_, commit_ts)]
                 found += [version for version in at if version is not None]
@@ -152,7 +152,7 @@ class HistoryTables(JsonClient):
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""
         after, until = -1, MAX_TSO
-        for id_ in self._called(table):
+        for id_ in self._find_by_avro_name(table):
             span = self._span(id_, commit_ts)
             later = (one.from_ts for one in self._told.spans.get(id_, ()) if one.from_ts >= commit_ts)
             after, until = max(after, span.from_ts), min(until, span.until, *later)
@@ -173,10 +173,10 @@ class HistoryTables(JsonClient):
         """Every statement of the history, in order. A snapshot that is no statement is none."""
         found, offset = list[DdlText](), 0
         while True:
-            answer = self._good(f"/history/ddl?{self._query(limit=_PAGE, offset=offset)}")
-            for one in self.told(answer, "ddl", list):
+            answer = self._get_ok(f"/history/ddl?{self._query(limit=_PAGE, offset=offset)}")
+            for one in self.read_field(answer, "ddl", list):
                 if one["query"] and one["mode"] != "form":
-                    mode = _MODES.get(one["mode"]) or LexicalMode.typed(one.get("sql_mode", ""))
+                    mode = _MODES.get(one["mode"]) or LexicalMode.of_sql_mode(one.get("sql_mode", ""))
                     found.append(DdlText(one["commit_ts"], one["db"], one["query"], mode))
             if (offset := answer.get("next_offset") or 0) == 0:
                 return found
@@ -185,17 +185,17 @@ class HistoryTables(JsonClient):
     def _query(self, **more: Any) -> str:
         return urlencode({"changefeed": self.changefeed, **more} if self.changefeed else more)
 
-    def _good(self, path: str) -> Any:
+    def _get_ok(self, path: str) -> Any:
         status, answer = self.call("GET", path)
         if status != 200:
-            raise self.refused(path, status, answer)
+            raise self.refusal_error(path, status, answer)
         return answer
 
-    def _sealed(self) -> _SealedState:
-        feeds = self._good("/history/changefeeds")
+    def _read_sealed(self) -> _SealedState:
+        feeds = self._get_ok("/history/changefeeds")
         if not isinstance(feeds, list):
-            raise self.refused("/history/changefeeds", 200, feeds)
-        by_name = {self.told(feed, "changefeed", str): feed for feed in feeds}
+            raise self.refusal_error("/history/changefeeds", 200, feeds)
+        by_name = {self.read_field(feed, "changefeed", str): feed for feed in feeds}
         name = self.changefeed or (next(iter(by_name)) if len(by_name) == 1 else None)
         if name is None or name not in by_name:
             known = ", ".join(sorted(by_name)) or "none"
@@ -203,9 +203,9 @@ class HistoryTables(JsonClient):
             raise SetupError("USAGE", details=details)
         feed = by_name[name]
         marked = any(one["watermark"] is not None for one in feed.get("partitions", ()))
-        return _SealedState(name, self.told(feed, "sealed_ts", int), marked, feed.get("ddl_time_zone"))
+        return _SealedState(name, self.read_field(feed, "sealed_ts", int), marked, feed.get("ddl_time_zone"))
 
-    def _asked(self, table: TableId, commit_ts: int) -> _Span:
+    def _ask_resolved(self, table: TableId, commit_ts: int) -> _Span:
         """What the service says, once it is resolved; kept. SetupError HISTORY_BEHIND when it is not within `wait`."""
         end, pause = time.monotonic() + self._wait, 0.1
         while (span := self._answer(table, commit_ts, resolved=True)) is None:
@@ -237,22 +237,22 @@ class HistoryTables(JsonClient):
     def _answer(self, table: TableId, commit_ts: int, resolved: bool) -> _Span | None:
         """One answer; None where it must be resolved and is not."""
         now = time.monotonic()
-        if not _possible(table):
+        if not _is_possible(table):
             return _Span(0, MAX_TSO, now + _UNSURE_FOR)
         more = {"ddl_time_zone": self._zone} if self._zone else {}
         path = f"/history/{quote(table.db, safe='')}/{quote(table.table, safe='')}/at/{commit_ts}?{self._query(**more)}"
         status, answer = self.call("GET", path)
         sealed: _SealedState | None = None
         if resolved and status != 200:
-            sealed = self._sealed()
+            sealed = self._read_sealed()
             if sealed.marked and commit_ts > sealed.sealed_ts:
                 return None
             status, answer = self.call("GET", path)  # what it said before it was sealed may not hold
         if status == 200:
-            return self._known(table, commit_ts, answer, resolved)
+            return self._span_of_answer(table, commit_ts, answer, resolved)
         code = answer.get("error_code") if isinstance(answer, dict) else None
         if code not in _STATUS or status != _STATUS[code]:
-            raise self.refused(f"the history of {table}", status, answer)
+            raise self.refusal_error(f"the history of {table}", status, answer)
         text, expires = message_of(answer), now + _UNSURE_FOR
         far = sealed.sealed_ts if sealed is not None and sealed.marked else MAX_TSO
         if code == _NEVER_SEEN:
@@ -265,14 +265,14 @@ class HistoryTables(JsonClient):
         error = WireError("TYPE_UNKNOWN", column="*", details=text)
         return _Span(_number("since", text, commit_ts - 1), far if same else commit_ts, expires, None, error)
 
-    def _known(self, table: TableId, commit_ts: int, answer: Any, resolved: bool) -> _Span | None:
-        since, sealed_ts = self.told(answer, "commit_ts", int), self.told(answer, "sealed_ts", int)
-        show = self.told(answer, "show_create", str)
+    def _span_of_answer(self, table: TableId, commit_ts: int, answer: Any, resolved: bool) -> _Span | None:
+        since, sealed_ts = self.read_field(answer, "commit_ts", int), self.read_field(answer, "sealed_ts", int)
+        show = self.read_field(answer, "show_create", str)
         to_ts = answer.get("to_ts") or MAX_TSO
         if answer.get("resolved"):
             until, keep = min(to_ts, max(sealed_ts, commit_ts)), _SURE_FOR
         else:
-            if resolved and self._sealed().marked:
+            if resolved and self._read_sealed().marked:
                 return None
             # Without watermarks what was committed by now is taken as known, for a moment.
             until, keep = min(to_ts, max(ms_to_tso(int(time.time() * 1000)), commit_ts)), _UNSURE_FOR
@@ -307,7 +307,7 @@ class HistoryTables(JsonClient):
             except WireError:
                 return
 
-    def _called(self, table: TableId) -> list[TableId]:
+    def _find_by_avro_name(self, table: TableId) -> list[TableId]:
         """The tables whose names Avro makes into this one."""
         told, now = self._told, time.monotonic()
         found = told.names.get(table, [])
@@ -315,8 +315,8 @@ class HistoryTables(JsonClient):
             told.names.clear()
             offset = 0
             while True:
-                answer = self._good(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
-                for one in self.told(answer, "tables", list):
+                answer = self._get_ok(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
+                for one in self.read_field(answer, "tables", list):
                     id_ = TableId(one["db"], one["table"])
                     avro = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
                     told.names.setdefault(avro, []).append(id_)
@@ -340,7 +340,7 @@ def _is_gone(error: WireError) -> bool:
     return " is gone since commit_ts " in error.detail
 
 
-def _possible(table: TableId) -> bool:
+def _is_possible(table: TableId) -> bool:
     """Whether TiDB could have a table of this name: messages may hold any text."""
     return all(0 < len(name) <= _LONGEST_NAME and name not in (".", "..") and _is_text(name) for name in table)
 

@@ -36,7 +36,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from schemas.inputs.kafka_settings import client_settings, for_librdkafka
+from schemas.inputs.kafka_settings import client_settings, settings_for_librdkafka
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message, RowChange
@@ -168,7 +168,7 @@ class SourceOptions:
     @property
     def settings(self) -> dict[str, str]:
         servers = self.kafka.get("bootstrap.servers")
-        return {**client_settings(servers, None), **for_librdkafka(self.kafka)}
+        return {**client_settings(servers, None), **settings_for_librdkafka(self.kafka)}
 
     def extents(self) -> dict[int, tuple[int, int]]:
         from spark_jobs.io.kafka import extents
@@ -196,7 +196,7 @@ class TicdcDataSource(DataSource):
         return _StreamReader(asked, schema)
 
 
-class _Decoding:
+class _PartitionDecoder:
     """Reads partitions; in a Python worker."""
 
     def __init__(self, asked: SourceOptions, schema: StructType) -> None:
@@ -213,19 +213,21 @@ class _Decoding:
         while chunk := list(batch_items(items)):
             batch, start = batch_of_messages(chunk, timed=True), 0
             if batch is None:
-                yield from self._slowly(reader, chunk, schema)
+                yield from self._read_slowly(reader, chunk, schema)
                 continue
             for part, fast, rest in reader.parts(batch):
                 some = [chunk[start + at] for at in rest.tolist()]
                 start += part.num_rows
-                yield from self._in_order(reader, some, rest, fast, schema)
+                yield from self._merge_in_order(reader, some, rest, fast, schema)
 
-    def _in_order(self, reader: ChangeReader, items: list[Read], rest: Any, fast: Any, schema: Any) -> Iterator[Any]:
+    def _merge_in_order(
+        self, reader: ChangeReader, items: list[Read], rest: Any, fast: Any, schema: Any
+    ) -> Iterator[Any]:
         """What the kernels read, and the rows of the other items, which stand at `rest`."""
         import numpy as np
 
         if fast is None or not len(rest):
-            yield from [fast.rows] if fast is not None else self._slowly(reader, items, schema)
+            yield from [fast.rows] if fast is not None else self._read_slowly(reader, items, schema)
             return
         rows = [list(self._rows(reader, item)) for item in items]
         slow = pa.RecordBatch.from_pylist([row for some in rows for row in some], schema=schema)
@@ -233,7 +235,7 @@ class _Decoding:
         (whole,) = pa.Table.from_batches([fast.rows, slow]).combine_chunks().to_batches() or [slow]
         yield whole.take(order)
 
-    def _slowly(self, reader: ChangeReader, items: list[Read], schema: Any) -> Iterator[Any]:
+    def _read_slowly(self, reader: ChangeReader, items: list[Read], schema: Any) -> Iterator[Any]:
         rows = (row for item in items for row in self._rows(reader, item))
         while some := list(islice(rows, _ROWS)):
             yield pa.RecordBatch.from_pylist(some, schema=schema)
@@ -267,7 +269,7 @@ class _Decoding:
             yield {"kind": kind, "row": 0, "source": source}
 
 
-class _Reader(_Decoding, DataSourceReader):
+class _Reader(_PartitionDecoder, DataSourceReader):
     def __init__(self, asked: SourceOptions, schema: StructType) -> None:
         super().__init__(asked, schema)
         if "topic" in asked.given:
@@ -281,7 +283,7 @@ class _Reader(_Decoding, DataSourceReader):
         return self._parts or [FilePart("/dev/null")]  # Spark needs one
 
 
-class _StreamReader(_Decoding, DataSourceStreamReader):
+class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
     """An offset is {partition: the offset that comes next}."""
 
     def __init__(self, asked: SourceOptions, schema: StructType) -> None:

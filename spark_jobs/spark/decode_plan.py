@@ -11,7 +11,7 @@ from schemas.model.spark_types import EXACT, SparkTypes, row_type
 from schemas.model.table import Table, TableId, TableVersion
 from spark_jobs.arrow.change_schema import CHANGES, arrow_schema, metric, tidb_row
 from spark_jobs.arrow.table_rows import FORMATS, TypedBatches, table_versions, typed_schema, warm
-from spark_jobs.arrow.view_checks import Fitted
+from spark_jobs.arrow.view_checks import CheckedBatches
 from spark_jobs.arrow.warm_up import warm_changes
 from spark_jobs.arrow.worker_functions import DecodeBatches
 from spark_jobs.pipeline.codec_config import CodecConfig
@@ -51,13 +51,13 @@ def typed_decode(
     key = [c.name for c in table.columns if c.name in table.handle_key]
     seen = replace(side, view=view)
     if side.format == "avro":
-        changes = _ours(_avro_by_kernels(frame, seen, tuple(versions), key), id_)
+        changes = _select_table(_avro_by_kernels(frame, seen, tuple(versions), key), id_)
     else:
         until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
         schema, typed = typed_schema(table), types != EXACT
         batches = TypedBatches(seen, tuple(versions), arrow_schema(schema), missing, until)
-        made = map_batches(frame, Fitted(batches, view) if typed else batches, _with_tidb_types(schema, table))
-        changes = _ours(made, id_)
+        made = map_batches(frame, CheckedBatches(batches, view) if typed else batches, _with_tidb_types(schema, table))
+        changes = _select_table(made, id_)
     return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)
 
 
@@ -70,7 +70,9 @@ def avro_decode(frame: DataFrame, side: CodecConfig, key: Sequence[str]) -> Data
     if not warm("avro"):
         return None
     table = side.view.table
-    changes = _ours(_avro_by_kernels(frame, side, (TableVersion(0, table),), list(key)), table.id, others="late_tables")
+    changes = _select_table(
+        _avro_by_kernels(frame, side, (TableVersion(0, table),), list(key)), table.id, others="late_tables"
+    )
     return typed_view(changes.select(*_columns(table.id, list(key), changes.columns)), side)
 
 
@@ -83,7 +85,7 @@ def _avro_by_kernels(
     assert view is not None
     schema = avro_schema(view.table)
     batches = AvroBatches(side, versions, arrow_schema(schema), view.missing, key=tuple(key))
-    run = batches if view.types == EXACT else Fitted(batches, view)
+    run = batches if view.types == EXACT else CheckedBatches(batches, view)
     wanted = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
     return map_batches(wanted, run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
 
@@ -97,7 +99,7 @@ def _with_tidb_types(ddl: str, table: Table, certain: bool = True) -> StructType
     return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
 
 
-def _ours(found: DataFrame, id_: TableId, others: str = "other_tables") -> DataFrame:
+def _select_table(rows: DataFrame, id_: TableId, others: str = "other_tables") -> DataFrame:
     """Rows of the table, errors and watermarks; what else there is is counted, by the metric `others`."""
     from pyspark.sql import functions as F
 
@@ -105,11 +107,11 @@ def _ours(found: DataFrame, id_: TableId, others: str = "other_tables") -> DataF
     named = (odd["db"] == id_.db) & (odd["table"] == id_.table)
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(named, F.lit(False))
     theirs = ~ours
-    if "schema_id" not in found.columns:  # each of Avro's messages has an event, or is an error
+    if "schema_id" not in rows.columns:  # each of Avro's messages has an event, or is an error
         # Both are counted before either is left out: between two counts, rows would be copied once more.
-        found, skipped = count_skipped(found, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
+        rows, skipped = count_skipped(rows, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
         ours, theirs = ours & ~skipped, theirs & ~skipped
-    return found.observe(metric(others, id_), F.count(F.when(theirs, 1)).alias("rows")).where(ours)
+    return rows.observe(metric(others, id_), F.count(F.when(theirs, 1)).alias("rows")).where(ours)
 
 
 def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
@@ -161,7 +163,7 @@ def typed_changes_of(frame: DataFrame, side: CodecConfig, id_: TableId, check: s
     if found is not None:
         return found
     side = replace(side, view=TableView(newest_table(side, id_), *shown))
-    return in_view(decoded_changes(frame, side, f".{id_}"), side)
+    return apply_view(decoded_changes(frame, side, f".{id_}"), side)
 
 
 def _avro_by_schemas(
@@ -192,7 +194,7 @@ def _avro_by_schemas(
     return second() if made is None else made
 
 
-def in_view(events: DataFrame, side: CodecConfig) -> DataFrame:
+def apply_view(events: DataFrame, side: CodecConfig) -> DataFrame:
     """Change events with plain maps → before and after as structs of the table that the side has in view."""
     from spark_jobs.spark.temporal_sql import typed_view
 

@@ -7,12 +7,12 @@ import re
 from schemas.model.errors import SetupError
 
 
-def worker_died(error: Exception) -> bool:
+def is_worker_death(error: Exception) -> bool:
     """Whether a Python worker was killed, as often as Spark tries a task."""
     return "Python worker exited unexpectedly" in str(error)
 
 
-def kafka_away(error: Exception) -> bool:
+def is_kafka_away(error: Exception) -> bool:
     """Whether Kafka was away, rather than that its data are gone, it refuses what it is given, or the job is wrong."""
     text = str(error)
     gone = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
@@ -32,13 +32,13 @@ _LOST = re.compile(r"Some data may have been lost|failOnDataLoss")
 _WHICH = re.compile(r"Reason: (.+?)(?:\n|with consumer group|$)|(Partition\(s\)? .+? offset was changed[^\n]*)")
 
 
-def refused(error: Exception) -> str | None:
+def kafka_refusal(error: Exception) -> str | None:
     """What Kafka refuses, and why; None where it is another error."""
     found = _TOLD.search(str(error))
     return None if found is None else found[1] + (f": {found[2].strip()[:500]}" if found[2] else "")
 
 
-def data_lost(error: Exception) -> str | None:
+def lost_offsets(error: Exception) -> str | None:
     """Which offsets Kafka has no longer; None where it is another error."""
     text = str(error)
     if not _LOST.search(text):
@@ -47,13 +47,13 @@ def data_lost(error: Exception) -> str | None:
     return (found[1] or found[2]).strip() if found else "not all offsets that were to be read are there"
 
 
-def raised(error: Exception) -> str | None:
+def raised_message(error: Exception) -> str | None:
     """What a query of ours raised by itself (`raise_error`); None where it is another error."""
     found = _RAISED.search(str(error))
     return found[1].strip() if found else None
 
 
-def shortened(error: Exception) -> str:
+def shorten_message(error: Exception) -> str:
     text = str(error).split("JVM stacktrace")[0].strip()
     return " ".join(text.split())[:600]
 
@@ -70,18 +70,26 @@ _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Inv
 def error_of(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
-    if (ours := raised(error)) is not None:
+    if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
     if any(words in text for words in _NO_MASTER):
-        return SetupError("USAGE", details=f"--master: {shortened(error)}")
+        return SetupError("USAGE", details=f"--master: {shorten_message(error)}")
     for words, why in _STOPPED.items():
         if words in text:
-            return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shortened(error)}")
-    if (refusal := refused(error)) is not None:
+            return SetupError("STOPPED", where="a Spark task", details=f"{why}: {shorten_message(error)}")
+    if (refusal := kafka_refusal(error)) is not None:
         return SetupError("STOPPED", where="Kafka", details=refusal)
-    if kafka_away(error) and "kafka" in text.lower():
-        return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shortened(error))
+    if is_kafka_away(error) and "kafka" in text.lower():
+        return SetupError("KAFKA_UNREACHABLE", servers="the brokers given", details=shorten_message(error))
     return None
 
 
-__all__ = ["data_lost", "error_of", "kafka_away", "raised", "refused", "shortened", "worker_died"]
+__all__ = [
+    "error_of",
+    "is_kafka_away",
+    "is_worker_death",
+    "kafka_refusal",
+    "lost_offsets",
+    "raised_message",
+    "shorten_message",
+]

@@ -37,7 +37,7 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     A line that is no message object fails the query: use the command line for files that nobody vouches for.
     """
     if path.endswith(".parquet"):
-        return _whole(spark.read.parquet(path), path)
+        return _add_kafka_columns(spark.read.parquet(path), path)
     header = "struct(h[0] as key, unbase64(h[1]) as value)"
     return spark.read.schema(_LINE).option("mode", "FAILFAST").json(path).selectExpr(
         "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
@@ -45,23 +45,23 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
     )  # fmt: skip
 
 
-def _whole(found: DataFrame, path: str) -> DataFrame:
+def _add_kafka_columns(frame: DataFrame, path: str) -> DataFrame:
     """Rows of a Parquet file with all of Kafka's columns: NULL for those, but key and value, that it lacks.
 
     SetupError USAGE as from spark_jobs.io.message_files.read_messages.
     """
     from pyspark.sql import functions as F
 
-    untyped = _untyped(path)
-    kinds = {name: kind for name, kind in found.dtypes if name not in untyped}
-    if missing := sorted({"key", "value"} - {*found.columns}):
+    untyped = _untyped_columns(path)
+    kinds = {name: kind for name, kind in frame.dtypes if name not in untyped}
+    if missing := sorted({"key", "value"} - {*frame.columns}):
         raise SetupError("USAGE", details=NO_KEY_OR_VALUE.format(path=path, missing=", ".join(missing)))
     if any(kinds.get(name, "binary") != "binary" for name in ("key", "value")) or (
         kinds.get("headers", _SWAPPED) not in (_SWAPPED, _TYPES["headers"])
     ):
         raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
     none = {name: F.lit(None).cast(kind) for name, kind in _TYPES.items() if name not in kinds}
-    return kafka_columns(found.withColumns(none)).selectExpr(*KAFKA_SQL)
+    return kafka_columns(frame.withColumns(none)).selectExpr(*KAFKA_SQL)
 
 
 def kafka_columns(messages: DataFrame) -> DataFrame:
@@ -115,7 +115,7 @@ def kinds_of(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
     return {name: found[name] for name in names if name in found}
 
 
-def _untyped(path: str) -> set[str]:
+def _untyped_columns(path: str) -> set[str]:
     """Columns of a file that are NULL and of no type: Arrow writes them as Parquet's int."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -130,7 +130,7 @@ def _untyped(path: str) -> set[str]:
 _LOTS = {"max.poll.records": "5000"}
 
 
-def reading(topic: str, settings: Mapping[str, str]) -> dict[str, str]:
+def kafka_read_options(topic: str, settings: Mapping[str, str]) -> dict[str, str]:
     """What Spark's Kafka source is told, for a batch as for a stream. settings: of the client, which win over ours."""
     return {
         **{f"kafka.{name}": value for name, value in {**_LOTS, **settings}.items()},
@@ -144,7 +144,7 @@ def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], fro
     """A topic from an offset of each partition (0: the earliest) to the high watermarks of now, as a batch."""
     return (
         spark.read.format("kafka")
-        .options(**reading(topic, settings))
+        .options(**kafka_read_options(topic, settings))
         .load()
         .where(f"`offset` >= {from_offset}")
         .selectExpr(*KAFKA_SQL)

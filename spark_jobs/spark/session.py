@@ -96,9 +96,9 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
     logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     active = SparkSession.getActiveSession()
     if active is not None:
-        return _adjusted(active, {**RUNTIME, **config})
+        return _adjust_session(active, {**RUNTIME, **config})
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        given = {**_submitted(), **({"spark.master": master} if master else {}), **config}
+        given = {**_submitted_settings(), **({"spark.master": master} if master else {}), **config}
         builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(given)})
         return (builder.master(master) if master else builder).getOrCreate()
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
@@ -108,7 +108,7 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
 
 
-def _submitted() -> dict[str, str]:
+def _submitted_settings() -> dict[str, str]:
     """What spark-submit was given."""
     from pyspark import SparkConf, SparkContext
 
@@ -133,7 +133,7 @@ def _executor_options(given: Mapping[str, str]) -> str:
     return options if _HUGE in options else " ".join(filter(None, [_HUGE, options]))
 
 
-def _adjusted(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
+def _adjust_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     if _LIMIT not in settings and _HUGE not in str(session.conf.get(_JVM_OPTIONS, "")):
         settings = {**settings, _LIMIT: "8000"}
     for name, value in settings.items():

@@ -12,11 +12,11 @@ from schemas.model.types import Kind
 def typed_row(side: str, table: Table) -> str:
     """SQL: map<string,string> column `side` in plain form → struct of the table's row; NULL stays NULL."""
     names = ((c, sql_literal(c.name)) for c in table.columns if not c.virtual)
-    fields = ", ".join(f"{name}, {_typed(f'{side}[{name}]', c)}" for c, name in names)
+    fields = ", ".join(f"{name}, {_typed_sql(f'{side}[{name}]', c)}" for c, name in names)
     return f"CASE WHEN {side} IS NOT NULL THEN named_struct({fields}) END"
 
 
-def unfit(table: Table) -> str | None:
+def unfit_sql(table: Table) -> str | None:
     """SQL: the name of the first column whose value in `before` or `after` (plain form) its Spark type can't hold
     exactly, else NULL. None where every column of the table holds any text.
 
@@ -34,7 +34,7 @@ def unfit(table: Table) -> str | None:
     return f"CASE {' '.join(found)} END" if found else None
 
 
-def _castable(value: str, column: Column) -> str:
+def _castable_sql(value: str, column: Column) -> str:
     kind = spark_type(column)
     held = f"abs(try_cast({value} AS float)) < double('infinity')" if kind == "float" else "true"
     return f"try_cast({value} AS {kind}) IS NOT NULL AND {held}"
@@ -57,7 +57,7 @@ def sql_literal(text: str) -> str:
     return f"'{escaped}'"
 
 
-def _typed(value: str, column: Column) -> str:
+def _typed_sql(value: str, column: Column) -> str:
     convert = CAST_SQL.get(column.type.kind)
     return convert(value, column) if convert else value
 
@@ -78,7 +78,7 @@ CAST_SQL: dict[Kind, Callable[[str, Column], str]] = {
 
 
 _FITS: dict[Kind, Callable[[str, Column], str]] = {
-    **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.DOUBLE, Kind.FLOAT), _castable),
+    **dict.fromkeys((Kind.INTEGER, Kind.YEAR, Kind.DOUBLE, Kind.FLOAT), _castable_sql),
     Kind.DECIMAL: _decimal_fits,
     **dict.fromkeys((Kind.BIT, Kind.BINARY), _is_hex),
 }

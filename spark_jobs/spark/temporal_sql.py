@@ -50,11 +50,11 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
         out["flags"] = F.array_union("flags", F.array_compact(F.array(*flags)))
     if view.on_lossy == "error":
         typed = typed.withColumn("_wrong", F.coalesce(*(F.when(b, _detail(view, c, t)) for c, t, b in bad)))
-        out |= dict(_failed(out, KEY in frame.columns))
+        out |= dict(_error_columns(out, KEY in frame.columns))
     return typed.select(*(column.alias(name) for name, column in out.items()))
 
 
-def _failed(out: Mapping[str, Column], message: bool) -> Iterator[tuple[str, Column]]:
+def _error_columns(out: Mapping[str, Column], message: bool) -> Iterator[tuple[str, Column]]:
     """A row with a value that its type can't hold, as an error with its message.
 
     Without the message the row was checked before: then such a row ends the query.
@@ -128,7 +128,7 @@ def _timestamp(text: Column, zone: str) -> Column:
     when = text.rlike(r"^(?!000[01]|9999)\d{4}-\d\d-\d\d " + _CLOCK)
     if transition_dates(zone):
         clock = text.try_cast("timestamp_ntz")
-        never = _risky(text, zone) & (_there(_utc(clock, zone), zone) != clock)
+        never = _is_risky(text, zone) & (_in_zone(_utc(clock, zone), zone) != clock)
         when = when & ~F.coalesce(never, F.lit(False))
     return F.when(when, made)
 
@@ -164,7 +164,7 @@ def _utc(clock: Column, zone: str) -> Column:
     return F.convert_timezone(F.lit(_spark_zone(zone)), F.lit("UTC"), clock)
 
 
-def _there(utc: Column, zone: str) -> Column:
+def _in_zone(utc: Column, zone: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.convert_timezone(F.lit("UTC"), F.lit(_spark_zone(zone)), utc)
@@ -174,7 +174,7 @@ def _may_fold(column: TableColumn, zone: str) -> bool:
     return column.type.kind is Kind.TIMESTAMP and bool(transition_dates(zone))
 
 
-def _risky(text: Column, zone: str) -> Column:
+def _is_risky(text: Column, zone: str) -> Column:
     from pyspark.sql import functions as F
 
     return F.substring(text, 1, 10).isin(*sorted(transition_dates(zone)))
@@ -186,4 +186,4 @@ def _folds(text: Column, zone: str) -> Column:
 
     clock, day = text.try_cast("timestamp_ntz"), F.expr("INTERVAL '1' DAY")
     later = _utc(clock + day, zone) - day
-    return _risky(text, zone) & (_there(later, zone) == clock) & (later != _utc(clock, zone))
+    return _is_risky(text, zone) & (_in_zone(later, zone) == clock) & (later != _utc(clock, zone))

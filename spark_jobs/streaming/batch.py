@@ -16,20 +16,20 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.plain.writer import json_line, plain_error
 from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, all_or_abandoned
+from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
 from spark_jobs.io.locations import KafkaClient, delta_path_of, topic_of_location
 from spark_jobs.io.message_files import parse_line
 from spark_jobs.pipeline.codec_config import check_any_order
 from spark_jobs.pipeline.event_order import EventOrder
 from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.progress import print_notes, tracked
+from spark_jobs.pipeline.progress import print_notes, show_progress
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import table_of
 from spark_jobs.pipeline.watermark_buffer import WatermarkBuffer, handle_failure
 from spark_jobs.spark.frames import input_of_job
 from spark_jobs.spark.session import spark_session
 from spark_jobs.spark.transport import map_messages
-from spark_jobs.streaming.ddl_events import with_learned
+from spark_jobs.streaming.ddl_events import learn_tables
 from spark_jobs.streaming.micro_batch import MicroBatchRunner
 from spark_jobs.streaming.pieces import RESULTS, JobBatches
 from spark_jobs.streaming.sinks import session_of
@@ -75,7 +75,7 @@ def run(
         else:
             sink.write(parse_line(piece.encode(), "result"))
 
-    with all_or_abandoned(out, dead):
+    with complete_together(out, dead):
         for row, fault in _results(place, work, kafka, master):
             summary.add(row["tally"] or {})
             summary.messages += row["messages"] or 1
@@ -102,7 +102,7 @@ def _results(
     spark = spark_session("ticdc-bridge", master=master)
     source = topic_of_location(place)
     frame = input_of_job(spark, place, source, kafka.java_settings() if source else None, kafka.from_offset)
-    work = with_learned(frame, work)
+    work = learn_tables(frame, work)
     found = map_messages(frame, JobBatches(work, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
     found = found.persist()
@@ -111,7 +111,7 @@ def _results(
         cores = spark.sparkContext.defaultParallelism
         results = found.repartitionByRange(cores, "position").sortWithinPartitions("position") if source else found
         number = 0
-        for row in tracked(results.toLocalIterator(), "results"):
+        for row in show_progress(results.toLocalIterator(), "results"):
             result = row.asDict(recursive=True)
             number += result["messages"] or 1
             if result["fatal"] is not None:
@@ -122,7 +122,7 @@ def _results(
                 result["tally"] = {f"errors.{error.code}": 1}
                 yield result, (error, Message(None, line.rstrip(b"\r\n")))
             elif result["tally"] is not None:
-                yield result, _failed(result)
+                yield result, _failure_of(result)
     finally:
         found.unpersist()
 
@@ -135,7 +135,7 @@ def _bad_line(line: bytes, where: str) -> WireError:
     raise AssertionError(f"{where}: refused by a worker, but it is a message")
 
 
-def _failed(result: dict[str, Any]) -> tuple[WireError, Message] | None:
+def _failure_of(result: dict[str, Any]) -> tuple[WireError, Message] | None:
     if result["error"] is None:
         return None
     error = WireError(result["error"]["code"], **json.loads(result["error"]["fields"]))

@@ -36,7 +36,7 @@ class Checkpoint:
                 found = {**job, **found}
                 write_atomically(known, json.dumps(found))
             for what in ("out", "dead") if self.is_new else ():
-                self.writes(what, -1)
+                self.record_write(what, -1)
         except (OSError, ValueError) as error:
             raise SetupError("USAGE", details=f"--checkpoint {folder}: {error}") from error
         other = {name: found.get(name) for name in job}
@@ -71,17 +71,17 @@ class Checkpoint:
             raise SetupError("STOPPED", where=f"topic {topic!r}", details=details)
 
     # ---- files written
-    def writes(self, what: str, number: int) -> None:
+    def record_write(self, what: str, number: int) -> None:
         """Keeps that a try of this micro-batch wrote its file of `what` ("out", "dead")."""
         write_atomically(self.folder / "files" / f"{what}.json", json.dumps(number))
 
-    def wrote(self, what: str, number: int) -> bool:
+    def has_written(self, what: str, number: int) -> bool:
         """Whether an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
         path = self.folder / "files" / f"{what}.json"
         return not path.exists() or bool(json.loads(path.read_text(encoding="utf-8")) == number)
 
     # ---- what failed in the newest micro-batch
-    def others_failed(self, number: int, failures: str) -> bool:
+    def has_other_failures(self, number: int, failures: str) -> bool:
         """Whether an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
         path = self.folder / "failures.json"
         known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
@@ -122,7 +122,7 @@ class Checkpoint:
         path = self.folder / kind / f"batch={number}"
         return str(path) if (path / "_SUCCESS").exists() else None
 
-    def held(self) -> int:
+    def count_held(self) -> int:
         """How many rows the newest micro-batch that ended held back."""
         from pyarrow import parquet
 

@@ -40,7 +40,7 @@ class DdlBatches:
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
         decoder, rows = self.work.read.decoder(), RowFinder(self.work.read)
         for batch in batches:
-            others = rows.others(batch)
+            others = rows.find_others(batch)
             out = [row for found in rows_of(others) for row in self._events(decoder, found)]
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
 
@@ -58,7 +58,7 @@ class DdlBatches:
                 }  # fmt: skip
 
 
-def with_learned(frame: DataFrame, work: Job) -> Job:
+def learn_tables(frame: DataFrame, work: Job) -> Job:
     """The work, its sides knowing the tables that DDL in the input defines.
 
     Workers see parts of the input only, so the driver collects the DDL first.

@@ -28,7 +28,7 @@ from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import MessageResult, Summary
 from spark_jobs.spark.transport import map_messages
-from spark_jobs.streaming.pieces import HEADERS, MESSAGE, BatchCounts, TaskCodecs, as_row, message_row
+from spark_jobs.streaming.pieces import HEADERS, MESSAGE, BatchCounts, TaskCodecs, message_row, row_of_error
 from spark_jobs.streaming.sinks import ID
 
 if TYPE_CHECKING:
@@ -141,22 +141,26 @@ class SendBatches:
         for batch in batches:
             told, failed = BatchCounts(), dict[str, list[int]]()
 
-            def slow(found: dict[str, Any], told: BatchCounts = told, failed: Any = failed) -> Iterator[dict[str, Any]]:
-                done = worker.done(found)
+            def read_row(
+                row: dict[str, Any], counts: BatchCounts = told, failed: Any = failed
+            ) -> Iterator[dict[str, Any]]:
+                done = worker.process_row(row)
                 if done is None:
                     return
-                told.count(*done, found)
+                counts.count(*done, row)
                 if done[0].error is not None:
-                    failed.setdefault(done[0].error.code, []).append(found["position"])
-                yield from self._rows(*done, found["position"])
+                    failed.setdefault(done[0].error.code, []).append(row["position"])
+                yield from self._rows(*done, row["position"])
 
             try:
                 out = [
-                    merge_in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
+                    merge_in_order(
+                        part, rest, self.schema, read_row, self._kernel_rows(part, fast), fast and fast.origin
+                    )
                     for part, fast, rest in worker.parts(batch, told)
                 ]
             except SetupError as error:
-                self.accounts.add({self.attempt: SendReport(fatal=as_row(error))})
+                self.accounts.add({self.attempt: SendReport(fatal=row_of_error(error))})
                 return
             summary = told.summary
             self.accounts.add(
@@ -179,13 +183,13 @@ class SendBatches:
             partition = (position >> _OFFSET_BITS) % count if count else None
             yield {"topic": topic, "key": one.key, "value": one.value, "headers": headers, "partition": partition}
 
-    def _fast(self, part: Any, fast: KernelOutput | None) -> Any:
+    def _kernel_rows(self, part: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
             return None
         more = {"partition": self._partitions(fast, part)}
         if self.ids:
             more["headers"] = _with_ids(fast, part, self.schema.field("headers").type)
-        return fast.carried(part, self.schema, **more)
+        return fast.record_batch(part, self.schema, **more)
 
     def _partitions(self, fast: KernelOutput, part: Any) -> Any:
         """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""

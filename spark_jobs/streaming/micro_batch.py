@@ -22,15 +22,15 @@ from spark_jobs.arrow.change_schema import arrow_schema
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from spark_jobs.io.locations import KafkaClient, delta_path_of
 from spark_jobs.lake import tables
-from spark_jobs.lake.column_history import in_order, of_events, schema_changes
+from spark_jobs.lake.column_history import schema_changes, sort_statements, statements_of_events
 from spark_jobs.lake.engines.base import AUTO
-from spark_jobs.lake.name_history import folded, table_names
+from spark_jobs.lake.name_history import fold_name, table_names
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, with_newest, zone_of
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.sql_expressions import unfit
+from spark_jobs.spark.sql_expressions import unfit_sql
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.ddl_events import DDL_EVENTS, DdlBatches
@@ -68,14 +68,19 @@ class MicroBatchRunner:
         self._path = delta_path_of(out)
         self._out: BatchSink = sink_for(out, kafka, self._form, work.topic, checkpoint)
         self._dead: BatchSink | None = sink_for(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
-        if work.write is not None and not work.marked:
+        if work.write is not None and not work.needs_order:
             warm_transcode(work.read.format, work.write.format)
-        elif self._form == "change" and not work.marked:
+        elif self._form == "change" and not work.needs_order:
             warm_changes(work.read.format)
-        elif self._form == "line" and lines.can_write_lines(work.read, work.marked):
+        elif self._form == "line" and lines.can_write_lines(work.read, work.needs_order):
             warm_lines(work.read.format)
         self._sender: KafkaSender | None = None
-        if isinstance(self._out, TopicSink) and self._form == "message" and not work.marked and work.on_error != "fail":
+        if (
+            isinstance(self._out, TopicSink)
+            and self._form == "message"
+            and not work.needs_order
+            and work.on_error != "fail"
+        ):
             place = self._out
             self._sender = KafkaSender(spark.sparkContext, place.fixed, checkpoint is not None, place.counts)
 
@@ -85,12 +90,12 @@ class MicroBatchRunner:
         """
         from pyspark.sql.pandas.types import to_arrow_schema
 
-        work, kind = self._learned(frame, number), pieces_type()
-        held = self._held_before(number)
+        work, kind = self._learn(frame, number), pieces_type()
+        held = self._held_rows(number)
         if self._sender is not None and held is None:
-            return self._sent(self._sender, frame, number, work)
+            return self._send(self._sender, frame, number, work)
         pieces = map_messages(frame, PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
-        with _kept(pieces) as pieces:
+        with _persist(pieces) as pieces:
             outcome = _outcome(pieces)
             summary = outcome.summary
             dead = pieces.where("kind = 'dead'")
@@ -101,21 +106,21 @@ class MicroBatchRunner:
                 raise SetupError("STOPPED", where=f"micro-batch {number}", details=reason)
             out = pieces.where("kind = 'out'")
             if work.dedupe:
-                out = self._fresh(out, number, summary)
+                out = self._drop_repeats(out, number, summary)
             if work.until_resolved:
-                out = self._released(out, number, outcome, partitions)
+                out = self._release(out, number, outcome, partitions)
             elif held is not None:
                 out = self._spark.read.schema(out.schema).parquet(held).unionByName(out)
             # Dead letters first: a Delta table takes a batch once, and what failed may be a row when it comes again.
             if failed and work.on_error == "drop":
                 summary.dropped = failed
             elif self._dead is not None:
-                self._bury(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
-            with _kept(out) as out:
-                summary.out = self._write(out, number, work, summary, in_order=work.marked or held is not None)
+                self._write_dead(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
+            with _persist(out) as out:
+                summary.out = self._write(out, number, work, summary, in_order=work.needs_order or held is not None)
         return outcome
 
-    def _sent(self, sender: KafkaSender, frame: DataFrame, number: int, work: Job) -> BatchResult:
+    def _send(self, sender: KafkaSender, frame: DataFrame, number: int, work: Job) -> BatchResult:
         """The way to Kafka where nothing has to be known of all messages before the first is written."""
         assert isinstance(self._out, TopicSink)
         account = sender.send(frame, work, self._out.save)
@@ -126,20 +131,20 @@ class MicroBatchRunner:
         if failed and work.on_error == "drop":
             outcome.summary.dropped = failed
         elif failed and self._dead is not None:
-            with _kept(dead_letters(frame, work, account.failures())) as dead:
-                self._bury(dead, number)
+            with _persist(dead_letters(frame, work, account.failures())) as dead:
+                self._write_dead(dead, number)
         elif self._dead is not None:
-            self._bury(None, number)
+            self._write_dead(None, number)
         return outcome
 
-    def _bury(self, letters: DataFrame | None, number: int) -> None:
+    def _write_dead(self, letters: DataFrame | None, number: int) -> None:
         assert self._dead is not None
         if letters is None:
-            self._dead.nothing(number)
+            self._dead.write_nothing(number)
         else:
             self._dead.write(letters, number, False)
 
-    def _held_before(self, number: int) -> str | None:
+    def _held_rows(self, number: int) -> str | None:
         """Rows that --until-resolved held back in the batch before this one, where this run does without it."""
         if self._checkpoint is None or self._work.until_resolved:
             return None
@@ -149,12 +154,12 @@ class MicroBatchRunner:
     def _write(self, out: DataFrame, number: int, work: Job, summary: Summary, in_order: bool) -> int:
         count = out.count()
         if not count:
-            self._out.nothing(number)
-            return self._merged(None, work, summary) if self._work.merge else 0
+            self._out.write_nothing(number)
+            return self._merge(None, work, summary) if self._work.merge else 0
         if isinstance(self._work.read.tables, HistoryTables):
             self._work.read.tables.forget_newest()  # the batch's rows may have a newer version
         if self._work.merge:
-            return self._merged(out.select("change.*", "position"), work, summary)
+            return self._merge(out.select("change.*", "position"), work, summary)
         by_time = self._work.until_resolved
         if in_order:
             # All rows of a key come from one partition of the source: there they get their order back.
@@ -168,13 +173,13 @@ class MicroBatchRunner:
         else:
             changes = out.select("change.*")
             if self._table is not None:
-                changes, count = self._typed(changes, work, summary)
+                changes, count = self._apply_view(changes, work, summary)
             self._out.write(changes.drop("error"), number, by_time)
         return count
 
-    def _typed(self, changes: DataFrame, work: Job, summary: Summary) -> tuple[DataFrame, int]:
+    def _apply_view(self, changes: DataFrame, work: Job, summary: Summary) -> tuple[DataFrame, int]:
         """The changes of one table, its columns as they are now."""
-        from spark_jobs.spark.decode_plan import in_view
+        from spark_jobs.spark.decode_plan import apply_view
 
         assert self._table is not None
         viewed = work.read.view is not None and bool(work.read.view.table.columns)
@@ -182,20 +187,20 @@ class MicroBatchRunner:
         ours = self._of_table(changes, [(0, self._table)], summary)
         if not viewed:  # else the workers looked at each value
             assert read.view is not None
-            _all_fit(ours, read.view.table)
-        found = in_view(ours, read)
+            _check_fit(ours, read.view.table)
+        found = apply_view(ours, read)
         return found, found.count()
 
-    def _merged(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
+    def _merge(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
         """The changes (None: there are none) applied to the Delta table; how many keys were written."""
         from spark_jobs.lake.merge import MergeTarget
 
         assert self._table is not None
         assert self._path is not None
-        statements = [*self._statements, *of_events(self._learned_ddl)]
+        statements = [*self._statements, *statements_of_events(self._learned_ddl)]
         if isinstance(self._work.read.tables, HistoryTables):
             statements += self._work.read.tables.statements()
-        steps, names = schema_changes(statements, self._table), table_names(in_order(statements), self._table)
+        steps, names = schema_changes(statements, self._table), table_names(sort_statements(statements), self._table)
         known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
@@ -208,10 +213,10 @@ class MicroBatchRunner:
             return 0
         table = known or newest_table(work.read, self._table)
         if not steps and work.read.format == "avro":
-            table = self._keyed(table, changes)
+            table = self._with_key(table, changes)
         return target.merge(self._of_table(changes, names, summary), table, steps, summary)
 
-    def _keyed(self, table: Table, changes: DataFrame) -> Table:
+    def _with_key(self, table: Table, changes: DataFrame) -> Table:
         """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
         assert self._table is not None
         row = changes.where(_is_of(self._table) & (F.col("kind") == "row")).select("key").first()
@@ -231,7 +236,7 @@ class MicroBatchRunner:
             summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
         return changes.where(ours)
 
-    def _learned(self, frame: DataFrame, number: int) -> Job:
+    def _learn(self, frame: DataFrame, number: int) -> Job:
         """The work, its sides knowing the tables that DDL of this batch and of those before defines."""
         read, tables = self._work.read, self._work.read.tables
         if read.learn:
@@ -259,7 +264,7 @@ class MicroBatchRunner:
                 read = with_newest(read)
         return replace(self._work, read=read, write=write)
 
-    def _fresh(self, out: DataFrame, number: int, summary: Summary) -> DataFrame:
+    def _drop_repeats(self, out: DataFrame, number: int, summary: Summary) -> DataFrame:
         """Without changes that were there before, in this batch or an earlier one."""
         from pyspark.sql import Window
 
@@ -277,7 +282,7 @@ class MicroBatchRunner:
         summary.skipped.update({"duplicate": repeated} if repeated else {})
         return first
 
-    def _released(self, out: DataFrame, number: int, outcome: BatchResult, partitions: frozenset[int]) -> DataFrame:
+    def _release(self, out: DataFrame, number: int, outcome: BatchResult, partitions: frozenset[int]) -> DataFrame:
         """What the watermarks of all partitions cover; the rest is kept for later batches."""
         checkpoint = self._checkpoint
         marks = checkpoint.watermarks_before(number) if checkpoint else {}
@@ -306,9 +311,9 @@ class MicroBatchRunner:
         return out.where(f"commit_ts is null or commit_ts <= {resolved}")
 
 
-def _all_fit(changes: DataFrame, table: Table) -> None:
+def _check_fit(changes: DataFrame, table: Table) -> None:
     """SetupError STOPPED where a row of another version has a value that a column of this one can't hold exactly."""
-    if (condition := unfit(table)) is None:
+    if (condition := unfit_sql(table)) is None:
         return
     row = changes.withColumn("_unfit", F.expr(condition)).where("_unfit IS NOT NULL").first()
     if row is None:
@@ -340,7 +345,7 @@ def _outcome(pieces: DataFrame) -> BatchResult:
 
 
 @contextmanager
-def _kept(frame: DataFrame) -> Iterator[DataFrame]:
+def _persist(frame: DataFrame) -> Iterator[DataFrame]:
     """Computed once: what is counted is what is written."""
     kept = frame.persist()
     try:
@@ -353,5 +358,5 @@ def _is_of(id_: TableId | None) -> Column:
     """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
     if id_ is None:
         return F.lit(False)
-    named = folded(id_)
+    named = fold_name(id_)
     return (F.lower("db") == named.db) & (F.lower("table") == named.table)

@@ -52,7 +52,7 @@ _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "header
 
 def message_function(work: Job) -> Callable[[Message], MessageResult]:
     """Message → what becomes of it. Compiled once a task."""
-    decoder, marked = work.read.decoder(), work.marked
+    decoder, marked = work.read.decoder(), work.needs_order
     if work.write is None:
         return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)
     encoder = work.write.encoder()
@@ -71,15 +71,15 @@ class JobBatches:
 
     def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
         work = self.work
-        if work.write is not None and not work.marked and can_transcode(work.read.format, work.write.format):
-            return self._by_kernels(batches, Transcoder(work.read, work.write, work.topic))
-        if work.write is None and lines.can_write_lines(work.read, work.marked):
-            return self._by_kernels(batches, LineReader(work.read))
-        return self._one_by_one(batches, message_function(work))
+        if work.write is not None and not work.needs_order and can_transcode(work.read.format, work.write.format):
+            return self._run_kernels(batches, Transcoder(work.read, work.write, work.topic))
+        if work.write is None and lines.can_write_lines(work.read, work.needs_order):
+            return self._run_kernels(batches, LineReader(work.read))
+        return self._run_one_by_one(batches, message_function(work))
 
-    def _by_kernels(self, batches: Iterable[pa.RecordBatch], codecs: Transcoder | LineReader) -> Iterator[Any]:
-        def slow(found: dict[str, Any]) -> list[dict[str, Any]]:
-            return [self._row(found, codecs.one, plain=False)]
+    def _run_kernels(self, batches: Iterable[pa.RecordBatch], codecs: Transcoder | LineReader) -> Iterator[Any]:
+        def read_row(row: dict[str, Any]) -> list[dict[str, Any]]:
+            return [self._row(row, codecs.one, plain=False)]
 
         for batch in batches:
             try:
@@ -87,17 +87,19 @@ class JobBatches:
                 for part, fast, rest in codecs.parts(batch, summary):
                     made, origin = None, None
                     if isinstance(fast, LineBatch):
-                        made, origin = self._lines(part, fast, rest, summary.drained())
+                        made, origin = self._lines(part, fast, rest, summary.take_tally())
                     elif fast is not None:
-                        made, origin = self._fast(part, fast, summary.drained()), np.unique(fast.origin)
-                    yield merge_in_order(part, rest, self.schema, slow, made, origin)
+                        made, origin = self._kernel_results(part, fast, summary.take_tally()), np.unique(fast.origin)
+                    yield merge_in_order(part, rest, self.schema, read_row, made, origin)
             except SetupError as error:
                 position = batch.column("position")[0].as_py()
-                yield pa.RecordBatch.from_pylist([{"position": position, "fatal": as_row(error)}], schema=self.schema)
+                yield pa.RecordBatch.from_pylist(
+                    [{"position": position, "fatal": row_of_error(error)}], schema=self.schema
+                )
                 return
 
     def _lines(self, part: Any, fast: LineBatch, rest: Any, tally: dict[str, int]) -> tuple[Any, Any]:
-        """As `_fast`, of lines: a row for many messages that no other stands between."""
+        """As `_kernel_results`, of lines: a row for many messages that no other stands between."""
         stands = np.flatnonzero(fast.part == 0)  # where the lines of a message begin
         message, schema = fast.origin[stands], self.schema
         run = np.searchsorted(rest, message) * part.num_rows + np.arange(len(message)) // _RUN
@@ -113,11 +115,11 @@ class JobBatches:
         arrays = [made[f.name].cast(f.type) if f.name in made else pa.nulls(count, f.type) for f in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema), message[first]
 
-    def _fast(self, part: Any, fast: KernelOutput, tally: dict[str, int]) -> Any:
+    def _kernel_results(self, part: Any, fast: KernelOutput, tally: dict[str, int]) -> Any:
         """RESULTS of the messages that kernels took; the first has the counts of all."""
         positions, partitions = part.column("position"), part.column("partition")
         rows: dict[int, dict[str, Any]] = {}
-        carried = fast.carried(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
+        carried = fast.record_batch(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
         for index, found in zip(fast.origin.tolist(), rows_of(carried), strict=True):
             line = json_line(message_line(message_of_row(found)))
             if index in rows:
@@ -129,7 +131,9 @@ class JobBatches:
             }  # fmt: skip
         return pa.RecordBatch.from_pylist(list(rows.values()), schema=self.schema)
 
-    def _one_by_one(self, batches: Iterable[pa.RecordBatch], one: Callable[[Message], MessageResult]) -> Iterator[Any]:
+    def _run_one_by_one(
+        self, batches: Iterable[pa.RecordBatch], one: Callable[[Message], MessageResult]
+    ) -> Iterator[Any]:
         plain = self.work.read.format == PLAIN
         for batch in batches:
             out: list[dict[str, Any]] = []
@@ -138,7 +142,7 @@ class JobBatches:
                     out.append(self._row(found, one, plain))
                 except SetupError as error:
                     # The registry is gone: the driver says so and stops; what comes after it here has no answer.
-                    out.append({"position": found["position"], "fatal": as_row(error)})
+                    out.append({"position": found["position"], "fatal": row_of_error(error)})
                     yield pa.RecordBatch.from_pylist(out, schema=self.schema)
                     return
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
@@ -158,7 +162,7 @@ class JobBatches:
         return {**position, **_result(result, message, self.work.write is None)}
 
 
-def as_row(error: BridgeError) -> dict[str, str]:
+def row_of_error(error: BridgeError) -> dict[str, str]:
     """An error as it travels to the driver, who makes the same error of it."""
     return {"code": error.code, "fields": json.dumps(error.fields)}
 
@@ -166,7 +170,7 @@ def as_row(error: BridgeError) -> dict[str, str]:
 def _result(result: MessageResult, message: Message, plain: bool) -> dict[str, Any]:
     summary = Summary()
     summary.count(result, message.topic)
-    error = None if result.error is None else as_row(result.error)
+    error = None if result.error is None else row_of_error(result.error)
     return {
         "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
         "out": [json_line(message_line(m)) for m in result.out],
@@ -176,7 +180,7 @@ def _result(result: MessageResult, message: Message, plain: bool) -> dict[str, A
         "origin": json_line(message_line(message)) if error else None,
         "marks": mark_rows(result),
         "partition": message.partition,
-        "resolved": result.resolved,
+        "resolved": result.newest_watermark,
     }
 
 
@@ -217,25 +221,27 @@ class PieceBatches:
         for batch in batches:
             told = BatchCounts()
 
-            def slow(found: dict[str, Any], told: BatchCounts = told) -> Iterator[dict[str, Any]]:
-                done = worker.done(found)
+            def read_row(row: dict[str, Any], counts: BatchCounts = told) -> Iterator[dict[str, Any]]:
+                done = worker.process_row(row)
                 if done is not None:
-                    told.count(*done, found)
+                    counts.count(*done, row)
                     for piece in self._pieces(*done):
-                        yield {**piece, "position": found["position"]}
+                        yield {**piece, "position": row["position"]}
 
             try:
                 out = [
-                    merge_in_order(part, rest, self.schema, slow, self._fast(part, fast), fast and fast.origin)
+                    merge_in_order(
+                        part, rest, self.schema, read_row, self._kernel_pieces(part, fast), fast and fast.origin
+                    )
                     for part, fast, rest in worker.parts(batch, told)
                 ]
             except SetupError as error:
-                yield pa.RecordBatch.from_pylist([{"kind": "fatal", "fatal": as_row(error)}], schema=self.schema)
+                yield pa.RecordBatch.from_pylist([{"kind": "fatal", "fatal": row_of_error(error)}], schema=self.schema)
                 return
             yield from out
             yield pa.RecordBatch.from_pylist([told.row()], schema=self.schema)
 
-    def _fast(self, part: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
+    def _kernel_pieces(self, part: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
         """What the kernels wrote or read, as pieces."""
         if fast is None:
             return None
@@ -252,7 +258,9 @@ class PieceBatches:
             columns |= {"number": fast.rows.column("row"), "change": whole}
         else:
             kind = self.schema.field("message").type
-            whole = pa.StructArray.from_arrays(fast.carried(part, pa.schema(list(kind))).columns, fields=list(kind))
+            whole = pa.StructArray.from_arrays(
+                fast.record_batch(part, pa.schema(list(kind))).columns, fields=list(kind)
+            )
             columns |= {"part": pa.array(fast.part), "message": whole}
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
@@ -267,15 +275,15 @@ class PieceBatches:
             written = iter(result.out)
             for number, one in enumerate(marks):
                 for part in range(one.count):
-                    yield {**_marked(one, number, part), "message": message_row(next(written))}
+                    yield {**_order_row(one, number, part), "message": message_row(next(written))}
             return
         marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
             for number, (one, row) in enumerate(zip(marks, change_rows(result, message), strict=True)):
-                yield {**_marked(one, number, 0), "change": row}
+                yield {**_order_row(one, number, 0), "change": row}
             return
         for number, (one, line) in enumerate(zip(marks, plain_lines(result, message), strict=True)):
-            yield {**_marked(one, number, 0), "line": json_line(line)}
+            yield {**_order_row(one, number, 0), "line": json_line(line)}
 
 
 class TaskCodecs:
@@ -286,10 +294,10 @@ class TaskCodecs:
         self._plain = work.read.format == PLAIN
         self._batches: Transcoder | ChangeReader | LineReader | None = None
         if work.write is not None:
-            self._batches = Transcoder(work.read, work.write, work.topic, work.marked)
-        elif changes is not None and not work.marked:
+            self._batches = Transcoder(work.read, work.write, work.topic, work.needs_order)
+        elif changes is not None and not work.needs_order:
             self._batches = ChangeReader(work.read, pa.schema(list(changes)))
-        elif lines and not work.marked:
+        elif lines and not work.needs_order:
             self._batches = LineReader(work.read)
         self.one = self._batches.one if self._batches else message_function(work)
 
@@ -300,9 +308,9 @@ class TaskCodecs:
         except WireError as error:
             return error, Message(None, found["line"])
 
-    def done(self, found: dict[str, Any]) -> tuple[MessageResult, Message] | None:
+    def process_row(self, row: dict[str, Any]) -> tuple[MessageResult, Message] | None:
         """A row of the input → what became of its message; None for an empty line."""
-        item = self.item(found)
+        item = self.item(row)
         if item is None:
             return None
         return (self.one(item), item) if isinstance(item, Message) else (MessageResult(error=item[0]), item[1])
@@ -330,8 +338,8 @@ class BatchCounts:
         self._notes += result.notes
         at = found.get("partition", message.partition)
         partition = -1 if at is None else at
-        if result.resolved is not None:
-            self._watermarks[partition] = max(result.resolved, self._watermarks.get(partition, 0))
+        if result.newest_watermark is not None:
+            self._watermarks[partition] = max(result.newest_watermark, self._watermarks.get(partition, 0))
 
     def places(self, batch: Any) -> None:
         """The newest offset of each partition in the batch."""
@@ -351,7 +359,7 @@ class BatchCounts:
         }  # fmt: skip
 
 
-def _marked(one: EventOrder, number: int, part: int) -> dict[str, Any]:
+def _order_row(one: EventOrder, number: int, part: int) -> dict[str, Any]:
     return {
         "kind": "out", "number": number, "part": part, "commit_ts": one.commit_ts, "rank": one.rank,
         "id": one.id or None,

@@ -30,7 +30,7 @@ class BatchSink(Protocol):
         """Takes the rows of micro-batch `number`. by_time: ordered by commit_ts."""
         ...
 
-    def nothing(self, number: int) -> None:
+    def write_nothing(self, number: int) -> None:
         """Micro-batch `number` has no rows for here; an earlier try of it may have had some."""
         ...
 
@@ -92,7 +92,7 @@ class TopicSink:
         if "topic" not in rows.columns:
             options["topic"] = str(self.fixed)
         elif self._read is not None:
-            rows = rows.withColumn("topic", _other_than(self._read))
+            rows = rows.withColumn("topic", _topic_or_error(self._read))
         options |= {"includeHeaders": "true", "kafka.enable.idempotence": "true"}
         rows.write.format("kafka").options(**options).save()
 
@@ -113,17 +113,17 @@ class TopicSink:
             return {}
         return {"batch.size": str(least)}
 
-    def nothing(self, number: int) -> None:
+    def write_nothing(self, number: int) -> None:
         """What was sent stays sent."""
 
 
-def _other_than(read: str) -> Column:
+def _topic_or_error(read: str) -> Column:
     """A row's topic; the topic that is read ends the job."""
     from pyspark.sql import functions as F
 
-    from spark_jobs.io.kafka import into_itself
+    from spark_jobs.io.kafka import same_topic_error
 
-    return F.when(F.col("topic") == read, F.raise_error(into_itself(read))).otherwise(F.col("topic"))
+    return F.when(F.col("topic") == read, F.raise_error(same_topic_error(read))).otherwise(F.col("topic"))
 
 
 class _TableSink:
@@ -139,9 +139,9 @@ class _TableSink:
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         extra = [name for name in ("position", "number", "part", "rank", "id") if name in rows.columns]
-        tables.append(rows.drop(*extra), self._path, self._once(rows, number))
+        tables.append(rows.drop(*extra), self._path, self._transaction_id(rows, number))
 
-    def _once(self, rows: DataFrame, number: int) -> tuple[str, int] | None:
+    def _transaction_id(self, rows: DataFrame, number: int) -> tuple[str, int] | None:
         checkpoint = self._checkpoint
         if checkpoint is None:
             return None
@@ -149,10 +149,10 @@ class _TableSink:
             return checkpoint.id, number
         told = rows.selectExpr("count(1) AS n", "bit_xor(xxhash64(position)) AS which").first()
         failures = f"{told['n']}/{told['which']}" if told else ""
-        others = checkpoint.others_failed(number, failures)
+        others = checkpoint.has_other_failures(number, failures)
         return f"{checkpoint.id}/dead{f'/{failures}' if others else ''}", number
 
-    def nothing(self, number: int) -> None:
+    def write_nothing(self, number: int) -> None:
         """What was committed stays."""
 
 
@@ -165,7 +165,7 @@ class _FolderSink:
             raise SetupError("USAGE", details=f"{folder}: a stream writes a folder, with a file a micro-batch")
         self._folder, self._checkpoint, self._what = folder, checkpoint, "dead" if dead else "out"
         if checkpoint.is_new and (found := next(iter(folder.glob("[0-9]" * 12 + ".jsonl")), None)):
-            raise _not_ours(found)
+            raise _foreign_folder_error(found)
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         path = self._file(number)
@@ -173,21 +173,21 @@ class _FolderSink:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise SetupError("USAGE", details=f"{self._folder}: {error.strerror or error}") from error
-        if path.exists() and not self._checkpoint.wrote(self._what, number):
-            raise _not_ours(path)
-        self._checkpoint.writes(self._what, number)
+        if path.exists() and not self._checkpoint.has_written(self._what, number):
+            raise _foreign_folder_error(path)
+        self._checkpoint.record_write(self._what, number)
         _lines(rows, path, by_time)
 
-    def nothing(self, number: int) -> None:
+    def write_nothing(self, number: int) -> None:
         """The file of an earlier try goes."""
-        if self._checkpoint.wrote(self._what, number):
+        if self._checkpoint.has_written(self._what, number):
             self._file(number).unlink(missing_ok=True)
 
     def _file(self, number: int) -> Path:
         return self._folder / f"{number:012d}.jsonl"
 
 
-def _not_ours(path: Path) -> SetupError:
+def _foreign_folder_error(path: Path) -> SetupError:
     details = f"{path} is there already, and not of this --checkpoint: choose another folder, or empty this one"
     return SetupError("USAGE", details=details)
 
@@ -201,7 +201,7 @@ class _FileSink:
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         _lines(rows, self._path, by_time)
 
-    def nothing(self, number: int) -> None:
+    def write_nothing(self, number: int) -> None:
         """It is not made."""
 
 

@@ -29,8 +29,16 @@ from spark_jobs.pipeline.result import Summary
 from spark_jobs.sources.http_client import stop_requested
 from spark_jobs.sources.schema_registry import HttpSchemas
 from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.errors import data_lost, error_of, kafka_away, raised, refused, shortened, worker_died
-from spark_jobs.spark.frames import KAFKA_SQL, reading
+from spark_jobs.spark.errors import (
+    error_of,
+    is_kafka_away,
+    is_worker_death,
+    kafka_refusal,
+    lost_offsets,
+    raised_message,
+    shorten_message,
+)
+from spark_jobs.spark.frames import KAFKA_SQL, kafka_read_options
 from spark_jobs.streaming import lineage
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.metrics import JobMetrics
@@ -88,14 +96,14 @@ def run_stream(stream: StreamJob) -> int:
     }  # fmt: skip
     metrics = JobMetrics(stream.metrics, stream.job)
     checkpoint = Checkpoint(Path(stream.checkpoint), about)
-    if not stream.work.until_resolved and (held := checkpoint.held()):
+    if not stream.work.until_resolved and (held := checkpoint.count_held()):
         said = f"{held} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
         print(f"{stream.command}: {said}", file=sys.stderr)
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
     _check_topic(stream, topic, checkpoint)
     spark = session_of(stream.work, stream.master, stream.out, stream.dead)
     running = _RunningStream(stream, topic, spark, checkpoint, metrics)
-    running.until_stopped()
+    running.run_until_stopped()
     tell_summary(stream.command, running.total)
     if running.interrupted:
         print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
@@ -112,10 +120,10 @@ def _check_topic(stream: StreamJob, topic: str, checkpoint: Checkpoint) -> None:
 
 def partitions(kafka: KafkaClient, topic: str) -> frozenset[int]:
     """The partitions of a topic. SetupError KAFKA_UNREACHABLE."""
-    return frozenset(ends(kafka, topic))
+    return frozenset(end_offsets(kafka, topic))
 
 
-def ends(kafka: KafkaClient, topic: str) -> dict[int, int]:
+def end_offsets(kafka: KafkaClient, topic: str) -> dict[int, int]:
     """The offset after the newest message of each partition. SetupError KAFKA_UNREACHABLE."""
     from spark_jobs.io.kafka import extents
 
@@ -127,7 +135,7 @@ class _RunningStream:
         self, stream: StreamJob, topic: str, spark: SparkSession, checkpoint: Checkpoint, metrics: JobMetrics
     ) -> None:
         self._stream, self._topic, self._spark, self._checkpoint = stream, topic, spark, checkpoint
-        work = _patient(stream.work, stream.patience)
+        work = _with_patience(stream.work, stream.patience)
         places = stream.out, stream.dead, stream.kafka
         self._runner = MicroBatchRunner(spark, work, *places, checkpoint, stream.table, stream.statements)
         self._metrics = metrics
@@ -140,13 +148,13 @@ class _RunningStream:
         self._batches = 0
         self._read: dict[int, int] = {}  # the newest offset of each partition that was read since the start
 
-    def until_stopped(self) -> None:
+    def run_until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
         pause, deaths = _PAUSE, 0
-        with _stopped_by_signal(self._stop, self._ended):
+        with _StopOnSignal(self._stop, self._ended):
             while not self._stopping.is_set():
                 began, batches, self._crashed = time.monotonic(), self._batches, None
-                error = self._once()
+                error = self._run_once()
                 if self._failed is not None:
                     raise self._failed
                 if self._stopping.is_set():
@@ -155,50 +163,50 @@ class _RunningStream:
                     raise _no_watermark()
                 if error is None:
                     return
-                if _unreported(error) and self._batches > batches:
+                if _is_unreported(error) and self._batches > batches:
                     continue
                 if self._crashed is None:
                     _check_topic(self._stream, self._topic, self._checkpoint)
-                if (stopped := _for_good(self._crashed or error, self._topic)) is not None:
+                if (stopped := _lasting_error(self._crashed or error, self._topic)) is not None:
                     raise stopped
-                if worker_died(self._crashed or error):
+                if is_worker_death(self._crashed or error):
                     deaths = 1 if self._batches > batches else deaths + 1
                     if deaths < _DEATHS:
                         continue
-                    details = f"a worker died {deaths} times in a row (out of memory?): {shortened(error)}"
+                    details = f"a worker died {deaths} times in a row (out of memory?): {shorten_message(error)}"
                     raise SetupError("STOPPED", where="a micro-batch", details=details)
-                if not kafka_away(error) and "kafka" in shortened(error).lower() and self._crashed is None:
-                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=shortened(error))
-                if not kafka_away(error):
+                if not is_kafka_away(error) and "kafka" in shorten_message(error).lower() and self._crashed is None:
+                    raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=shorten_message(error))
+                if not is_kafka_away(error):
                     crashed = self._crashed or error
                     raise error_of(crashed) or crashed
                 self._well_at = max(self._well_at, began if time.monotonic() - began > 120 else self._well_at)
                 if time.monotonic() - self._well_at > self._stream.patience:
-                    details = f"{shortened(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
+                    details = f"{shorten_message(error)} (tried for {self._stream.patience:g} s; nothing was skipped)"
                     raise SetupError("KAFKA_UNREACHABLE", servers=self._servers(), details=details)
-                print(f"{self._stream.command}: {shortened(error)}; again in {pause:g} s", file=sys.stderr)
+                print(f"{self._stream.command}: {shorten_message(error)}; again in {pause:g} s", file=sys.stderr)
                 self._stopping.wait(pause)
                 pause = min(pause * 2, _LONGEST)
 
-    def _once(self) -> Exception | None:
+    def _run_once(self) -> Exception | None:
         """One life of the query; what it ended with."""
         from pyspark.errors import PySparkException
 
         try:
-            self._query = query = self._started()
+            self._query = query = self._start_query()
             query.awaitTermination()
         except (PySparkException, Exception) as error:
             return error
         return None
 
-    def _started(self) -> Any:
+    def _start_query(self) -> Any:
         stream = self._stream
         settings = stream.kafka.java_settings()
         if not settings.keys() & _WAITS.keys():
             settings = {**_WAITS, **settings}
         reader = (
             self._spark.readStream.format("kafka")
-            .options(**reading(self._topic, settings))
+            .options(**kafka_read_options(self._topic, settings))
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")
             .option("fetchOffset.numRetries", "2")
@@ -217,7 +225,7 @@ class _RunningStream:
     def _batch(self, frame: DataFrame, number: int) -> None:
         began = time.monotonic()
         if self._stopping.is_set():
-            raise _Stopped
+            raise _StopRequested
         try:
             _check_topic(self._stream, self._topic, self._checkpoint)
             known = (
@@ -249,7 +257,7 @@ class _RunningStream:
         self._read |= outcome.offsets
         lag = None
         with suppress(SetupError):  # it is not known while Kafka is away
-            newest = ends(stream.kafka, self._topic)
+            newest = end_offsets(stream.kafka, self._topic)
             lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
         rate = summary.messages / took if took else 0.0
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
@@ -281,22 +289,22 @@ class _RunningStream:
         return self._stream.kafka.settings()["bootstrap.servers"]
 
 
-def _for_good(error: Exception, topic: str) -> SetupError | None:
+def _lasting_error(error: Exception, topic: str) -> SetupError | None:
     """An error that comes again at each try; None for any other."""
-    if (ours := raised(error)) is not None:
+    if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
-    if (which := data_lost(error)) is not None:
+    if (which := lost_offsets(error)) is not None:
         details = (
             "messages that this checkpoint has not read yet are gone from Kafka (their retention is over, or they "
             f"were deleted): {which}. To go on with what is there take a new --checkpoint"
         )
         return SetupError("STOPPED", where=f"topic {topic!r}", details=details)
-    if (why := refused(error)) is not None:
+    if (why := kafka_refusal(error)) is not None:
         return SetupError("STOPPED", where="Kafka", details=f"{why} (it comes again at each try; nothing was skipped)")
     return None
 
 
-class _Stopped(Exception):
+class _StopRequested(Exception):
     """The stream was told to stop: this micro-batch is left to the next start."""
 
 
@@ -305,14 +313,14 @@ def _no_watermark() -> SetupError:
     return SetupError("USAGE", details=details)
 
 
-def _patient(work: Job, patience: float) -> Job:
+def _with_patience(work: Job, patience: float) -> Job:
     """The work, its registries and its history waited for in mid-stream."""
 
     def side(one: CodecConfig | None) -> CodecConfig | None:
         if one is not None and isinstance(one.schemas, HttpSchemas):
-            one = replace(one, schemas=one.schemas.waiting(patience))
+            one = replace(one, schemas=one.schemas.with_wait(patience))
         if one is not None and isinstance(one.tables, HistoryTables):
-            one = replace(one, tables=one.tables.waiting(patience))
+            one = replace(one, tables=one.tables.with_wait(patience))
         return one
 
     read = side(work.read)
@@ -320,7 +328,7 @@ def _patient(work: Job, patience: float) -> Job:
     return replace(work, read=read, write=side(work.write))
 
 
-def _unreported(error: Exception) -> bool:
+def _is_unreported(error: Exception) -> bool:
     """A defect of Spark 4.1's Kafka source: after a batch that it runs again it can't make its progress report.
 
     The batch is committed by then (KafkaMicroBatchStream.metrics, latestPartitionOffsets is null); the next start is
@@ -329,7 +337,7 @@ def _unreported(error: Exception) -> bool:
     return "scala.collection.IterableOps.map" in str(error) and '"scala.Option.get()" is null' in str(error)
 
 
-class _stopped_by_signal:
+class _StopOnSignal:
     """SIGTERM and Ctrl-C call `stop` while this is entered; elsewhere than in the main thread they do nothing.
 
     ended: set when this is left.
@@ -344,9 +352,9 @@ class _stopped_by_signal:
         stop_requested.clear()
         with suppress(ValueError):
             for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._told)
+                self._before[number] = signal.signal(number, self._on_signal)
 
-    def _told(self, number: int, _frame: object) -> None:
+    def _on_signal(self, number: int, _frame: object) -> None:
         # In a thread: the main one is waiting for an answer on its connection to the JVM.
         stop = threading.Thread(target=self._stop, args=(number,), daemon=True)
         self._stops.append(stop)

@@ -21,7 +21,7 @@ import pytest
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.cli.track import with_end
+from service.cli.track import fill_end
 from spark_jobs.commands.main import main
 from tests.support.service import environment
 
@@ -88,7 +88,7 @@ def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
         for name in os.environ.keys() - environment().keys():
             patch.delenv(name)
         if words[0] == "service":
-            found = CliRunner().invoke(app, with_end(words[1:]), input=given, catch_exceptions=False)
+            found = CliRunner().invoke(app, fill_end(words[1:]), input=given, catch_exceptions=False)
             return found.exit_code, found.stdout, found.stderr
         patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given.encode()), "utf-8"))
         said = io.BytesIO(), io.BytesIO()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from schemas.inputs.kafka_settings import for_java
+from schemas.inputs.kafka_settings import settings_for_java
 from spark_jobs.commands.main import main
 from tests.support.certificates import Authority
 from tests.support.changes import Changes, change_of
@@ -60,7 +60,7 @@ def test_every_way_to_read_and_write(
     changes = Changes()
     source, target = secured.create_topic(partitions=2), secured.create_topic(partitions=2)
     send(secured, source, changes.lot(20))
-    given = secured.client if names == "librdkafka" else for_java(secured.client)
+    given = secured.client if names == "librdkafka" else settings_for_java(secured.client)
     told = "".join(f"{name}={value.replace(chr(10), chr(92) + 'n')}\n" for name, value in given.items())
     Path("client.properties").write_text(told)
     common = ["--ddl", str(changes.ddl(Path("ddl.jsonl"))), "--bootstrap-servers", secured.bootstrap_servers]

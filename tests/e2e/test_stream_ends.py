@@ -220,7 +220,7 @@ def test_a_try_that_was_cut_off_leaves_no_row_out(
     words = decode(source, "--dead-letter", dead)
     with monkeypatch.context() as patched, suppress(_CutOff):
         patched.setattr(sinks._FolderSink, "write", cut)
-        patched.setattr(sinks._FolderSink, "nothing", lambda place, number: cut(place, None, number, False))
+        patched.setattr(sinks._FolderSink, "write_nothing", lambda place, number: cut(place, None, number, False))
         main(words)
     assert commits() == []
     first = _dead(spark, dead)

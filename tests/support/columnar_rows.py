@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of, frozen
+from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, NULL, CellForm, Rows, RowShape, form_of, freeze
 from schemas.model import values
 from schemas.model.event import Row, RowChange
 from schemas.model.table import Column, Value
@@ -46,7 +46,7 @@ class Cells:
             tuple(used), np.array(taken, np.int64), np.array(shapes, np.int64), columns[0],
             np.array([ord(events[n].op) for n in taken], np.uint8), columns[1], columns[2],
             np.array(made.place, np.int64), np.array(made.length, np.int64),
-            frozen(np.frombuffer(bytes(made.data), np.uint8)),
+            freeze(np.frombuffer(bytes(made.data), np.uint8)),
             {flag: np.array([flag in events[n].flags for n in taken]) for flag in flags},
         )  # fmt: skip
         return rows, taken
@@ -125,7 +125,7 @@ def _double(value: Value) -> int:
 
 def _float(value: Value) -> int:
     try:
-        return int.from_bytes(struct.pack(">d", values.single(_text_of(value))), "big")
+        return int.from_bytes(struct.pack(">d", values.parse_float32(_text_of(value))), "big")
     except ValueError:
         raise NoCell from None
 

@@ -18,5 +18,5 @@ class NoSubjects:
     def newest(self, subject: str) -> RegisteredVersion | None:
         return None
 
-    def containing(self, part: str) -> list[str]:
+    def find_containing(self, part: str) -> list[str]:
         return []

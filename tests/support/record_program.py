@@ -12,7 +12,7 @@ from unittest import mock
 from typer.testing import CliRunner
 
 from schemas.model.errors import ERRORS
-from service.app import create_app, served_around
+from service.app import create_app, wrap_served
 from service.auth.acl import OF_SERVER
 from service.cli import app as service_commands
 from service.settings import Settings
@@ -48,7 +48,7 @@ def _rights() -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             settings = Settings(store=f"sqlite:///{folder}/registry.db", **files(Path(folder), acl))
             app = create_app(settings)
-            client = InProcess(served_around(app, settings))
+            client = InProcess(wrap_served(app, settings))
             for method, path, _ in routes(app.routes):
                 asked = path.replace("{", "").replace("}", "")
                 reply = client.send(method, asked, None, bearer(user))

@@ -16,7 +16,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from spark_jobs.runtime.cache import cache_dir, locked
+from spark_jobs.runtime.cache import cache_dir, lock_file
 
 FETCH_SECONDS = 250  # below the limit of a test, 300
 # Read on import: the tests of the service take the settings BRIDGE_… out of their environment later.
@@ -81,7 +81,7 @@ def _kept(name: str, inputs: list[Path], make: Callable[[Path], None]) -> Path:
     for path in inputs:
         digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
     target = _ROOT / f"{name}-{digest.hexdigest()[:16]}"
-    with locked(_ROOT / f"{name}.lock"):
+    with lock_file(_ROOT / f"{name}.lock"):
         if not target.exists():
             with tempfile.TemporaryDirectory(dir=_ROOT, prefix=f".{name}-") as scratch:
                 made = Path(scratch) / "made"

@@ -56,7 +56,7 @@ def span_at(data: Array, pos: int, end: int) -> Any:
 
 
 @jit
-def sound_text(data: Array, pos: int, end: int) -> bool:
+def is_sound_text(data: Array, pos: int, end: int) -> bool:
     """UTF-8; ASCII is seen by its high bits alone."""
     every, i, last, one = np.uint8(0), np.uint64(pos), np.uint64(end), np.uint64(1)
     while i < last:
@@ -66,7 +66,7 @@ def sound_text(data: Array, pos: int, end: int) -> bool:
 
 
 @jit
-def little(data: Array, pos: int, size: int) -> Any:
+def read_little_endian(data: Array, pos: int, size: int) -> Any:
     """Little-endian bytes as a number."""
     number = np.uint64(0)
     for i in range(size):
@@ -75,7 +75,7 @@ def little(data: Array, pos: int, size: int) -> Any:
 
 
 @jit
-def widened(bits: Any) -> Any:
+def widen_float(bits: Any) -> Any:
     """A finite float32's bits → the float64's."""
     sign = (bits >> np.uint64(31)) << np.uint64(63)
     exponent, fraction = (bits >> np.uint64(23)) & np.uint64(0xFF), bits & np.uint64(0x7FFFFF)

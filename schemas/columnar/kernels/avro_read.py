@@ -15,12 +15,12 @@ from schemas.columnar.kernels.avro_bytes import (
     SCRATCH,
     Scratch,
     decimal,
-    little,
+    is_sound_text,
     long_at,
-    sound_text,
+    read_little_endian,
     span_at,
     unsigned_text,
-    widened,
+    widen_float,
 )
 from schemas.columnar.kernels.json_cache import avro_read_jit as jit
 from schemas.columnar.kernels.text import is_decimal
@@ -110,12 +110,12 @@ def number_at(data: Array, pos: int, end: int, code: int) -> Any:
     if code == FLOAT:
         if end - pos < 4:
             return np.int64(0), -1
-        bits = little(data, pos, 4)
+        bits = read_little_endian(data, pos, 4)
         sound = (bits >> np.uint64(23)) & np.uint64(0xFF) != np.uint64(0xFF)
-        return np.int64(widened(bits)), pos + 4 if sound else -1
+        return np.int64(widen_float(bits)), pos + 4 if sound else -1
     if end - pos < 8:
         return np.int64(0), -1
-    bits = little(data, pos, 8)
+    bits = read_little_endian(data, pos, 8)
     sound = (bits >> np.uint64(52)) & np.uint64(0x7FF) != np.uint64(0x7FF)
     return np.int64(bits), pos + 8 if sound else -1
 
@@ -148,7 +148,7 @@ def extension(data: Array, pos: int, end: int, code: int, state: Array) -> int:
             op = data[first] if pos - first == 1 else np.uint8(0)
             state[_OP] = op
             return pos if op == 99 or op == 117 or op == 100 else -1
-        return pos if code == PASS_BYTES or sound_text(data, first, pos) else -1
+        return pos if code == PASS_BYTES or is_sound_text(data, first, pos) else -1
     size = 4 if code == PASS_FOUR else 8 if code == PASS_EIGHT else 1
     if end - pos < size or (code == PASS_BOOLEAN and data[pos] > 1):
         return -1
@@ -202,7 +202,7 @@ def record(
             return -1, cell
         sound, at, size = True, base + first, pos - first
         if code == TEXT:
-            sound = sound_text(data, first, pos)
+            sound = is_sound_text(data, first, pos)
         elif code == DECIMAL_TEXT:
             sound = is_decimal(data, first, pos)
         elif code == DECIMAL_BYTES:

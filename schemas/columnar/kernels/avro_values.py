@@ -131,7 +131,7 @@ def put_decimal(
             small = small * np.uint64(10) + digit
             continue
         if not wide:
-            wide, pending, factor = True, _spill(limbs, small), np.uint64(1)
+            wide, pending, factor = True, _split_limbs(limbs, small), np.uint64(1)
             small = np.uint64(0)
         small, factor = small * np.uint64(10) + digit, factor * np.uint64(10)
         if factor == np.uint64(1_000_000_000):
@@ -145,7 +145,7 @@ def put_decimal(
             small *= np.uint64(10)
             continue
         if not wide:
-            wide, pending, factor = True, _spill(limbs, small), np.uint64(1)
+            wide, pending, factor = True, _split_limbs(limbs, small), np.uint64(1)
             small = np.uint64(0)
         small, factor = small * np.uint64(10), factor * np.uint64(10)
         if factor == np.uint64(1_000_000_000):
@@ -161,7 +161,7 @@ def put_decimal(
 
 
 @jit
-def _spill(limbs: Array, small: Any) -> int:
+def _split_limbs(limbs: Array, small: Any) -> int:
     """A number below 10^18 into limbs; out: how many are in use."""
     limbs[:] = 0
     limbs[0], limbs[1] = small & _LOW32, small >> np.uint64(32)

@@ -19,7 +19,7 @@ from schemas.columnar.kernels.avro_values import (
     put_span,
     put_timestamp,
 )
-from schemas.columnar.kernels.avro_write_cache import jit, making
+from schemas.columnar.kernels.avro_write_cache import jit, jit_allocating
 from schemas.columnar.kernels.byte_buffers import copy
 from schemas.columnar.kernels.text import fits, is_decimal
 
@@ -69,8 +69,8 @@ class WriteRows(NamedTuple):
     data: Array
 
 
-@making
-def rooms(programs: WriteSteps, modes: WriteOptions, rows: WriteRows) -> Any:
+@jit_allocating
+def message_sizes(programs: WriteSteps, modes: WriteOptions, rows: WriteRows) -> Any:
     """Bytes that keys and values take at most."""
     fields, of, lengths = programs.fields, programs.of, rows.length
     room = np.zeros(2, np.int64)
@@ -93,7 +93,7 @@ def rooms(programs: WriteSteps, modes: WriteOptions, rows: WriteRows) -> Any:
     return room
 
 
-@making
+@jit_allocating
 def write(
     programs: WriteSteps,
     modes: WriteOptions,

@@ -13,6 +13,6 @@ _FILES = (
 )
 
 _KERNELS = Kernels("avro-write", [("schemas.columnar.kernels", file) for file in _FILES])
-jit, making = _KERNELS.jit, _KERNELS.making
+jit, jit_allocating = _KERNELS.jit, _KERNELS.jit_allocating
 
-__all__ = ["COMPILED", "jit", "making"]
+__all__ = ["COMPILED", "jit", "jit_allocating"]

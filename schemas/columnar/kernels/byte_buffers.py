@@ -30,7 +30,7 @@ if jit.COMPILED:
         return types.void(out, types.int64, data, types.int64, types.int64), code
 
     @jit.numba.extending.intrinsic  # type: ignore[untyped-decorator]
-    def eight(_context: Any, data: Any, at: Any) -> Any:
+    def read_eight(_context: Any, data: Any, at: Any) -> Any:
         """data[at:at + 8] as a uint64, low byte first. The place is not looked at."""
 
         def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -54,7 +54,7 @@ else:
     def first_byte(marks: Any) -> int:
         return next((n for n in range(8) if int(marks) >> (8 * n + 7) & 1), 8)
 
-    def eight(data: Any, at: int) -> Any:
+    def read_eight(data: Any, at: int) -> Any:
         return data[at : at + 8].view("<u8")[0]
 
     def copy(out: Any, to: int, data: Any, first: int, size: int) -> None:

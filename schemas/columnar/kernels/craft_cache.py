@@ -10,6 +10,6 @@ _SOURCES = [("schemas.columnar.kernels", f"craft_{name}.py") for name in _NAMES]
 _SHARED = [("schemas.columnar.kernels", f"{name}.py") for name in ("text", "byte_buffers")]
 
 _KERNELS = Kernels("craft", [*_SOURCES, *_SHARED])
-jit, making = _KERNELS.jit, _KERNELS.making
+jit, jit_allocating = _KERNELS.jit, _KERNELS.jit_allocating
 
-__all__ = ["COMPILED", "jit", "making"]
+__all__ = ["COMPILED", "jit", "jit_allocating"]

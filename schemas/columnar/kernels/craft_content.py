@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import Array, put, zigzag
-from schemas.columnar.kernels.craft_cache import jit, making
+from schemas.columnar.kernels.craft_cache import jit, jit_allocating
 from schemas.columnar.kernels.text import fits, is_decimal
 
 _DIVISOR = np.uint64(1_000_000_000)
@@ -63,7 +63,7 @@ def write_doubles(bits: Array, valid: Array, out: Array, at: int, places: Array,
     return at
 
 
-@making
+@jit_allocating
 def write_decimals(
     pairs: Array,
     valid: Array,
@@ -91,7 +91,7 @@ def write_decimals(
         count = 0
         while low != zero or high != zero or count <= scale:
             if high != zero:
-                low, high, part = divided(low, high)
+                low, high, part = divide(low, high)
             else:
                 part = low % _DIVISOR
                 low //= _DIVISOR
@@ -114,7 +114,7 @@ def write_decimals(
 
 
 @jit
-def divided(low: Any, high: Any) -> Any:
+def divide(low: Any, high: Any) -> Any:
     """(low, high) ÷ 10^9 → (low, high, remainder), by 32 bits at a time."""
     shift = np.uint64(32)
     rest = high % _DIVISOR

@@ -64,7 +64,7 @@ def deltas(data: Array, pos: Any, end: Any, count: Any, low: Any, high: Any, out
 
 
 @jit
-def same(data: Array, a: int, b: int, size: int) -> bool:
+def equal_bytes(data: Array, a: int, b: int, size: int) -> bool:
     """Whether the bytes at a and at b are equal; both ranges are inside the data."""
     # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
     differ = np.uint8(0)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schemas.columnar.kernels.craft_cache import jit
-from schemas.columnar.kernels.craft_numbers import count_of, deltas, same, unzigzag, uvarint
+from schemas.columnar.kernels.craft_numbers import count_of, deltas, equal_bytes, unzigzag, uvarint
 from schemas.columnar.kernels.text import utf8
 
 Array = Any  # numpy arrays: numba knows their types
@@ -99,13 +99,13 @@ def dictionary(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScr
         last = pos + work.term_ends[i]
         if not utf8(data, first, last):
             return -1
-        work.term_plan[i] = named(data, first, last, plan)
+        work.term_plan[i] = find_name(data, first, last, plan)
         first = last
     return int(count)
 
 
 @jit
-def named(data: Array, first: int, last: int, plan: ScanTargets) -> int:
+def find_name(data: Array, first: int, last: int, plan: ScanTargets) -> int:
     """The plan's name with these bytes, -1 for none."""
     begin = 0
     for k in range(plan.name_ends.shape[0]):
@@ -182,7 +182,7 @@ def headers(data: Array, rows: int, plan: ScanTargets, found: ScanResult, work: 
     if pos < 0:
         return False
     at, size = state[_TERMS_AT], state[_TABLES] - state[_TERMS_AT]
-    if state[_KNOWN_AT] < 0 or size != state[_KNOWN_SIZE] or not same(data, state[_KNOWN_AT], at, size):
+    if state[_KNOWN_AT] < 0 or size != state[_KNOWN_SIZE] or not equal_bytes(data, state[_KNOWN_AT], at, size):
         state[_HEAD_AT] = state[_KNOWN_AT] = -1
         terms = dictionary(data, at, at + size, plan, work)
         if terms < 0:
@@ -209,7 +209,7 @@ def head(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) 
     """
     state, codes, order = work.state, plan.codes, work.order
     size = state[_HEAD_SIZE]
-    if state[_HEAD_AT] >= 0 and end - pos > size and same(data, state[_HEAD_AT], pos, size):
+    if state[_HEAD_AT] >= 0 and end - pos > size and equal_bytes(data, state[_HEAD_AT], pos, size):
         return int(pos + size)
     state[_HEAD_AT] = -1
     start = pos
@@ -287,7 +287,7 @@ def values(
             kind = plan.numbers[order[k]]
             if kind and (float_at >= 0 or kind == FLOAT):
                 if float_at >= 0:
-                    neighbour(data, float_at, pos, size, work.state)
+                    count_overwritten(data, float_at, pos, size, work.state)
                 float_at = pos if kind == FLOAT and size == 8 else -1
             pos += size
     work.state[_FLOAT_AT] = float_at
@@ -295,7 +295,7 @@ def values(
 
 
 @jit
-def neighbour(data: Array, at: int, pos: int, length: int, state: Array) -> None:
+def count_overwritten(data: Array, at: int, pos: int, length: int, state: Array) -> None:
     """Counts FLOATs that the next number was written over, as `damage` does: the FLOAT at `at`, the number at `pos`."""
     state[_PAIRS] += 1
     size = min(4, length)

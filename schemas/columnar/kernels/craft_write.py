@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import Array, copy, put, zigzag
-from schemas.columnar.kernels.craft_cache import jit, making
+from schemas.columnar.kernels.craft_cache import jit, jit_allocating
 
 
 class WriteLayout(NamedTuple):
@@ -200,7 +200,7 @@ def footer(out: Array, at: int, size: int) -> int:
     return end
 
 
-@making
+@jit_allocating
 def write(
     target: WriteLayout,
     contents: Array,

@@ -11,7 +11,7 @@ from schemas.columnar.kernels.text import Array
 _KERNELS = Kernels(
     "debezium-extra", [("schemas.columnar.kernels", f) for f in ("debezium_extra.py", "byte_buffers.py")]
 )
-jit, making, inlined = _KERNELS.jit, _KERNELS.making, _KERNELS.inlined
+jit, jit_allocating, inline = _KERNELS.jit, _KERNELS.jit_allocating, _KERNELS.inline
 
 ROOM = 512
 """Bytes of one message's at most."""
@@ -27,7 +27,7 @@ _START, _SOURCE, _TS, _START_TS, _CLUSTER, _DEFAULT, _SCHEMA, _NULL = (
 _TOLD = tuple(np.frombuffer(text, np.uint8) for text in (b'"ts_ms": ', b'"start_ts": ', b'"cluster_id": '))
 
 
-@making
+@jit_allocating
 def extras(data: Array, first: Array, last: Array, out: Array, ends: Array, left: Array) -> None:
     """Of each message data[first:last], which is sound JSON; left: of those that it can't be told of."""
     to = 0
@@ -71,7 +71,7 @@ def _find(data: Array, pos: int, end: int, spans: Array) -> bool:
                     return False
                 if depth == 1:
                     of_source = _is(data, start, pos - 1, _SOURCE)
-                if not _told(data, start, pos - 1, end, depth == 1, spans):
+                if not _take_member(data, start, pos - 1, end, depth == 1, spans):
                     return False
             elif pos < end and data[pos] <= 32:
                 return False  # a space where TiCDC writes none: it may come before a colon
@@ -79,7 +79,7 @@ def _find(data: Array, pos: int, end: int, spans: Array) -> bool:
 
 
 @jit
-def _told(data: Array, start: int, stop: int, end: int, of_payload: bool, spans: Array) -> bool:
+def _take_member(data: Array, start: int, stop: int, end: int, of_payload: bool, spans: Array) -> bool:
     """Takes the value of the member data[start:stop] where it is one that is told. False where its form is another."""
     pos = stop + 2
     if of_payload:

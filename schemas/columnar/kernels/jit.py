@@ -32,18 +32,18 @@ class Kernels:
     """Kernels that are cached together. sources: (package, file) of all code that they consist of."""
 
     def __init__(self, name: str, sources: Sequence[tuple[str, str]]) -> None:
-        self._home = _home(name, sources) if COMPILED else None
+        self._home = _cache_folder(name, sources) if COMPILED else None
 
     @property
-    def kept(self) -> bool:
+    def is_cached(self) -> bool:
         """Whether the code is cached."""
         return self._home is not None
 
-    def inlined(self, function: F) -> F:
+    def inline(self, function: F) -> F:
         """As `jit`, for a function that is part of its callers' code: a call passes seven numbers for each array."""
         return self.jit(function, forceinline=True)
 
-    def making(self, function: F) -> F:
+    def jit_allocating(self, function: F) -> F:
         """As `jit`, for a function that makes arrays."""
         return self.jit(function, **dict.fromkeys(_UNCOUNTED, True))
 
@@ -63,7 +63,7 @@ class Kernels:
         return compiled
 
 
-def _home(name: str, sources: Sequence[tuple[str, str]]) -> Path | None:
+def _cache_folder(name: str, sources: Sequence[tuple[str, str]]) -> Path | None:
     """The folder of this version's sources and code; None where it can't be written: then nothing is cached."""
     own = os.environ.get("NUMBA_CACHE_DIR")
     base = os.environ.get("BRIDGE_CACHE") or os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/ticdc-bridge"

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schemas.columnar.kernels.json_cache import jit
-from schemas.columnar.kernels.json_text import fraction, shaped
+from schemas.columnar.kernels.json_text import fraction, has_shape
 from schemas.columnar.kernels.temporal import date_of
 from schemas.columnar.kernels.text import Array
 
@@ -95,13 +95,13 @@ def fill_booleans(data: Array, places: Array, lengths: Array, rows: int, out: Ar
 def fill_reals(
     data: Array, places: Array, lengths: Array, rows: int, top: int, offsets: Array, out: Array, bad: Array
 ) -> int:
-    """Numbers as text, one after another. Bad: more than 40 characters, or not `_moderate`."""
+    """Numbers as text, one after another. Bad: more than 40 characters, or not `_is_moderate`."""
     to = 0
     for row in range(rows):
         offsets[row] = to
         if lengths[row] < 0:
             continue
-        if lengths[row] > 40 or not _moderate(data, places[row], lengths[row], top):
+        if lengths[row] > 40 or not _is_moderate(data, places[row], lengths[row], top):
             bad[row] = 1
             continue
         for i in range(lengths[row]):
@@ -112,7 +112,7 @@ def fill_reals(
 
 
 @jit
-def _moderate(data: Array, pos: int, size: int, top: int) -> bool:
+def _is_moderate(data: Array, pos: int, size: int, top: int) -> bool:
     """Whether the digits before the point and the exponent stay below `top`."""
     end, whole, exponent = pos + size, 0, 0
     while pos < end and (data[pos] == 45 or 48 <= data[pos] <= 57):
@@ -145,7 +145,7 @@ def fill_short_decimals(
         out[row, 0], out[row, 1] = zero, zero
         if lengths[row] < 0:
             continue
-        number, negative, sound = _scaled(data, places[row], places[row] + lengths[row], scale, limit)
+        number, negative, sound = _scale_number(data, places[row], places[row] + lengths[row], scale, limit)
         if not sound or number >= most:
             bad[row] = 1
         elif negative and number:
@@ -155,7 +155,7 @@ def fill_short_decimals(
 
 
 @jit
-def _scaled(data: Array, pos: int, end: int, scale: int, limit: Any) -> Any:
+def _scale_number(data: Array, pos: int, end: int, scale: int, limit: Any) -> Any:
     """(a number × 10^scale, negative, whether that is an integer below the limit)."""
     number, kept, point = np.uint64(0), 0, False
     negative = data[pos] == 45
@@ -195,7 +195,7 @@ def _scaled(data: Array, pos: int, end: int, scale: int, limit: Any) -> Any:
 
 # ---------------------------------------------------------------------------------- dates and times
 @jit
-def _two(out: Array, at: int, number: int) -> None:
+def _put_two(out: Array, at: int, number: int) -> None:
     out[at], out[at + 1] = 48 + number // 10, 48 + number % 10
 
 
@@ -203,11 +203,11 @@ def _two(out: Array, at: int, number: int) -> None:
 def _put_day(out: Array, at: int, days: int) -> int:
     """YYYY-MM-DD of a day from 0001-01-01 to 9999-12-31 (the proleptic Gregorian calendar)."""
     year, month, day = date_of(days)
-    _two(out, at, year // 100)
-    _two(out, at + 2, year % 100)
+    _put_two(out, at, year // 100)
+    _put_two(out, at + 2, year % 100)
     out[at + 4], out[at + 7] = 45, 45
-    _two(out, at + 5, month)
-    _two(out, at + 8, day)
+    _put_two(out, at + 5, month)
+    _put_two(out, at + 8, day)
     return at + 10
 
 
@@ -219,9 +219,9 @@ def _put_clock(out: Array, at: int, micros: int, fsp: int) -> int:
     if hours > 99:
         out[at] = 48 + hours // 100
         at += 1
-    _two(out, at, hours % 100)
-    _two(out, at + 3, seconds // 60 % 60)
-    _two(out, at + 6, seconds % 60)
+    _put_two(out, at, hours % 100)
+    _put_two(out, at + 3, seconds // 60 % 60)
+    _put_two(out, at + 6, seconds % 60)
     out[at + 2], out[at + 5] = 58, 58
     at += 8
     cut = 1
@@ -346,7 +346,7 @@ def fill_instants(
 @jit
 def _instant(data: Array, pos: int, end: int, shape: Array) -> bool:
     """Whether data[pos:end] is a moment of the calendar and Z follows it. shape: "0000-00-00T00:00:00"."""
-    if not shaped(data, pos, end, shape, 19) or data[end] != 90 or not fraction(data, pos + 19, end):
+    if not has_shape(data, pos, end, shape, 19) or data[end] != 90 or not fraction(data, pos + 19, end):
         return False
     year = _two_of(data, pos) * 100 + _two_of(data, pos + 2)
     month, day = _two_of(data, pos + 5), _two_of(data, pos + 8)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, eight
-from schemas.columnar.kernels.json_write_cache import inlined, jit
+from schemas.columnar.kernels.byte_buffers import copy, read_eight
+from schemas.columnar.kernels.json_write_cache import inline, jit
 from schemas.columnar.kernels.text import Array
 
 _ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128))
@@ -13,13 +13,13 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
-@inlined
+@inline
 def null(out: Array, to: int) -> int:
     out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
     return to + 4
 
 
-@inlined
+@inline
 def boolean(true: bool, out: Array, to: int) -> int:
     if true:
         out[to], out[to + 1], out[to + 2], out[to + 3] = 116, 114, 117, 101
@@ -37,7 +37,7 @@ def bits(number: int, size: int, out: Array, to: int) -> int:
     out[to] = 34
     to += 1
     for done in range(0, size, 3):
-        to = _four(
+        to = _put_four(
             int(rest & np.uint64(255)),
             int(rest >> np.uint64(8) & np.uint64(255)),
             int(rest >> np.uint64(16) & np.uint64(255)),
@@ -56,16 +56,16 @@ def base64(data: Array, pos: int, end: int, out: Array, to: int) -> int:
     out[to] = 34
     to += 1
     while end - pos >= 3:
-        to = _four(int(data[pos]), int(data[pos + 1]), int(data[pos + 2]), 3, out, to)
+        to = _put_four(int(data[pos]), int(data[pos + 1]), int(data[pos + 2]), 3, out, to)
         pos += 3
     if pos < end:
-        to = _four(int(data[pos]), int(data[pos + 1]) if end - pos == 2 else 0, 0, end - pos, out, to)
+        to = _put_four(int(data[pos]), int(data[pos + 1]) if end - pos == 2 else 0, 0, end - pos, out, to)
     out[to] = 34
     return to + 1
 
 
 @jit
-def _four(a: int, b: int, c: int, count: int, out: Array, to: int) -> int:
+def _put_four(a: int, b: int, c: int, count: int, out: Array, to: int) -> int:
     """Three bytes, or as many as there are, in base64."""
     out[to], out[to + 1] = _BASE64[a >> 2], _BASE64[(a & 3) << 4 | b >> 4]
     out[to + 2] = _BASE64[(b & 15) << 2 | c >> 6] if count > 1 else 61
@@ -73,7 +73,7 @@ def _four(a: int, b: int, c: int, count: int, out: Array, to: int) -> int:
     return to + 4
 
 
-@inlined
+@inline
 def string(data: Array, place: int, size: int, out: Array, to: int) -> int:
     """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
     out[to] = 34
@@ -82,17 +82,17 @@ def string(data: Array, place: int, size: int, out: Array, to: int) -> int:
         copy(out, to, data, place, size)
         to += size
     else:
-        to = _escaped(data, place, place + size, out, to)
+        to = _put_escaped(data, place, place + size, out, to)
     out[to] = 34
     return to + 1
 
 
-@inlined
+@inline
 def _is_plain(data: Array, pos: int, end: int) -> bool:
     """Whether nothing has to be escaped."""
     slow = np.uint64(0)
     while end - pos >= 8:
-        word = eight(data, pos)
+        word = read_eight(data, pos)
         quotes, slashes = word ^ _QUOTES, word ^ _SLASHES
         # A byte below n borrows from its highest bit, which it does not have itself.
         slow |= (word - _BLANKS) & ~word | (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes
@@ -106,7 +106,7 @@ def _is_plain(data: Array, pos: int, end: int) -> bool:
 
 
 @jit
-def _escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
+def _put_escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
     while pos < end:
         byte = data[pos]
         pos += 1

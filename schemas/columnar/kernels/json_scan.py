@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import eight, first_byte
+from schemas.columnar.kernels.byte_buffers import first_byte, read_eight
 from schemas.columnar.kernels.json_cache import jit
 from schemas.columnar.kernels.text import Array
 
@@ -152,7 +152,7 @@ def _walk(
         kind, a = plan.steps[step, 0], plan.steps[step, 1]
         if kind == LITERAL:
             size = plan.steps[step, 2] - a
-            if end - pos < size or not _same(data, pos, plan.text, a, size):
+            if end - pos < size or not _equal_bytes(data, pos, plan.text, a, size):
                 return False
             pos += size
         elif kind in (COMMIT, PARTITION, COUNT):
@@ -201,7 +201,7 @@ def _value(data: Array, pos: int, end: int, kind: int) -> Any:
 
 
 @jit
-def _same(data: Array, a: int, text: Array, b: int, size: int) -> bool:
+def _equal_bytes(data: Array, a: int, text: Array, b: int, size: int) -> bool:
     """Whether data[a:] and text[b:] begin with the same `size` bytes; both have them."""
     # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
     differ = np.uint8(0)
@@ -217,7 +217,7 @@ def _string(data: Array, pos: int, end: int, closely: bool) -> int:
     """Position of the quote that ends a string, -1 where none does. closely: its escapes are looked at, too."""
     while pos < end:
         if end - pos >= 8:
-            at = first_byte(_special(eight(data, pos)))
+            at = first_byte(_special(read_eight(data, pos)))
             pos += at
             if at == 8:
                 continue
@@ -272,7 +272,7 @@ def _integer(data: Array, pos: int, end: int) -> int:
 def _digits(data: Array, pos: int, end: int) -> int:
     """Where digits end."""
     while end - pos >= 8:
-        word = eight(data, pos) ^ _ZEROS
+        word = read_eight(data, pos) ^ _ZEROS
         at = first_byte(((word + _OVER_NINE) | word) & _HIGH)
         pos += at
         if at < 8:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, eight
-from schemas.columnar.kernels.json_cache import jit, making
+from schemas.columnar.kernels.byte_buffers import copy, read_eight
+from schemas.columnar.kernels.json_cache import jit, jit_allocating
 from schemas.columnar.kernels.text import Array, is_decimal, utf8
 
 _ONES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 92, 128))
@@ -45,7 +45,7 @@ def _marks(data: Array, pos: int, end: int) -> Any:
     """Whether data[pos:end] has bytes from 128 on, and whether it has a backslash."""
     every = slashes = np.uint64(0)
     while end - pos >= 8:
-        word = eight(data, pos)
+        word = read_eight(data, pos)
         slash = word ^ _SLASHES
         every |= word
         slashes |= (slash - _ONES) & ~slash
@@ -91,7 +91,7 @@ def unescape(data: Array, pos: int, end: int, out: Array, to: int) -> int:
                 return -1
             to = _put_char(code, out, to)
             continue
-        plain = _escaped(letter)
+        plain = _unescape_letter(letter)
         if plain < 0:
             return -1
         out[to] = plain
@@ -100,7 +100,7 @@ def unescape(data: Array, pos: int, end: int, out: Array, to: int) -> int:
 
 
 @jit
-def _escaped(letter: int) -> int:
+def _unescape_letter(letter: int) -> int:
     if letter == 34 or letter == 92 or letter == 47:
         return int(letter)
     if letter == 110:
@@ -213,7 +213,7 @@ def fill_base64(
     return int(to)
 
 
-@making
+@jit_allocating
 def fill_bits(data: Array, places: Array, lengths: Array, rows: int, size: int, out: Array, bad: Array) -> None:
     """Base64 of BIT's bytes, low byte first, `size` of them → uint64."""
     found = np.empty(16, np.uint8)
@@ -280,17 +280,17 @@ def _unquote(out: Array, first: int, end: int) -> int:
             out[to] = 7
         elif letter == 118:
             out[to] = 11
-        elif letter == 47 or _escaped(letter) < 0:
+        elif letter == 47 or _unescape_letter(letter) < 0:
             return -1
         else:
-            out[to] = _escaped(letter)
+            out[to] = _unescape_letter(letter)
         to += 1
     return to
 
 
 # ---------------------------------------------------------------------------------- dates, times, decimals as text
 @jit
-def shaped(data: Array, pos: int, end: int, shape: Array, size: int) -> bool:
+def has_shape(data: Array, pos: int, end: int, shape: Array, size: int) -> bool:
     """Whether data[pos:pos+size] looks like `shape`, in which 0 stands for a digit."""
     if end - pos < size:
         return False
@@ -319,9 +319,9 @@ def fraction(data: Array, pos: int, end: int) -> bool:
 @jit
 def _is(check: int, data: Array, pos: int, end: int, shape: Array) -> bool:
     if check == DATE:
-        return bool(end - pos == 10 and shaped(data, pos, end, shape, 10))
+        return bool(end - pos == 10 and has_shape(data, pos, end, shape, 10))
     if check == DATETIME:
-        return bool(shaped(data, pos, end, shape, 19) and fraction(data, pos + 19, end))
+        return bool(has_shape(data, pos, end, shape, 19) and fraction(data, pos + 19, end))
     if check == DECIMAL:
         return bool(is_decimal(data, pos, end))
     if pos < end and data[pos] == 45:
@@ -330,7 +330,7 @@ def _is(check: int, data: Array, pos: int, end: int, shape: Array) -> bool:
         if not 48 <= data[pos] <= 57:
             return False
         pos += 1
-    return bool(shaped(data, pos, end, shape[11:], 8) and fraction(data, pos + 8, end))
+    return bool(has_shape(data, pos, end, shape[11:], 8) and fraction(data, pos + 8, end))
 
 
 @jit

@@ -14,7 +14,7 @@ from schemas.columnar.kernels import json_put as put
 from schemas.columnar.kernels import numbers as real
 from schemas.columnar.kernels import temporal as moment
 from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.json_write_cache import inlined, jit
+from schemas.columnar.kernels.json_write_cache import inline, jit
 from schemas.columnar.kernels.temporal import NEVER, NONE, TWICE
 from schemas.columnar.kernels.text import Array
 
@@ -127,7 +127,7 @@ def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonO
     return at
 
 
-@inlined
+@inline
 def _room(length: Array, first: int, columns: int, most: int) -> int:
     """Bytes that a row's values take at most; -1 for cells that are not there."""
     if first < 0:
@@ -169,7 +169,7 @@ def _message(
     return to
 
 
-@inlined
+@inline
 def _object(
     place: Array, length: Array, data: Array, first: int, text: Array, steps: Array, step: int, last: int,
     zones: Array, out: Array, to: int, notes: Array, state: Array, row: int,
@@ -205,7 +205,7 @@ def _object(
     return to
 
 
-@inlined
+@inline
 def _value(
     data: Array, place: int, size: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
 ) -> Any:
@@ -215,7 +215,7 @@ def _value(
             return -1, False
         if op == STRING:
             return put.string(data, place, size, out, to), False
-        return _spanned(data, place, place + size, op, steps, base, zones, out, to)
+        return _put_span(data, place, place + size, op, steps, base, zones, out, to)
     if op == SIGNED:
         return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False
     if op == UNSIGNED:
@@ -234,7 +234,7 @@ def _value(
 
 
 @jit
-def _spanned(
+def _put_span(
     data: Array, pos: int, end: int, op: int, steps: Array, base: int, zones: Array, out: Array, to: int
 ) -> Any:
     """A value that stands in data[pos:end], strings left out."""
@@ -305,7 +305,7 @@ def _timestamp(data: Array, pos: int, end: int, zone: int, last: int, zones: Arr
 
 
 @jit
-def unsized(rows: JsonRows, shape: Array, skip: Array, ends: Array, columns: Array, kinds: Array) -> None:
+def mark_unsized(rows: JsonRows, shape: Array, skip: Array, ends: Array, columns: Array, kinds: Array) -> None:
     """By row, a bit for each DATETIME column without fsp: whether its first text has more than three fraction digits.
 
     ends, columns: by shape, these columns. skip: rows of which the old row is of no account.

@@ -14,6 +14,6 @@ _FILES = (
 )
 
 _KERNELS = Kernels("json-write", [("schemas.columnar.kernels", file) for file in _FILES])
-jit, inlined = _KERNELS.jit, _KERNELS.inlined
+jit, inline = _KERNELS.jit, _KERNELS.inline
 
-__all__ = ["COMPILED", "inlined", "jit"]
+__all__ = ["COMPILED", "inline", "jit"]

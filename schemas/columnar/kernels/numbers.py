@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.json_write_cache import inlined, jit
+from schemas.columnar.kernels.json_write_cache import inline, jit
 from schemas.columnar.kernels.text import Array
 
 _LOW_POWER, _HIGH_POWER = -292, 324
@@ -42,7 +42,7 @@ _POWERS = _powers()
 
 
 @jit
-def _high(a: Any, b: Any) -> Any:
+def _multiply_high(a: Any, b: Any) -> Any:
     """Upper half of a product of two uint64."""
     low_a, high_a, low_b, high_b = a & _LOW32, a >> _U32, b & _LOW32, b >> _U32
     first = high_a * low_b + (low_a * low_b >> _U32)
@@ -57,19 +57,19 @@ def _log2(power: int) -> int:
 
 
 @jit
-def _to_odd(power: int, factor: Any) -> Any:
+def _round_to_odd(power: int, factor: Any) -> Any:
     """Upper 64 bits of 10^power's 128 × factor, the last one set where bits of account follow."""
     high, low = _POWERS[power - _LOW_POWER, 0], _POWERS[power - _LOW_POWER, 1]
     middle = high * factor
-    top = _high(high, factor)
-    total = middle + _high(low, factor)
+    top = _multiply_high(high, factor)
+    total = middle + _multiply_high(low, factor)
     if total < middle:
         top += _U1
     return top | _U1 if total > _U1 else top
 
 
 @jit
-def shortest(c: Any, q: int, closer: bool) -> Any:
+def find_shortest(c: Any, q: int, closer: bool) -> Any:
     """c × 2^q, a float's → (digits as uint64, power of ten). closer: the float below is nearer than the one above."""
     if 0 <= -q < 53 and not c & ((_U1 << np.uint64(-q)) - _U1):
         return c >> np.uint64(-q), 0
@@ -77,25 +77,25 @@ def shortest(c: Any, q: int, closer: bool) -> Any:
     k = (q * 1262611 - (524031 if closer else 0)) >> 22
     shift = np.uint64(q + _log2(-k) + 1)
     four = _U4 * c
-    low = _to_odd(-k, (four - (_U1 if closer else _U2)) << shift) + odd
-    value = _to_odd(-k, four << shift)
-    high = _to_odd(-k, (four + _U2) << shift) - odd
+    low = _round_to_odd(-k, (four - (_U1 if closer else _U2)) << shift) + odd
+    value = _round_to_odd(-k, four << shift)
+    high = _round_to_odd(-k, (four + _U2) << shift) - odd
     s = value // _U4
     if s >= _U10:
         tenth = s // _U10
         below, above = low <= _U40 * tenth, _U40 * tenth + _U40 <= high
         if below != above:
-            return _stripped(tenth + (_U1 if above else _U0), k + 1)
+            return _strip_zeros(tenth + (_U1 if above else _U0), k + 1)
     below, above = low <= _U4 * s, _U4 * s + _U4 <= high
     if below != above:
-        return _stripped(s + (_U1 if above else _U0), k)
+        return _strip_zeros(s + (_U1 if above else _U0), k)
     middle = _U4 * s + _U2
     up = value > middle or (value == middle and s & _U1)
-    return _stripped(s + (_U1 if up else _U0), k)
+    return _strip_zeros(s + (_U1 if up else _U0), k)
 
 
 @jit
-def _stripped(digits: Any, power: int) -> Any:
+def _strip_zeros(digits: Any, power: int) -> Any:
     """Without zeros at the end."""
     while digits:
         tenth = digits // _U10
@@ -111,7 +111,7 @@ _PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint
 _U100 = np.uint64(100)
 
 
-@inlined
+@inline
 def count_digits(digits: Any) -> int:
     count = 1
     while count < 20 and digits >= _TENS[count]:
@@ -119,7 +119,7 @@ def count_digits(digits: Any) -> int:
     return count
 
 
-@inlined
+@inline
 def put_digits(digits: Any, count: int, out: Array, to: int) -> int:
     """The last `count` digits, with zeros before them."""
     at = to + count
@@ -139,7 +139,7 @@ def put_unsigned(number: Any, out: Array, to: int) -> int:
     return put_digits(number, count_digits(number), out, to)
 
 
-@inlined
+@inline
 def put_int(number: int, out: Array, to: int) -> int:
     digits = np.uint64(number)
     if number < 0:
@@ -174,8 +174,8 @@ def put_real(negative: bool, digits: Any, power: int, out: Array, to: int) -> in
             out[to], out[to + 1] = 48, 46
             to += 2
             return put_digits(digits, count - point, out, to)
-        return _pointed(digits, count, point, out, to)
-    return _scientific(digits, count, point - 1, out, to)
+        return _put_pointed(digits, count, point, out, to)
+    return _put_scientific(digits, count, point - 1, out, to)
 
 
 @jit
@@ -187,32 +187,32 @@ def put_general(negative: bool, digits: Any, power: int, out: Array, to: int) ->
     if not digits:
         out[to] = 48
         return to + 1
-    digits, power = _stripped(digits, power)
+    digits, power = _strip_zeros(digits, power)
     count = count_digits(digits)
     point = count + power
     if not -4 < point <= 6:
-        return _scientific(digits, count, point - 1, out, to)
+        return _put_scientific(digits, count, point - 1, out, to)
     if point <= 0:
         out[to], out[to + 1] = 48, 46
         return put_digits(digits, count - point, out, to + 2)
     if power < 0:
-        return _pointed(digits, count, point, out, to)
+        return _put_pointed(digits, count, point, out, to)
     for _ in range(power):
         digits *= _U10
     return put_digits(digits, point, out, to)
 
 
 @jit
-def _scientific(digits: Any, count: int, power: int, out: Array, to: int) -> int:
+def _put_scientific(digits: Any, count: int, power: int, out: Array, to: int) -> int:
     """d.ddde+XX, the exponent of two digits at least."""
-    to = _pointed(digits, count, 1, out, to)
+    to = _put_pointed(digits, count, 1, out, to)
     out[to], out[to + 1] = 101, 45 if power < 0 else 43
     size = np.uint64(abs(power))
     return put_digits(size, max(2, count_digits(size)), out, to + 2)
 
 
 @jit
-def _pointed(digits: Any, count: int, whole: int, out: Array, to: int) -> int:
+def _put_pointed(digits: Any, count: int, whole: int, out: Array, to: int) -> int:
     """`count` digits with a point after `whole` of them, which only stands before a digit."""
     put_digits(digits, count, out, to + 1)
     for i in range(to, to + whole):
@@ -231,9 +231,9 @@ def of_double(bits: int) -> Any:
         return _U0, 0, False
     digits, power = fraction, 0
     if exponent:
-        digits, power = shortest(fraction | _HIDDEN, exponent - 1075, fraction == _U0 and exponent > 1)
+        digits, power = find_shortest(fraction | _HIDDEN, exponent - 1075, fraction == _U0 and exponent > 1)
     elif fraction:
-        digits, power = shortest(fraction, -1074, False)
+        digits, power = find_shortest(fraction, -1074, False)
     return digits, power, True
 
 
@@ -249,7 +249,7 @@ def of_float(bits: int) -> Any:
     c = whole >> np.uint64(drop)
     if c << np.uint64(drop) != whole:
         return _U0, 0, False
-    digits, power = shortest(c, exponent - 52 + drop, fraction == _U0 and exponent > -126)
+    digits, power = find_shortest(c, exponent - 52 + drop, fraction == _U0 and exponent > -126)
     return digits, power, True
 
 
@@ -268,7 +268,7 @@ def put_float(bits: int, out: Array, to: int) -> int:
 
 
 @jit
-def _rounded(high: Any, low: Any, power: int, cut: bool) -> Any:
+def _round_double(high: Any, low: Any, power: int, cut: bool) -> Any:
     """(c, q) of the double nearest to a number of 128 bits × 10^power. cut: the number may be less than 1 too small.
 
     c is 0 where 128 bits of the product don't tell: it lies in the middle between two doubles, or as good as there.
@@ -284,8 +284,8 @@ def _rounded(high: Any, low: Any, power: int, cut: bool) -> Any:
         shift += 1
     first, second = _POWERS[power - _LOW_POWER, 0], _POWERS[power - _LOW_POWER, 1]
     rest = high * first
-    product = _high(high, first)
-    for part in (_high(high, second), _high(low, first)):
+    product = _multiply_high(high, first)
+    for part in (_multiply_high(high, second), _multiply_high(low, first)):
         rest += part
         if rest < part:
             product += _U1
@@ -337,7 +337,7 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
                 if kept < 19:
                     low *= _U10
                 else:
-                    high = high * _U10 + _high(low, _U10)
+                    high = high * _U10 + _multiply_high(low, _U10)
                     low *= _U10
                 kept += 1
             zeros = 0
@@ -351,11 +351,11 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
         return put_real(negative, low, power, out, to), False
     if not lossy and (kept > 17 or cut):  # a double's shortest text has 17 digits at most
         return -1, False
-    c, q = _rounded(high, low, power, cut)
+    c, q = _round_double(high, low, power, cut)
     if not c:
         return -1, False
-    found, found_power = shortest(c, q, c == _HIDDEN)
-    found, found_power = _stripped(found, found_power)
+    found, found_power = find_shortest(c, q, c == _HIDDEN)
+    found, found_power = _strip_zeros(found, found_power)
     lost = cut or high != _U0 or found != low or found_power != power
     if lost and not lossy:
         return -1, False

@@ -10,12 +10,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, eight
+from schemas.columnar.kernels.byte_buffers import copy, read_eight
 from schemas.columnar.kernels.jit import Kernels
 from schemas.columnar.kernels.text import Array
 
 _KERNELS = Kernels("plain-lines", [("schemas.columnar.kernels", f) for f in ("plain_lines.py", "byte_buffers.py")])
-jit, inlined, KEPT = _KERNELS.jit, _KERNELS.inlined, _KERNELS.kept
+jit, inline, KEPT = _KERNELS.jit, _KERNELS.inline, _KERNELS.is_cached
 
 NONE = -(1 << 63)
 """A number that is not there."""
@@ -73,7 +73,7 @@ class LineRows(NamedTuple):
 
 
 @jit
-def odd(data: Array) -> int:
+def count_escapes(data: Array) -> int:
     """How many bytes may have to be escaped."""
     count = 0
     for byte in data:
@@ -115,20 +115,20 @@ def fill(
         ends[row + 1] = to
 
 
-@inlined
+@inline
 def _literal(text: Array, places: Array, number: int, out: Array, to: int) -> int:
     size = int(places[number, 1])
     copy(out, to, text, places[number, 0], size)
     return to + size
 
 
-@inlined
+@inline
 def _bytes(text: Array, out: Array, to: int) -> int:
     copy(out, to, text, 0, text.shape[0])
     return to + int(text.shape[0])
 
 
-@inlined
+@inline
 def _null(out: Array, to: int) -> int:
     out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
     return to + 4
@@ -186,7 +186,7 @@ def _object(
     return to + 1
 
 
-@inlined
+@inline
 def _string(data: Array, pos: int, end: int, out: Array, to: int) -> int:
     out[to] = 34
     to += 1
@@ -194,17 +194,17 @@ def _string(data: Array, pos: int, end: int, out: Array, to: int) -> int:
         copy(out, to, data, pos, end - pos)
         to += end - pos
     else:
-        to = _escaped(data, pos, end, out, to)
+        to = _put_escaped(data, pos, end, out, to)
     out[to] = 34
     return to + 1
 
 
-@inlined
+@inline
 def _is_plain(data: Array, pos: int, end: int) -> bool:
     """Whether nothing has to be escaped; false also for text that needs a closer look."""
     slow = np.uint64(0)
     while end - pos >= 8:
-        word = eight(data, pos)
+        word = read_eight(data, pos)
         quotes, slashes, two, three = word ^ _QUOTES, word ^ _SLASHES, word ^ _C2, word ^ _E2
         slow |= (word - _BLANKS) & ~word | (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes
         slow |= (two - _ONES) & ~two | (three - _ONES) & ~three
@@ -218,7 +218,7 @@ def _is_plain(data: Array, pos: int, end: int) -> bool:
 
 
 @jit
-def _escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
+def _put_escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
     while pos < end:
         byte = data[pos]
         if byte == 34 or byte == 92:

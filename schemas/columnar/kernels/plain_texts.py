@@ -20,7 +20,7 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 @jit
-def tell(shape: Array, first: Array, ends: Array, kinds: Array, cells: Array) -> bool:
+def classify_cells(shape: Array, first: Array, ends: Array, kinds: Array, cells: Array) -> bool:
     """Says of each cell of rows from `first` on what it holds. kinds: of the columns of shape n, up to ends[n].
 
     False for a row that has cells that are not there.

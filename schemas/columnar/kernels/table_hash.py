@@ -58,7 +58,7 @@ def hash_names(data: Array, first: Array, last: Array, one: Array, other: Array,
 
 
 @jit
-def _back(data: Array, pos: int, first: int) -> Any:
+def _read_back(data: Array, pos: int, first: int) -> Any:
     """A uvarint that ends at pos, read from its end → (its number, its position), position -1 where there is none."""
     number = shift = 0
     while pos >= first and shift < 28:
@@ -94,7 +94,7 @@ def hash_terms(data: Array, first: Array, last: Array, out: Array) -> None:
         out[row] = 0
         if first[row] < 0:
             continue
-        size, end = _back(data, last[row] - 1, first[row])
+        size, end = _read_back(data, last[row] - 1, first[row])
         tables = end - size
         if end < 0 or tables < first[row]:
             continue

@@ -57,7 +57,7 @@ def date_of(number: int) -> Any:
 
 
 @jit
-def _rest(data: Array, pos: int, end: int) -> int:
+def _read_minutes(data: Array, pos: int, end: int) -> int:
     """ ":mm:ss" and a fraction of up to six digits → microseconds."""
     if end - pos < 6 or data[pos] != 58 or data[pos + 3] != 58:
         return NONE
@@ -85,7 +85,7 @@ def micros(data: Array, pos: int, end: int) -> int:
     day = days(data, pos, end)
     if day == NONE or end - pos < 19 or data[pos + 10] != 32:
         return NONE
-    hours, rest = _number(data, pos + 11, 2), _rest(data, pos + 13, end)
+    hours, rest = _number(data, pos + 11, 2), _read_minutes(data, pos + 13, end)
     if rest == NONE or not 0 <= hours <= 23:
         return NONE
     return day * 86_400_000_000 + hours * 3_600_000_000 + rest
@@ -100,7 +100,7 @@ def time_micros(data: Array, pos: int, end: int) -> int:
     if end - pos < 8:
         return NONE
     count = 2 if data[pos + 2] == 58 else 3
-    hours, rest = _number(data, pos, count), _rest(data, pos + count, end)
+    hours, rest = _number(data, pos, count), _read_minutes(data, pos + count, end)
     if rest == NONE or hours < 0:
         return NONE
     total = hours * 3_600_000_000 + rest

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import eight
+from schemas.columnar.kernels.byte_buffers import read_eight
 from schemas.columnar.kernels.json_cache import jit
 
 Array = Any  # numpy arrays: numba knows their types
@@ -21,7 +21,7 @@ def utf8(data: Array, pos: int, end: int) -> bool:
         byte = data[pos]
         pos += 1
         if byte < 0x80:
-            while end - pos >= 8 and not eight(data, pos) & _HIGH:
+            while end - pos >= 8 and not read_eight(data, pos) & _HIGH:
                 pos += 8
             continue
         low, high = 0x80, 0xBF

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.ddl.executor import indexes as executor_indexes
 from schemas.ddl.executor.charsets import Charset, resolve
-from schemas.ddl.executor.column_types import MAX_COLUMNS, column, converted
+from schemas.ddl.executor.column_types import MAX_COLUMNS, column, convert_charset
 from schemas.ddl.executor.default_values import with_default
 from schemas.ddl.parser.statements import (
     AddColumns,
@@ -35,7 +35,7 @@ from schemas.model.table import Column, Table
 MAX_CLAUSES = 4096
 
 
-def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Table:
+def apply_clauses(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Table:
     """The table after all clauses; `fallback` is its database's character set. RenameTo is the caller's.
 
     Names in a clause are those of the table before the statement, as in TiDB: RENAME COLUMN a TO b, RENAME COLUMN
@@ -44,13 +44,13 @@ def altered(table: Table, clauses: tuple[Clause, ...], fallback: Charset) -> Tab
     if len(clauses) > MAX_CLAUSES or sum(len(c.columns) for c in clauses if isinstance(c, AddColumns)) > MAX_COLUMNS:
         details = f"more than {MAX_CLAUSES} clauses or {MAX_COLUMNS} new columns at once"
         raise DdlError("DDL_NOT_APPLICABLE", details=details)
-    work = _Work(table, fallback)
+    work = _TableDraft(table, fallback)
     for clause in clauses:
         work.table = _CLAUSES[type(clause)](work, clause)
-    return executor_indexes.with_keys(_renamed(work.table, work.renames))
+    return executor_indexes.with_keys(_rename_columns(work.table, work.renames))
 
 
-class _Work:
+class _TableDraft:
     """A table in the middle of a statement. Columns keep their names to its end; `renames` are those they get then.
 
     charset: the table's before the statement, in which all its columns are defined. conversion: CONVERT TO was among
@@ -76,7 +76,7 @@ class _Work:
 
 
 # ---- columns
-def _add_columns(work: _Work, clause: AddColumns) -> Table:
+def _add_columns(work: _TableDraft, clause: AddColumns) -> Table:
     at = clause.position
     for defined in clause.columns:
         if executor_indexes.find(work.table.columns, defined.name):
@@ -84,13 +84,15 @@ def _add_columns(work: _Work, clause: AddColumns) -> Table:
                 continue
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has a column {defined.name} already")
         made = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
-        made = converted(made, work.conversion) if work.conversion else made
-        work.with_columns(_placed(work, work.table.columns, made, at))
+        made = convert_charset(made, work.conversion) if work.conversion else made
+        work.with_columns(_place_column(work, work.table.columns, made, at))
         work.table = executor_indexes.with_indexes(work.table, executor_indexes.column_indexes([defined]))
     return executor_indexes.with_indexes(work.table, clause.indexes)
 
 
-def _placed(work: _Work, columns: tuple[Column, ...], one: Column, at: ColumnPosition | None) -> tuple[Column, ...]:
+def _place_column(
+    work: _TableDraft, columns: tuple[Column, ...], one: Column, at: ColumnPosition | None
+) -> tuple[Column, ...]:
     if at is None:
         return (*columns, one)
     if not at.after:
@@ -102,7 +104,7 @@ def _placed(work: _Work, columns: tuple[Column, ...], one: Column, at: ColumnPos
     return (*columns[: index + 1], one, *columns[index + 1 :])
 
 
-def _change_column(work: _Work, clause: ChangeColumn) -> Table:
+def _change_column(work: _TableDraft, clause: ChangeColumn) -> Table:
     if clause.if_exists and executor_indexes.find(work.table.columns, clause.old) is None:
         return work.table
     old = work.find(clause.old)
@@ -114,11 +116,11 @@ def _change_column(work: _Work, clause: ChangeColumn) -> Table:
         work.with_columns(tuple(made if c is old else c for c in work.table.columns))
     else:
         others = tuple(c for c in work.table.columns if c is not old)
-        work.with_columns(_placed(work, others, made, clause.position))
-    return _declared(work, replace(clause.column, name=old.name))
+        work.with_columns(_place_column(work, others, made, clause.position))
+    return _add_declared_indexes(work, replace(clause.column, name=old.name))
 
 
-def _declared(work: _Work, defined: ColumnDef) -> Table:
+def _add_declared_indexes(work: _TableDraft, defined: ColumnDef) -> Table:
     """PRIMARY KEY and UNIQUE in a changed column's definition add an index, unless there is that primary key."""
     added = executor_indexes.column_indexes([defined])
     if any(i.name == executor_indexes.PRIMARY for i in work.table.indexes):
@@ -126,14 +128,14 @@ def _declared(work: _Work, defined: ColumnDef) -> Table:
     return executor_indexes.with_indexes(work.table, added)
 
 
-def _rename_column(work: _Work, clause: RenameColumn) -> Table:
+def _rename_column(work: _TableDraft, clause: RenameColumn) -> Table:
     old = work.find(clause.old)
     if clause.old.lower() != clause.new.lower():  # TiDB does nothing when only letters' cases differ
         work.renames[old.name] = clause.new
     return work.table
 
 
-def _renamed(table: Table, renames: dict[str, str]) -> Table:
+def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
     """The table with all renames of a statement at once."""
     if not renames:
         return table
@@ -146,7 +148,7 @@ def _renamed(table: Table, renames: dict[str, str]) -> Table:
     return replace(table, columns=columns, indexes=tuple(indexes))
 
 
-def _drop_column(work: _Work, clause: DropColumn) -> Table:
+def _drop_column(work: _TableDraft, clause: DropColumn) -> Table:
     if clause.if_exists and executor_indexes.find(work.table.columns, clause.name) is None:
         return work.table
     gone = work.find(clause.name).name
@@ -155,33 +157,33 @@ def _drop_column(work: _Work, clause: DropColumn) -> Table:
     return replace(work.table, columns=tuple(c for c in work.table.columns if c.name != gone), indexes=indexes)
 
 
-def _set_default(work: _Work, clause: SetDefault) -> Table:
+def _set_default(work: _TableDraft, clause: SetDefault) -> Table:
     old = work.find(clause.column)
     made = with_default(old, clause.default or DefaultValue("null"))
     return work.with_columns(tuple(made if c is old else c for c in work.table.columns))
 
 
 # ---- indexes
-def _add_index(work: _Work, clause: AddIndex) -> Table:
+def _add_index(work: _TableDraft, clause: AddIndex) -> Table:
     exists = any(i.name.lower() == clause.index.name.lower() for i in work.table.indexes)
     if clause.if_not_exists and exists:
         return work.table
     return executor_indexes.with_indexes(work.table, [clause.index])
 
 
-def _drop_index(work: _Work, clause: DropIndex) -> Table:
+def _drop_index(work: _TableDraft, clause: DropIndex) -> Table:
     found = executor_indexes.without_index(work.table, clause.name)
     if found is None and not clause.if_exists:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has no index {clause.name}")
     return found or work.table
 
 
-def _rename_index(work: _Work, clause: RenameIndex) -> Table:
-    return executor_indexes.renamed_index(work.table, clause.old, clause.new)
+def _rename_index(work: _TableDraft, clause: RenameIndex) -> Table:
+    return executor_indexes.rename_index(work.table, clause.old, clause.new)
 
 
 # ---- the table as a whole
-def _set_options(work: _Work, clause: SetOptions) -> Table:
+def _set_options(work: _TableDraft, clause: SetOptions) -> Table:
     options, table = clause.options, work.table
     if options.charset or options.collate:
         found = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
@@ -189,20 +191,20 @@ def _set_options(work: _Work, clause: SetOptions) -> Table:
     return table if options.comment is None else replace(table, comment=options.comment)
 
 
-def _convert(work: _Work, clause: ConvertTo) -> Table:
+def _convert(work: _TableDraft, clause: ConvertTo) -> Table:
     found = resolve(clause.charset, clause.collate, work.fallback)
     work.conversion = found
-    columns = tuple(converted(c, found) for c in work.table.columns)
+    columns = tuple(convert_charset(c, found) for c in work.table.columns)
     return replace(work.table, columns=columns, charset=found.name, collate=found.collate)
 
 
-def _unchanged(work: _Work, _: Clause) -> Table:
+def _keep_table(work: _TableDraft, _: Clause) -> Table:
     return work.table
 
 
-_CLAUSES: dict[type, Callable[[_Work, Any], Table]] = {
+_CLAUSES: dict[type, Callable[[_TableDraft, Any], Table]] = {
     AddColumns: _add_columns, ChangeColumn: _change_column, RenameColumn: _rename_column, DropColumn: _drop_column,
     SetDefault: _set_default, AddIndex: _add_index, DropIndex: _drop_index, RenameIndex: _rename_index,
-    SetOptions: _set_options, ConvertTo: _convert, RenameTo: _unchanged, ExchangePartition: _unchanged,
-    NoColumnEffect: _unchanged,
+    SetOptions: _set_options, ConvertTo: _convert, RenameTo: _keep_table, ExchangePartition: _keep_table,
+    NoColumnEffect: _keep_table,
 }  # fmt: skip

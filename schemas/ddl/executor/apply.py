@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.ddl.executor import indexes
-from schemas.ddl.executor.alter_table import altered
+from schemas.ddl.executor.alter_table import apply_clauses
 from schemas.ddl.executor.catalog import Catalog, Database, Relation
 from schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
 from schemas.ddl.executor.column_types import MAX_COLUMNS, column
@@ -45,7 +45,7 @@ def apply(catalog: Catalog, statement: Statement, db: str = "") -> Catalog:
     return _APPLY[type(statement)](catalog, statement, db)
 
 
-def touched(catalog: Catalog, statement: Statement, db: str = "") -> tuple[TableId, ...]:
+def affected_tables(catalog: Catalog, statement: Statement, db: str = "") -> tuple[TableId, ...]:
     """The tables, views and sequences that a statement is about, as it names them, before it is applied."""
     match statement:
         case CreateTable() | CreateRelation() | TruncateTable() as one:
@@ -127,15 +127,15 @@ def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
             return catalog
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} exists already")
     id_ = id_._replace(db=database.name)
-    table = _like(catalog, s.like, db, id_) if s.like else _new_table(s, id_, database.charset)
-    return _stored(catalog, database, table)
+    table = _copy_table(catalog, s.like, db, id_) if s.like else _new_table(s, id_, database.charset)
+    return _store_table(catalog, database, table)
 
 
-def _stored(catalog: Catalog, database: Database, table: Table) -> Catalog:
+def _store_table(catalog: Catalog, database: Database, table: Table) -> Catalog:
     return catalog.with_database(replace(database, tables=database.tables.with_(table.id.table, table)))
 
 
-def _like(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
+def _copy_table(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
     return replace(_table(catalog, _id(name, db))[1], id=id_)
 
 
@@ -160,20 +160,20 @@ def _alter_table(catalog: Catalog, s: AlterTable, db: str) -> Catalog:
     if catalog.table(id_) is None and catalog.exists(id_):
         return catalog  # ALTER TABLE of a sequence or a view
     database, table = _table(catalog, id_)
-    catalog = _stored(catalog, database, altered(table, s.clauses, database.charset))
+    catalog = _store_table(catalog, database, apply_clauses(table, s.clauses, database.charset))
     for clause in s.clauses:
         if isinstance(clause, RenameTo):
-            catalog = _renamed(catalog, table.id, _id(clause.new, db))
+            catalog = _rename_relation(catalog, table.id, _id(clause.new, db))
     return catalog
 
 
 def _rename_tables(catalog: Catalog, s: RenameTables, db: str) -> Catalog:
     for old, new in s.pairs:
-        catalog = _renamed(catalog, _id(old, db), _id(new, db))
+        catalog = _rename_relation(catalog, _id(old, db), _id(new, db))
     return catalog
 
 
-def _renamed(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
+def _rename_relation(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
     database = catalog.databases.get(old.db)
     relation = database.relations.get(old.table) if database else None
     if database and relation:
@@ -184,7 +184,7 @@ def _renamed(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
     target = catalog.databases.get(new.db) or Database(new.db)
     if target.tables.get(new.table) or target.relations.get(new.table):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"{table.id} can't be renamed: {new} exists already")
-    return _stored(catalog, target, replace(table, id=TableId(target.name, new.table)))
+    return _store_table(catalog, target, replace(table, id=TableId(target.name, new.table)))
 
 
 def _drop_tables(catalog: Catalog, s: DropTables, db: str) -> Catalog:
@@ -224,7 +224,7 @@ def _recover_table(catalog: Catalog, s: RecoverTable, db: str) -> Catalog:
     back = replace(gone, id=TableId(database.name, s.new or gone.id.table))
     if database.tables.get(back.id.table):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {back.id} exists already")
-    return _stored(catalog, replace(database, dropped=database.dropped.without(id_.table)), back)
+    return _store_table(catalog, replace(database, dropped=database.dropped.without(id_.table)), back)
 
 
 # ---- views, sequences, the rest

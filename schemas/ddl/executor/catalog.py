@@ -31,12 +31,12 @@ class Names(Generic[V]):
         return self._buckets[hash(key) % _BUCKETS].get(key)
 
     def with_(self, name: str, value: V) -> Names[V]:
-        return self._changed(name, value)
+        return self._with_entry(name, value)
 
     def without(self, name: str) -> Names[V]:
-        return self if self.get(name) is None else self._changed(name, None)
+        return self if self.get(name) is None else self._with_entry(name, None)
 
-    def _changed(self, name: str, value: V | None) -> Names[V]:
+    def _with_entry(self, name: str, value: V | None) -> Names[V]:
         key = name.lower()
         at = hash(key) % _BUCKETS
         bucket = dict(self._buckets[at])

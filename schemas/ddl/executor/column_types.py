@@ -37,7 +37,7 @@ _LIMITS = {
 def column(defined: ColumnDef, table_charset: Charset) -> Column:
     """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
     charset = _charset(defined, table_charset)
-    made = _typed(defined.name, defined.type, charset)
+    made = _make_column(defined.name, defined.type, charset)
     nullable = defined.nullable is not False and not defined.primary_key
     made = replace(
         made,
@@ -61,8 +61,8 @@ def _charset(defined: ColumnDef, table_charset: Charset) -> Charset:
     return bin_collation(found) if type_.binary and not defined.collate else found
 
 
-def _typed(name: str, written: DataType, charset: Charset) -> Column:
-    type_name, length, scale = written.name, written.length, written.scale
+def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
+    type_name, length, scale = data_type.name, data_type.length, data_type.scale
     limit = _LIMITS.get(type_name)
     if limit and length is not None and length > limit[0]:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: {limit[1]}")
@@ -86,15 +86,17 @@ def _typed(name: str, written: DataType, charset: Charset) -> Column:
         length, scale = None, length or 0
         if scale > 6:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: at most 6 fraction digits")
-    elif type_.kind is Kind.INTEGER and not (length is not None and (written.zerofill or (type_name, length) == _BOOL)):
-        length = type_.digits[written.unsigned]
+    elif type_.kind is Kind.INTEGER and not (
+        length is not None and (data_type.zerofill or (type_name, length) == _BOOL)
+    ):
+        length = type_.digits[data_type.unsigned]
     elif length is None:
         length = _DEFAULT_LENGTHS.get(type_name)
     character = type_.kind in (Kind.TEXT, Kind.ENUM, Kind.SET)
     chosen = charset if character else BINARY
     return Column(
-        name, type_, written.unsigned, length, scale, written.elements, charset=chosen.name, collate=chosen.collate,
-        zerofill=written.zerofill,
+        name, type_, data_type.unsigned, length, scale, data_type.elements, charset=chosen.name, collate=chosen.collate,
+        zerofill=data_type.zerofill,
     )  # fmt: skip
 
 
@@ -103,7 +105,7 @@ def _bytes(type_name: str, charset: Charset) -> int:
     return longest_character(charset.name) if type_name in ("varchar", "text") else 1
 
 
-def converted(column: Column, charset: Charset) -> Column:
+def convert_charset(column: Column, charset: Charset) -> Column:
     """The column after CONVERT TO CHARACTER SET; only character columns change."""
     if column.type.kind not in (Kind.TEXT, Kind.ENUM, Kind.SET):
         return column

@@ -58,10 +58,10 @@ def _number_text(default: DefaultValue) -> str:
 
 
 def _integer(column: Column, default: DefaultValue) -> Value:
-    return str(_bounded(_number_text(default)).quantize(Decimal(1), ROUND_HALF_UP))
+    return str(_parse_bounded(_number_text(default)).quantize(Decimal(1), ROUND_HALF_UP))
 
 
-def _bounded(text: str) -> Decimal:
+def _parse_bounded(text: str) -> Decimal:
     number = Decimal(text)
     if number.is_finite() and number.adjusted() > 400:
         raise ValueError("it is too large")
@@ -69,35 +69,35 @@ def _bounded(text: str) -> Decimal:
 
 
 def _float(column: Column, default: DefaultValue) -> Value:
-    number = float(_bounded(_number_text(default)))
+    number = float(_parse_bounded(_number_text(default)))
     if column.scale is not None:
         number = float(Decimal(repr(number)).quantize(Decimal(1).scaleb(-column.scale), ROUND_HALF_UP, _WIDE))
     if column.type.kind is Kind.FLOAT:
-        return _plain(values.float_text(values.as_float32(number)))
-    return _plain(values.double_text(number))
+        return _plain_text(values.float_text(values.as_float32(number)))
+    return _plain_text(values.double_text(number))
 
 
-def _plain(text: str) -> str:
+def _plain_text(text: str) -> str:
     """Without an exponent: TiDB prints these as %f with the shortest digits."""
     return format(Decimal(text), "f") if "e" in text else text
 
 
-def _as_written(column: Column, default: DefaultValue) -> Value:
+def _written_text(column: Column, default: DefaultValue) -> Value:
     if default.kind == "bits":
         return str(int.from_bytes(default.bits, "big"))
     if default.kind == "float":
-        return _plain(values.double_text(float(_bounded(default.text))))
+        return _plain_text(values.double_text(float(_parse_bounded(default.text))))
     return default.text
 
 
 def _text(column: Column, default: DefaultValue) -> Value:
     if default.kind == "bits":
         return default.bits.decode()
-    return _as_written(column, default)
+    return _written_text(column, default)
 
 
 def _binary(column: Column, default: DefaultValue) -> Value:
-    raw = default.bits if default.kind == "bits" else str(_as_written(column, default)).encode()
+    raw = default.bits if default.kind == "bits" else str(_written_text(column, default)).encode()
     return raw.ljust(column.length or 0, b"\0") if column.type.name == "binary" else raw
 
 
@@ -117,15 +117,15 @@ def _bit(column: Column, default: DefaultValue) -> Value:
 
 def _enum(column: Column, default: DefaultValue) -> Value:
     if default.kind == "int":
-        return _numbered(column, int(default.text))
+        return _element_at(column, int(default.text))
     text = str(_text(column, default)).rstrip(" ")
     found = _element(column, text)
     if found is None and _NUMBER.match(text):  # upstream `types.ParseEnumName`: no element, but maybe its number
-        return _numbered(column, int(text))
-    return _known(column, found)
+        return _element_at(column, int(text))
+    return _require_element(column, found)
 
 
-def _numbered(column: Column, number: int) -> str:
+def _element_at(column: Column, number: int) -> str:
     if not 1 <= number <= len(column.elements):
         raise ValueError(f"there are {len(column.elements)} elements")
     return column.elements[number - 1]
@@ -142,7 +142,7 @@ def _element(column: Column, text: str) -> str | None:
     return None
 
 
-def _known(column: Column, element: str | None) -> str:
+def _require_element(column: Column, element: str | None) -> str:
     if element is None:
         raise ValueError(f"it is not one of {', '.join(column.elements[:20])}")
     return element
@@ -155,7 +155,7 @@ def _set(column: Column, default: DefaultValue) -> Value:
     found = [_element(column, part) for part in text.split(",")] if text else []
     if None in found and _NUMBER.match(text):
         return _members(column, int(text))
-    chosen = {_known(column, one) for one in found}
+    chosen = {_require_element(column, one) for one in found}
     return ",".join(e for e in column.elements if e in chosen)
 
 
@@ -187,8 +187,8 @@ def _temporal(default: DefaultValue) -> str:
 
 
 _CONVERSIONS: dict[Kind, Callable[[Column, DefaultValue], Any]] = {
-    Kind.INTEGER: _integer, Kind.FLOAT: _float, Kind.DOUBLE: _float, Kind.DECIMAL: _as_written, Kind.BIT: _bit,
+    Kind.INTEGER: _integer, Kind.FLOAT: _float, Kind.DOUBLE: _float, Kind.DECIMAL: _written_text, Kind.BIT: _bit,
     Kind.TEXT: _text, Kind.BINARY: _binary, Kind.ENUM: _enum, Kind.SET: _set, Kind.DATE: _date,
-    Kind.DATETIME: _datetime, Kind.TIMESTAMP: _datetime, Kind.TIME: _time, Kind.YEAR: _as_written, Kind.JSON: _json,
+    Kind.DATETIME: _datetime, Kind.TIMESTAMP: _datetime, Kind.TIME: _time, Kind.YEAR: _written_text, Kind.JSON: _json,
     Kind.VECTOR: _text,
 }  # fmt: skip

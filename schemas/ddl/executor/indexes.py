@@ -98,19 +98,19 @@ def without_index(table: Table, name: str) -> Table | None:
     return None if len(left) == len(table.indexes) else replace(table, indexes=left)
 
 
-def renamed_index(table: Table, old: str, new: str) -> Table:
+def rename_index(table: Table, old: str, new: str) -> Table:
     """DDL_NOT_APPLICABLE where there is no such index."""
     if not any(i.name.lower() == old.lower() for i in table.indexes):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has no index {old}")
 
-    def renamed(index: Index) -> Index:
+    def rename(index: Index) -> Index:
         if index.name.lower() != old.lower():
             return index
         prefix = f"_v$_{old.lower()}_"
         names = (hidden_column(new, i) if n.lower().startswith(prefix) else n for i, n in enumerate(index.columns))
         return replace(index, name=new, columns=tuple(names))
 
-    return replace(table, indexes=tuple(map(renamed, table.indexes)))
+    return replace(table, indexes=tuple(map(rename, table.indexes)))
 
 
 def with_keys(table: Table) -> Table:
@@ -124,14 +124,14 @@ def with_keys(table: Table) -> Table:
     primary = next((i for i in table.indexes if i.name == PRIMARY), None)
     primary_names = frozenset(primary.columns if primary else ())
     handle = primary or min(
-        (i for i in table.indexes if i.unique and all(n in by_name and _certain(by_name[n]) for n in i.columns)),
+        (i for i in table.indexes if i.unique and all(n in by_name and _is_certain(by_name[n]) for n in i.columns)),
         key=lambda i: len(i.columns),
         default=None,
     )
     handle_names = frozenset(handle.columns if handle else ())
-    unique, multiple = _shared(table.indexes)
+    unique, multiple = _key_flags(table.indexes)
 
-    def keyed(c: Column) -> Column:
+    def with_key(c: Column) -> Column:
         is_primary = c.name in primary_names
         wanted = (c.name in handle_names, is_primary, c.name in unique, c.name in multiple)
         if wanted == (c.handle_key, c.primary_key, c.unique_key, c.multiple_key) and not (is_primary and c.nullable):
@@ -141,14 +141,14 @@ def with_keys(table: Table) -> Table:
             nullable=c.nullable and not is_primary,
         )  # fmt: skip
 
-    return replace(table, columns=tuple(map(keyed, table.columns)))
+    return replace(table, columns=tuple(map(with_key, table.columns)))
 
 
-def _certain(column: Column) -> bool:
+def _is_certain(column: Column) -> bool:
     return not column.nullable and not column.virtual
 
 
-def _shared(indexes: tuple[Index, ...]) -> tuple[frozenset[str], frozenset[str]]:
+def _key_flags(indexes: tuple[Index, ...]) -> tuple[frozenset[str], frozenset[str]]:
     """Columns with the unique flag and with the multiple flag (upstream `initColumnsFlag`; golden open/uk_notnull)."""
     unique, multiple = set[str](), set[str]()
     for index in indexes:

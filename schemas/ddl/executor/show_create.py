@@ -25,12 +25,12 @@ def show_create(table: Table) -> str:
         options += f" DEFAULT CHARSET={table.charset}"
         options += f" COLLATE={table.collate}" if table.collate and table.collate != "binary" else ""
     if table.comment:
-        options += f" COMMENT='{_escaped(table.comment)}'"
-    return f"CREATE TABLE {_quoted(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n){options}"
+        options += f" COMMENT='{_escape(table.comment)}'"
+    return f"CREATE TABLE {_quote(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n){options}"
 
 
 def _column(column: Column, table: Table) -> str:
-    text = f"{_quoted(column.name)} {type_text(column)}"
+    text = f"{_quote(column.name)} {type_text(column)}"
     if column.type.kind in _TEXTUAL and column.charset:
         if column.charset != table.charset:
             text += f" CHARACTER SET {column.charset}"
@@ -46,7 +46,7 @@ def _column(column: Column, table: Table) -> str:
         text += _default(column)
     if column.on_update:
         text += f" ON UPDATE {column.on_update}" + (f"({column.scale})" if column.scale else "")
-    return text + (f" COMMENT '{_escaped(column.comment)}'" if column.comment else "")
+    return text + (f" COMMENT '{_escape(column.comment)}'" if column.comment else "")
 
 
 def _default(column: Column) -> str:
@@ -64,21 +64,21 @@ def _default(column: Column) -> str:
         return f" DEFAULT ({default})"
     if column.type.kind is Kind.BIT:
         return f" DEFAULT {default}"
-    return f" DEFAULT '{_escaped(default)}'"
+    return f" DEFAULT '{_escape(default)}'"
 
 
 def _index(index: Index, table: Table) -> str:
     if not index.columns or not table.by_name.keys() >= set(index.columns):
         return ""
-    columns = "(" + ",".join(map(_quoted, index.columns)) + ")"
+    columns = "(" + ",".join(map(_quote, index.columns)) + ")"
     if index.name == PRIMARY:
         return f"PRIMARY KEY {columns}"
-    return f"{'UNIQUE KEY' if index.unique else 'KEY'} {_quoted(index.name)} {columns}"
+    return f"{'UNIQUE KEY' if index.unique else 'KEY'} {_quote(index.name)} {columns}"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _escaped(text: str) -> str:
+def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "''").replace("\n", "\\n").replace("\r", "\\r").replace("\0", "\\0")

@@ -39,7 +39,7 @@ def datetime_text(text: str, fsp: int) -> str:
     year, month, day, hour, minute, second = parts
     if month > 12 or day > 31 or hour > 23 or minute > 59 or second > 59:
         raise ValueError("it is no date")
-    seconds, micros = _rounded(digits, fsp)
+    seconds, micros = _round_fraction(digits, fsp)
     if seconds:
         moved = datetime(year, month, day, hour, minute, second) + timedelta(seconds=1)
         year, month, day, hour, minute, second = moved.timetuple()[:6]
@@ -61,7 +61,7 @@ def time_text(text: str, fsp: int) -> str:
         hours, minutes, seconds = number // 10000, number // 100 % 100, number % 100
     if minutes > 59 or seconds > 59 or hours > 838:
         raise ValueError("it is no time")
-    more, micros = _rounded(digits, fsp)
+    more, micros = _round_fraction(digits, fsp)
     total = hours * 3600 + minutes * 60 + seconds + more
     hours, minutes, seconds = total // 3600, total // 60 % 60, total % 60
     if not total and not micros:
@@ -69,7 +69,7 @@ def time_text(text: str, fsp: int) -> str:
     return f"{sign}{hours:02d}:{minutes:02d}:{seconds:02d}{_fraction(micros, fsp)}"
 
 
-def _rounded(digits: str, fsp: int) -> tuple[int, int]:
+def _round_fraction(digits: str, fsp: int) -> tuple[int, int]:
     """Fraction digits → (whole seconds to add, units of 10^-fsp)."""
     padded = digits.ljust(fsp + 1, "0")
     units = int(padded[:fsp] or 0) + (padded[fsp] >= "5")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from schemas.ddl.executor.apply import apply, touched
+from schemas.ddl.executor.apply import affected_tables, apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
@@ -47,7 +47,7 @@ def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[Tab
 
 
 def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[Table]]:
-    ids = touched(catalog, statement, db)
+    ids = affected_tables(catalog, statement, db)
     after = apply(catalog, statement, db)
     return after, [table for i in dict.fromkeys(ids) if (table := after.table(i))]
 

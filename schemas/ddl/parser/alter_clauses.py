@@ -46,7 +46,7 @@ _SINGLE = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE", "IMP
 
 def _clause(c: Cursor) -> Clause:
     at, reader = c.at, _CLAUSES.get(c.upper)
-    if c.upper == "FORCE" and c.ahead().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
+    if c.upper == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
         reader = None
     if reader is not None:
         return reader(c)
@@ -63,7 +63,7 @@ def _add(c: Cursor) -> Clause:
         return _add_partition(c)
     if starts_index(c):
         # IF NOT EXISTS stands between INDEX and the name.
-        lenient = c.ahead().upper == "IF"
+        lenient = c.peek().upper == "IF"
         return AddIndex(index_definition(c), lenient)
     if c.upper == "STATS_EXTENDED":
         c.rest()
@@ -103,7 +103,7 @@ def _drop(c: Cursor) -> Clause:
         c.advance()
         c.name("a constraint's name")
         return NoColumnEffect("DROP CHECK")
-    if c.upper == "PARTITION" or (c.upper == "FIRST" and c.ahead().upper == "PARTITION"):
+    if c.upper == "PARTITION" or (c.upper == "FIRST" and c.peek().upper == "PARTITION"):
         return _drop_partition(c)
     if c.upper == "STATS_EXTENDED":
         c.rest()
@@ -222,7 +222,7 @@ def tiflash_replica(c: Cursor) -> None:
     if c.accept("LOCATION"):
         c.expect("LABELS")
         c.string()
-        while c.upper == "," and c.ahead().kind == STRING:
+        while c.upper == "," and c.peek().kind == STRING:
             c.advance()
             c.string()
 

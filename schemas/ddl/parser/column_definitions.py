@@ -9,7 +9,7 @@ from typing import Any
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import atom, expression
 from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
-from schemas.ddl.parser.literals import quoted
+from schemas.ddl.parser.literals import quote_name
 from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue
 from schemas.model.types import TYPES, Kind
 
@@ -67,7 +67,7 @@ def data_type(c: Cursor) -> DataType:
 
 
 def _follows(c: Cursor, words: tuple[str, ...]) -> bool:
-    return all(c.ahead(number).upper == word for number, word in enumerate(words))
+    return all(c.peek(number).upper == word for number, word in enumerate(words))
 
 
 def _elements(c: Cursor) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ def _check(c: Cursor, made: ColumnDef) -> ColumnDef:
     c.expect("CHECK", "(")
     expression(c)
     c.expect(")")
-    enforced(c)
+    skip_enforced(c)
     return made
 
 
@@ -264,7 +264,7 @@ _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
 }  # fmt: skip
 
 
-def enforced(c: Cursor) -> None:
+def skip_enforced(c: Cursor) -> None:
     """[NOT] ENFORCED, if it comes."""
     if not c.accept("NOT", "ENFORCED"):
         c.accept("ENFORCED")
@@ -275,10 +275,10 @@ def references(c: Cursor) -> None:
     c.expect("REFERENCES")
     c.table()
     if c.upper == "(":
-        c.parenthesised()
+        c.skip_parentheses()
     if c.accept("MATCH") and not c.accept_any("FULL", "PARTIAL", "SIMPLE"):
         c.fail("FULL", "PARTIAL", "SIMPLE")
-    while c.upper == "ON" and c.ahead().upper in ("DELETE", "UPDATE"):
+    while c.upper == "ON" and c.peek().upper in ("DELETE", "UPDATE"):
         c.advance()
         c.advance()
         for words in (("RESTRICT",), ("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION")):
@@ -292,24 +292,24 @@ def references(c: Cursor) -> None:
 def default_value(c: Cursor) -> DefaultValue:
     """What follows DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
     if c.accept("("):
-        with c.deeper():
-            found = default_value(c) if _simple(c) else DefaultValue("expr", expression(c, qualified=True))
+        with c.enter_level():
+            found = default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c, qualified=True))
         c.expect(")")
         return found
     # Without parentheses only a function may stand here: a COLLATE after it is the column's.
     return _simple_default(c) or DefaultValue("expr", atom(c, qualified=True))
 
 
-def _simple(c: Cursor) -> bool:
+def _is_simple(c: Cursor) -> bool:
     """Whether a literal fills the parentheses: DEFAULT (1) is DEFAULT 1."""
     number = 1 if c.upper in ("-", "+") else 0
-    token = c.ahead(number)
-    if token.upper.startswith("_") and c.ahead(number + 1).kind in (STRING, BITS):
-        return c.ahead(number + 2).upper == ")"
+    token = c.peek(number)
+    if token.upper.startswith("_") and c.peek(number + 1).kind in (STRING, BITS):
+        return c.peek(number + 2).upper == ")"
     if token.upper in _NOW | _TODAY or token.upper in ("NEXT", "NEXTVAL", "("):
         return True
     literal = token.kind in (STRING, NUMBER, BITS) or token.upper in ("NULL", "TRUE", "FALSE")
-    return literal and c.ahead(number + 1).upper == ")"
+    return literal and c.peek(number + 1).upper == ")"
 
 
 def _simple_default(c: Cursor) -> DefaultValue | None:
@@ -318,11 +318,11 @@ def _simple_default(c: Cursor) -> DefaultValue | None:
         return DefaultValue("text", c.string())
     if token.kind == NUMBER or c.upper in ("-", "+"):
         return _number(c)
-    if token.kind == BITS or (c.upper.startswith("_") and c.ahead().kind == BITS):
+    if token.kind == BITS or (c.upper.startswith("_") and c.peek().kind == BITS):
         if c.token.kind != BITS:
             c.advance()
-        return DefaultValue("bits", bits=_raw(c.advance().value))
-    if c.upper.startswith("_") and c.ahead().kind == STRING:
+        return DefaultValue("bits", bits=_require_bytes(c.advance().value))
+    if c.upper.startswith("_") and c.peek().kind == STRING:
         return DefaultValue("text", c.string())
     if c.accept("NULL"):
         return DefaultValue("null")
@@ -339,7 +339,7 @@ def _simple_default(c: Cursor) -> DefaultValue | None:
     return _sequence(c)
 
 
-def _raw(value: Any) -> bytes:
+def _require_bytes(value: Any) -> bytes:
     assert isinstance(value, bytes)
     return value
 
@@ -356,13 +356,13 @@ def _sequence(c: Cursor) -> DefaultValue | None:
     if c.accept("NEXT", "VALUE"):
         c.expect("FOR")
         name = c.table()
-    elif c.upper == "NEXTVAL" and c.ahead().upper == "(":
+    elif c.upper == "NEXTVAL" and c.peek().upper == "(":
         c.expect("NEXTVAL", "(")
         name = c.table()
         c.expect(")")
     else:
         return None
-    return DefaultValue("expr", f"nextval({quoted(name.db or c.db)}.{quoted(name.table)})")
+    return DefaultValue("expr", f"nextval({quote_name(name.db or c.db)}.{quote_name(name.table)})")
 
 
 def _number(c: Cursor) -> DefaultValue:

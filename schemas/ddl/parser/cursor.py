@@ -15,7 +15,7 @@ from schemas.ddl.parser.lexer import (
     WORD,
     LexicalMode,
     Token,
-    described,
+    describe_token,
     syntax_error,
     tokens,
 )
@@ -72,13 +72,13 @@ class Cursor:
             self.upper = self.token.upper
         return token
 
-    def back(self) -> None:
+    def step_back(self) -> None:
         """To the token before."""
         self.at -= 1
         self.token = self.all[self.at]
         self.upper = self.token.upper
 
-    def ahead(self, count: int = 1) -> Token:
+    def peek(self, count: int = 1) -> Token:
         return self.all[min(self.at + count, len(self.all) - 1)]
 
     def accept(self, *words: str) -> bool:
@@ -86,7 +86,7 @@ class Cursor:
         if self.upper != words[0]:
             return False
         for number, word in enumerate(words[1:], 1):
-            if self.ahead(number).upper != word:
+            if self.peek(number).upper != word:
                 return False
         for _ in words:
             self.advance()
@@ -114,7 +114,7 @@ class Cursor:
 
     def error(self, expected: tuple[str, ...]) -> DdlError:
         wanted = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
-        found = described(self.token, self.text)
+        found = describe_token(self.token, self.text)
         return syntax_error(self.text, self.token.start, f"{wanted} is expected, not {found}")
 
     def end(self) -> None:
@@ -124,14 +124,14 @@ class Cursor:
             self.fail("the end of the statement")
 
     @contextmanager
-    def deeper(self) -> Iterator[None]:
+    def enter_level(self) -> Iterator[None]:
         """One level of nesting; DdlError beyond MAX_DEPTH."""
         self._depth += 1
-        self.bounded(self._depth)
+        self.check_depth(self._depth)
         yield
         self._depth -= 1
 
-    def bounded(self, depth: int) -> None:
+    def check_depth(self, depth: int) -> None:
         """DdlError for what nests deeper than MAX_DEPTH by repetition."""
         if depth > MAX_DEPTH:
             raise syntax_error(self.text, self.token.start, f"nested deeper than {MAX_DEPTH} levels")
@@ -149,7 +149,7 @@ class Cursor:
         assert isinstance(value, str)
         return value
 
-    def after_dot(self, what: str) -> str:
+    def name_after_dot(self, what: str) -> str:
         if self.token.kind not in (WORD, QUOTED):
             self.fail(what)
         value = self.advance().value
@@ -160,22 +160,22 @@ class Cursor:
         """db.table or table."""
         first = self.name("a table's name")
         if self.accept("."):
-            return TableName(first, self.after_dot("a table's name"))
+            return TableName(first, self.name_after_dot("a table's name"))
         return TableName("", first)
 
     def column(self) -> str:
         """A column; a table or database before it is read and left out."""
         found = self.name("a column's name")
         while self.accept("."):
-            found = self.after_dot("a column's name")
+            found = self.name_after_dot("a column's name")
         return found
 
     def string(self, what: str = "a text in quotes") -> str:
         """A text; an introducer such as _utf8mb4 may stand before it."""
-        if self.token.kind == WORD and str(self.token.value).startswith("_") and self.ahead().kind == STRING:
+        if self.token.kind == WORD and str(self.token.value).startswith("_") and self.peek().kind == STRING:
             self.advance()
         if self.token.kind == BITS:
-            return self._decoded()
+            return self._decode_text()
         if self.token.kind != STRING:
             self.fail(what)
         parts = []
@@ -183,7 +183,7 @@ class Cursor:
             parts.append(str(self.advance().value))
         return "".join(parts)
 
-    def _decoded(self) -> str:
+    def _decode_text(self) -> str:
         """x'…' where a text is meant."""
         raw = self.token.value
         assert isinstance(raw, bytes)
@@ -209,7 +209,7 @@ class Cursor:
             self.fail(what)
         return str(self.advance().value)
 
-    def parenthesised(self) -> None:
+    def skip_parentheses(self) -> None:
         """Reads a group in parentheses whatever is in it: only for what has no meaning here."""
         self.expect("(")
         depth = 1
@@ -222,6 +222,6 @@ class Cursor:
 
     def rest(self) -> None:
         """Reads to the end of the statement: only for statements that change no table."""
-        while self.token.kind != END and not (self.upper == ";" and self.ahead().kind == END):
+        while self.token.kind != END and not (self.upper == ";" and self.peek().kind == END):
             self.advance()
         self.end()

@@ -15,7 +15,7 @@ from schemas.ddl.parser.literals import (
     cast_type,
     number_literal,
     odbc_literal,
-    quoted,
+    quote_name,
     temporal_literal,
     text_literal,
     unit,
@@ -63,7 +63,7 @@ _RESERVED_FUNCTIONS = frozenset(
 
 def expression(c: Cursor, qualified: bool = False) -> str:
     """Reads an expression, returns TiDB's text of it. qualified: names keep their database and table."""
-    with c.deeper():
+    with c.enter_level():
         out = _predicate(c, qualified)
         while True:
             if c.upper in _LOGICAL:
@@ -77,7 +77,7 @@ def expression(c: Cursor, qualified: bool = False) -> str:
 
 def _predicate(c: Cursor, qualified: bool) -> str:
     if not c.mode.high_not and c.accept("NOT"):
-        with c.deeper():
+        with c.enter_level():
             return "not " + _predicate(c, qualified)
     out = _arithmetic(c, qualified)
     while True:
@@ -89,7 +89,7 @@ def _predicate(c: Cursor, qualified: bool) -> str:
             out += f" is {negated}{'null' if word == 'UNKNOWN' else word.lower()}"
         else:
             negated = (
-                "not " if c.upper == "NOT" and c.ahead().upper in ("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE") else ""
+                "not " if c.upper == "NOT" and c.peek().upper in ("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE") else ""
             )
             if negated:
                 c.advance()
@@ -100,14 +100,14 @@ def _predicate(c: Cursor, qualified: bool) -> str:
             word = c.accept_any("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE", "ILIKE")
             if not word:
                 return out
-            out += f" {negated}{_tested(c, word, qualified)}"
+            out += f" {negated}{_parse_test(c, word, qualified)}"
 
 
 def _no_value(c: Cursor) -> str:
     c.fail("NULL", "TRUE", "FALSE")
 
 
-def _tested(c: Cursor, word: str, qualified: bool) -> str:
+def _parse_test(c: Cursor, word: str, qualified: bool) -> str:
     if word == "IN":
         c.expect("(")
         return f"in ({_list(c, qualified, ',')})"
@@ -124,7 +124,7 @@ def _arithmetic(c: Cursor, qualified: bool) -> str:
     if c.upper == "INTERVAL" and not _is_call(c):  # INTERVAL n unit + time
         added = _interval(c, qualified)
         c.expect("+")
-        with c.deeper():
+        with c.enter_level():
             return f"date_add({_arithmetic(c, qualified)}, {added})"
     # What binds looser than + and - stays out of the first argument of date_add: it begins at `start`.
     parts, start, wrapped = [_operand(c, qualified)], 0, 0
@@ -132,7 +132,7 @@ def _arithmetic(c: Cursor, qualified: bool) -> str:
         op = _ARITHMETIC[c.advance().upper]
         if op in "+-" and c.upper == "INTERVAL" and not _is_call(c):
             wrapped += 1
-            c.bounded(wrapped)
+            c.check_depth(wrapped)
             function = "date_add" if op == "+" else "date_sub"
             parts[start:] = [f"{function}({''.join(parts[start:])}, {_interval(c, qualified)})"]
             continue
@@ -150,7 +150,7 @@ def _interval(c: Cursor, qualified: bool) -> str:
 
 def _is_call(c: Cursor) -> bool:
     """Whether INTERVAL ( … ) is the function: a comma follows its first argument, a unit of time an interval."""
-    if c.ahead().upper != "(":
+    if c.peek().upper != "(":
         return False
     at, depth = c.at + 1, 0
     while at < len(c.all):
@@ -167,14 +167,14 @@ def _operand(c: Cursor, qualified: bool) -> str:
     while c.upper == "||" and c.mode.pipes_as_concat:
         c.advance()
         joined += 1
-        c.bounded(joined)
+        c.check_depth(joined)
         out = f"concat({out}, {_unary(c, qualified)})"
     return out
 
 
 def _unary(c: Cursor, qualified: bool) -> str:
     if c.upper in _PREFIXES or (c.upper == "NOT" and c.mode.high_not):
-        with c.deeper():
+        with c.enter_level():
             return _PREFIXES.get(c.advance().upper, "!") + _unary(c, qualified)
     out = atom(c, qualified)
     if c.upper in ("->", "->>") and out.startswith("`"):
@@ -201,13 +201,13 @@ def atom(c: Cursor, qualified: bool) -> str:
     if token.kind == QUOTED:
         return _reference(c, qualified)
     if c.accept("("):
-        return _parenthesised(c, qualified)
+        return _parse_parentheses(c, qualified)
     if c.accept("{"):
         return odbc_literal(c)
     c.fail("an expression")
 
 
-def _parenthesised(c: Cursor, qualified: bool) -> str:
+def _parse_parentheses(c: Cursor, qualified: bool) -> str:
     """(a) stays so; (a, b) is a row."""
     out = expression(c, qualified)
     if c.accept(","):
@@ -217,7 +217,7 @@ def _parenthesised(c: Cursor, qualified: bool) -> str:
 
 
 def _word(c: Cursor, qualified: bool) -> str:
-    upper, next_ = c.upper, c.ahead()
+    upper, next_ = c.upper, c.peek()
     if upper in _CONSTANTS:
         c.advance()
         return _CONSTANTS[upper]
@@ -245,8 +245,8 @@ def _word(c: Cursor, qualified: bool) -> str:
 def _reference(c: Cursor, qualified: bool) -> str:
     parts = [c.name("an expression")]
     while c.accept("."):
-        parts.append(c.after_dot("a name"))
-    return ".".join(map(quoted, parts if qualified else parts[-1:]))
+        parts.append(c.name_after_dot("a name"))
+    return ".".join(map(quote_name, parts if qualified else parts[-1:]))
 
 
 def _call(c: Cursor, qualified: bool) -> str:
@@ -332,7 +332,7 @@ def _convert(c: Cursor, qualified: bool) -> str:
 
 
 def _extract(c: Cursor, qualified: bool) -> str:
-    if c.ahead().upper != "(":
+    if c.peek().upper != "(":
         return _reference(c, qualified)
     c.expect("EXTRACT", "(")
     each = unit(c)
@@ -343,7 +343,7 @@ def _extract(c: Cursor, qualified: bool) -> str:
 
 
 def _trim(c: Cursor, qualified: bool) -> str:
-    if c.ahead().upper != "(":
+    if c.peek().upper != "(":
         return _reference(c, qualified)
     c.expect("TRIM", "(")
     side = c.accept_any("BOTH", "LEADING", "TRAILING").lower()
@@ -359,7 +359,7 @@ def _trim(c: Cursor, qualified: bool) -> str:
 
 
 def _position(c: Cursor, qualified: bool) -> str:
-    if c.ahead().upper != "(":
+    if c.peek().upper != "(":
         return _reference(c, qualified)
     c.expect("POSITION", "(")
     first = _arithmetic(c, qualified)

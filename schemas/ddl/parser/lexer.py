@@ -30,7 +30,7 @@ _ANSI_MODES = frozenset(("ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"
 
 @dataclass(frozen=True, slots=True)
 class LexicalMode:
-    """A lexical mode. Only `typed` depends on the session's sql_mode."""
+    """A lexical mode. Only `of_sql_mode` depends on the session's sql_mode."""
 
     backslashes: bool
     ansi_quotes: bool = False
@@ -40,7 +40,7 @@ class LexicalMode:
     high_not: bool = False
 
     @classmethod
-    def typed(cls, sql_mode: str = "") -> LexicalMode:
+    def of_sql_mode(cls, sql_mode: str = "") -> LexicalMode:
         """Of a sql_mode such as "ANSI_QUOTES,NO_BACKSLASH_ESCAPES"."""
         words = {word.strip().upper() for word in sql_mode.split(",")}
         ansi = bool(words & _ANSI_MODES)
@@ -54,7 +54,7 @@ class LexicalMode:
 
 
 WIRE = LexicalMode(backslashes=False)
-TYPED = LexicalMode.typed()
+TYPED = LexicalMode.of_sql_mode()
 SHOW = LexicalMode(backslashes=True, literal_inside=True)
 # A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
 _MODES = {"debezium-mysql": TYPED}
@@ -110,7 +110,7 @@ def syntax_error(text: str, at: int, details: str) -> DdlError:
     return DdlError("DDL_SYNTAX", line=line, column=column, details=details)
 
 
-def described(token: Token, text: str) -> str:
+def describe_token(token: Token, text: str) -> str:
     """How an error names a token."""
     if token.kind == END:
         return _KIND_NAMES[END]
@@ -152,7 +152,7 @@ class _Lexer:
             elif group == "number":
                 at = self._number(found, at)
             else:
-                at = self._rare(found, at)
+                at = self._rare_token(found, at)
             if len(out) > MAX_TOKENS:
                 raise syntax_error(text, at, f"the statement has more than {MAX_TOKENS} words and signs")
         if self.executable:
@@ -185,7 +185,7 @@ class _Lexer:
             self.out.append(Token(NUMBER, "", found[0], at, found.end()))
         return found.end()
 
-    def _rare(self, found: re.Match[str], at: int) -> int:
+    def _rare_token(self, found: re.Match[str], at: int) -> int:
         text = self.text
         match found.lastgroup:
             case "exec":

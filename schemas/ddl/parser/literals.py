@@ -25,7 +25,7 @@ _CASTS = {
 }  # fmt: skip
 
 
-def quoted(name: str) -> str:
+def quote_name(name: str) -> str:
     """A name in backquotes."""
     return "`" + name.replace("`", "``") + "`"
 

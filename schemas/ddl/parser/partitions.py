@@ -158,7 +158,7 @@ _NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_ME
 def update_indexes(c: Cursor) -> None:
     """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes."""
     if c.accept("UPDATE", "INDEXES"):
-        c.parenthesised()
+        c.skip_parentheses()
 
 
 def names(c: Cursor) -> None:

@@ -86,7 +86,7 @@ def _temporary(c: Cursor) -> Temporary:
 
 def _starts_index(c: Cursor) -> bool:
     if c.upper in ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
-        return c.ahead().upper in ("INDEX", "KEY")
+        return c.peek().upper in ("INDEX", "KEY")
     return c.upper in ("INDEX", "KEY")
 
 
@@ -140,7 +140,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
 def _like(c: Cursor) -> TableName | None:
     if c.accept("LIKE"):
         return c.table()
-    if c.upper == "(" and c.ahead().upper == "LIKE":
+    if c.upper == "(" and c.peek().upper == "LIKE":
         c.expect("(", "LIKE")
         found = c.table()
         c.expect(")")
@@ -185,7 +185,7 @@ def _create_view(c: Cursor, replace: bool) -> Statement:
     c.expect("VIEW")
     made = CreateRelation("view", c.table(), replace)
     if c.upper == "(":
-        c.parenthesised()
+        c.skip_parentheses()
     c.expect("AS")
     c.rest()
     return made
@@ -198,7 +198,7 @@ def _drop(c: Cursor) -> Statement:
         c.advance()
         lenient = c.accept("IF", "EXISTS")
         return DropDatabase(c.name("a database's name"), lenient)
-    if _starts_index(c) or (c.upper == "HYPO" and c.ahead().upper == "INDEX"):
+    if _starts_index(c) or (c.upper == "HYPO" and c.peek().upper == "INDEX"):
         return _drop_index(c)
     temporary = _temporary(c)
     kind = _DROPPED.get(c.upper)
@@ -304,7 +304,7 @@ def _flashback(c: Cursor) -> Statement:
 
 def _comes_time(c: Cursor) -> bool:
     """Whether TO TIMESTAMP '…' or TO TSO n comes. A table may be called `timestamp`."""
-    return c.upper == "TO" and c.ahead().upper in ("TIMESTAMP", "TSO") and c.ahead(2).kind in (STRING, NUMBER)
+    return c.upper == "TO" and c.peek().upper in ("TIMESTAMP", "TSO") and c.peek(2).kind in (STRING, NUMBER)
 
 
 def _to_time(c: Cursor) -> Statement:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from schemas.ddl.parser.column_definitions import charset_words, column_definition, enforced, references
+from schemas.ddl.parser.column_definitions import charset_words, column_definition, references, skip_enforced
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
 from schemas.ddl.parser.lexer import NUMBER, STRING, WORD
@@ -18,7 +18,7 @@ _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL F
 def starts_index(c: Cursor) -> bool:
     """Whether an index or a constraint comes, not a column. A column may be called `vector` or `columnar`."""
     if c.upper in ("VECTOR", "COLUMNAR"):
-        return c.ahead().upper in ("INDEX", "KEY")
+        return c.peek().upper in ("INDEX", "KEY")
     return c.upper in _INDEX_FIRST
 
 
@@ -44,17 +44,17 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("CONSTRAINT") and c.is_name():
         name = c.name()
     if c.accept("PRIMARY", "KEY"):
-        return _named("primary", c, name)
+        return _named_index("primary", c, name)
     if c.accept("UNIQUE"):
         c.accept_any("INDEX", "KEY")
-        return _named("unique", c, name)
+        return _named_index("unique", c, name)
     if c.accept("FOREIGN", "KEY"):
-        return _foreign(c, name)
+        return _foreign_key(c, name)
     if c.accept("CHECK"):
         c.expect("(")
         expression(c)
         c.expect(")")
-        enforced(c)
+        skip_enforced(c)
         return IndexDef("check", name)
     if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
@@ -73,7 +73,7 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
     return c.name() if c.is_name() else ""
 
 
-def _foreign(c: Cursor, name: str) -> IndexDef:
+def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
     own = optional_name(c)
     columns = parts(c)
@@ -81,7 +81,7 @@ def _foreign(c: Cursor, name: str) -> IndexDef:
     return IndexDef("foreign", name or own, columns)
 
 
-def _named(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
+def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
     """The name after CONSTRAINT goes before the index's own."""
     own = optional_name(c)
     return IndexDef(kind, constraint or own, _keys(c))
@@ -130,7 +130,7 @@ def index_options(c: Cursor) -> None:
         elif c.accept("KEY_BLOCK_SIZE") or c.accept("PRE_SPLIT_REGIONS"):
             c.skip_equals()
             if c.upper == "(":
-                c.parenthesised()
+                c.skip_parentheses()
             else:
                 c.integer()
         elif c.accept("WITH"):
@@ -178,7 +178,7 @@ def _ttl_option(c: Cursor, found: TableOptions) -> TableOptions:
 
 
 def _union_option(c: Cursor, found: TableOptions) -> TableOptions:
-    c.parenthesised()
+    c.skip_parentheses()
     return found
 
 
@@ -198,20 +198,20 @@ _PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE")
 
 def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
     """One option of a table, or None if none comes."""
-    default = c.upper == "DEFAULT" and c.ahead().upper in ("CHARSET", "CHARACTER", "CHAR", "COLLATE", "PLACEMENT")
+    default = c.upper == "DEFAULT" and c.peek().upper in ("CHARSET", "CHARACTER", "CHAR", "COLLATE", "PLACEMENT")
     if default:
         c.advance()
     if charset_words(c):
         c.skip_equals()
         return _charset_option(c, found)
-    if c.token.kind == WORD and c.upper in _OPTIONS and c.ahead().upper != "(":
+    if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":
         reader = _OPTIONS[c.advance().upper]
         c.skip_equals()
         return reader(c, found)
     if c.accept("UNION"):
         c.skip_equals()
         return _union_option(c, found)
-    if c.upper == "FORCE" and c.ahead().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
+    if c.upper == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
         c.advance()
         return table_option(c, found)
     for words in _PHRASES:
@@ -232,6 +232,6 @@ def table_options(c: Cursor) -> TableOptions:
         changed = table_option(c, found)
         if changed is None:
             if comma:
-                c.back()
+                c.step_back()
             return found
         found, comma = changed, c.accept(",")

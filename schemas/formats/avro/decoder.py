@@ -19,7 +19,7 @@ from schemas.formats.avro import schema as publish
 from schemas.formats.avro.field_positions import trace_record
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context, FieldPosition
-from schemas.formats.framing import unframed
+from schemas.formats.framing import unframe_inflated
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from schemas.model.names import avro_subject, own_names
@@ -54,7 +54,7 @@ class AvroDecoder:
             )
             raise WireError("EMPTY_RECORD", details=details)
         if value and message.key is None and value[0] in (DDL, WATERMARK):
-            return [_out_of_band(value)]
+            return [_read_out_of_band(value)]
         if value and value[0] == DELETE and len(value) == 9:
             return [self._delete(message, int.from_bytes(value[1:], "big"))]
         return [self._delete(message, None) if value is None else self._upsert(message, value)]
@@ -64,7 +64,7 @@ class AvroDecoder:
         found: list[FieldPosition] = []
         for part, data in (("key", message.key), ("value", message.value)):
             if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == DELETE and len(data) == 9):
-                schema_id, body, pos = unframed(data, part)
+                schema_id, body, pos = unframe_inflated(data, part)
                 side = "key" if part == "key" else "after"
                 traced = trace_record(self._record(schema_id, part), body, pos, part, side)
                 if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
@@ -80,7 +80,7 @@ class AvroDecoder:
         return record
 
     def _read(self, data: bytes, where: str) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
-        schema_id, data, pos = unframed(data, where)
+        schema_id, data, pos = unframe_inflated(data, where)
         record = self._record(schema_id, where)
         row, pos = record.read(data, pos, where)
         if pos != len(data):
@@ -217,7 +217,7 @@ def _checksum(extra: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _out_of_band(value: bytes) -> Event:
+def _read_out_of_band(value: bytes) -> Event:
     """DDL and watermark messages of avro-enable-watermark (upstream `avro/encoder.go`)."""
     if value[0] == WATERMARK:
         if len(value) != 9:

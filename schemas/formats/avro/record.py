@@ -88,7 +88,7 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         if nullable and (len(branches) != 2 or "null" not in branches):
             raise ValueError(f"field {name!r} is a union of other than null and one type")
         kind: Any = next((b for b in branches if b != "null"), None) if nullable else branches
-        wrap = _optional(branches.index("null")) if nullable else _required
+        wrap = _optional_reader(branches.index("null")) if nullable else _required_reader
         if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
             before = _record(kind, where)
             fields.append(_Field(name, wrap(partial(before.read, where=where)), None, "null | record"))
@@ -114,11 +114,11 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
     return RecordReader(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
-def _required(read: binary.Reader) -> binary.Reader:
+def _required_reader(read: binary.Reader) -> binary.Reader:
     return read
 
 
-def _optional(null: int) -> Callable[[binary.Reader], binary.Reader]:
+def _optional_reader(null: int) -> Callable[[binary.Reader], binary.Reader]:
     """Union of null and one type; `null` is its branch (a nullable column with a default has it second)."""
 
     def wrap(read: binary.Reader) -> binary.Reader:
@@ -213,10 +213,10 @@ def _converter(column: Column, primitive: str) -> Convert:
     if kind is Kind.DECIMAL:
         return partial(_decimal, column) if primitive == "bytes" else _decimal_text
     if kind is Kind.INTEGER and column.unsigned and row.bits == 64:
-        return _unsigned if primitive == "long" else _unsigned_text
+        return _unsigned_digits if primitive == "long" else _unsigned_text
     if kind is Kind.BIT:
         return partial(_bit, column)
-    return _BY_PRIMITIVE[primitive] if kind is not Kind.BINARY else _as_is
+    return _BY_PRIMITIVE[primitive] if kind is not Kind.BINARY else _keep_bytes
 
 
 def _utf8(data: bytes) -> Value:
@@ -227,11 +227,11 @@ def _utf8(data: bytes) -> Value:
         return data
 
 
-def _as_is(value: bytes) -> bytes:
+def _keep_bytes(value: bytes) -> bytes:
     return value
 
 
-def _unsigned(number: int) -> str:
+def _unsigned_digits(number: int) -> str:
     return str(number % _TWO_64)
 
 
@@ -269,7 +269,7 @@ _BY_PRIMITIVE: dict[str, Convert] = {
     "float": values.float_text,
     "double": values.double_text,
     "string": _utf8,
-    "bytes": _as_is,
+    "bytes": _keep_bytes,
 }
 
 
@@ -292,9 +292,9 @@ def row_writer(columns: tuple[Column, ...], options: Options) -> RowWriter:
             value = row.get(column.name)
             if value is None:
                 if column.name not in row and not column.virtual:
-                    raise _invalid(column, "the event does not carry it")
+                    raise _invalid_value_error(column, "the event does not carry it")
                 if null is None:
-                    raise _invalid(column, "NULL in a NOT NULL column")
+                    raise _invalid_value_error(column, "NULL in a NOT NULL column")
                 out.append(null)
                 continue
             try:
@@ -304,13 +304,13 @@ def row_writer(columns: tuple[Column, ...], options: Options) -> RowWriter:
                         event.flag(f"timestamp_fold:{column.name}")
                 out.append(prefix + convert(value))
             except (ValueError, TypeError, AttributeError, OverflowError) as error:
-                raise _invalid(column, str(error)) from error
+                raise _invalid_value_error(column, str(error)) from error
         return b"".join(out)
 
     return write
 
 
-def _invalid(column: Column, details: str) -> WireError:
+def _invalid_value_error(column: Column, details: str) -> WireError:
     return WireError("INVALID_VALUE", column=column.name, details=details)
 
 
@@ -323,11 +323,11 @@ def union_of(column: Column, options: Options) -> tuple[bytes | None, bytes]:
     """(bytes of NULL or None, what stands before a value) of a column, as its schema has its union."""
     if not column.nullable:
         return None, b""
-    value_first = column.has_default and column.default is not None and not _logical(column, options)
+    value_first = column.has_default and column.default is not None and not _is_logical(column, options)
     return (b"\x02", b"\x00") if value_first else (b"\x00", b"\x02")
 
 
-def _logical(column: Column, options: Options) -> bool:
+def _is_logical(column: Column, options: Options) -> bool:
     return column.type.kind is Kind.DECIMAL and options.avro_decimal_handling_mode == "precise"
 
 
@@ -365,7 +365,7 @@ def _write_checked(check: Callable[[str], object], text: str) -> bytes:
 
 
 def _write_float(text: str) -> bytes:
-    return binary.write_float(values.single(text))
+    return binary.write_float(values.parse_float32(text))
 
 
 def _write_year(text: str) -> bytes:

@@ -109,7 +109,7 @@ class RawValue(Exception):
 def reader(column: Column, code: int, flags: int) -> Read:
     """Compiled reader of a column's contents."""
     if code in _ALWAYS_NULL:
-        return partial(_never, code)
+        return partial(_refuse_value, code)
     if column.type.kind is Kind.INTEGER:
         return partial(_integer, column.type.bits, bool(flags & layout.UNSIGNED))
     return partial(_READERS[column.type.kind], column)
@@ -126,14 +126,14 @@ def number(content: bytes) -> int:
     return result
 
 
-def _short(content: bytes, value: Value) -> Value:
+def _check_short(content: bytes, value: Value) -> Value:
     """The value of a number; Odd when a shorter spelling would say the same."""
     if len(content) > 1 and not content[-1]:
         raise RawValue(value)
     return value
 
 
-def _never(code: int, _content: bytes) -> NoReturn:
+def _refuse_value(code: int, _content: bytes) -> NoReturn:
     raise ValueError(f"type {code} ({_ALWAYS_NULL[code]}) with a value")
 
 
@@ -145,13 +145,13 @@ def _integer(bits: int, unsigned: bool, content: bytes) -> Value:
         found = unzigzag(found)
     if bits < 64:
         values.check_range(found, bits, unsigned)
-    return _short(content, str(found))
+    return _check_short(content, str(found))
 
 
 def _year(_column: Column, content: bytes) -> Value:
     found = unzigzag(number(content))
     values.check_year(found)
-    return _short(content, str(found))
+    return _check_short(content, str(found))
 
 
 def double(content: bytes) -> float:
@@ -189,32 +189,32 @@ def _bit(column: Column, content: bytes) -> Value:
     size = values.bit_size(column.length) if column.length else max(1, (found.bit_length() + 7) // 8)
     if column.length and found >> column.length:
         raise ValueError(f"{found} does not fit BIT({column.length})")
-    return _short(content, found.to_bytes(size, "big"))
+    return _check_short(content, found.to_bytes(size, "big"))
 
 
 def _enum(column: Column, content: bytes) -> Value:
     found = number(content)
     if not column.elements:
-        return _short(content, str(found))
+        return _check_short(content, str(found))
     if found > len(column.elements):
         raise ValueError(f"element {found} of an ENUM of {len(column.elements)}")
     if not found:
         if "" in column.elements:
             raise RawValue("")  # 0 is the invalid value, not the element ''
-        return _short(content, "")
-    return _short(content, column.elements[found - 1])
+        return _check_short(content, "")
+    return _check_short(content, column.elements[found - 1])
 
 
 def _set(column: Column, content: bytes) -> Value:
     found = number(content)
     if not column.elements:
-        return _short(content, str(found))
+        return _check_short(content, str(found))
     if found >> len(column.elements):
         raise ValueError(f"mask {found} of a SET of {len(column.elements)}")
     text = ",".join(name for i, name in enumerate(column.elements) if found >> i & 1)
     if "" in column.elements and set_mask(column.elements, text) != found:
         raise RawValue(text)
-    return _short(content, text)
+    return _check_short(content, text)
 
 
 def _string(_column: Column, content: bytes) -> Value:
@@ -250,7 +250,7 @@ Write = Callable[[Value], bytes]
 def writer(column: Column, code: int, flags: int, own: bool) -> Write:
     """Compiled writer of a column's values. own: they were read from Craft, so that their form needs no check."""
     if code in _ALWAYS_NULL:
-        return partial(_never_written, code)
+        return partial(_refuse_to_write, code)
     if column.type.kind is Kind.INTEGER:
         return partial(_w_integer, replace(column, unsigned=bool(flags & layout.UNSIGNED)))
     if column.type.kind in _FORMS and not own:
@@ -258,7 +258,7 @@ def writer(column: Column, code: int, flags: int, own: bool) -> Write:
     return partial(_WRITERS[column.type.kind], column)
 
 
-def _never_written(code: int, _value: Value) -> NoReturn:
+def _refuse_to_write(code: int, _value: Value) -> NoReturn:
     raise ValueError(f"type {code} ({_ALWAYS_NULL[code]}) can only be NULL")
 
 
@@ -285,7 +285,7 @@ def _w_real(_column: Column, value: Value) -> bytes:
 
 
 def _w_float(_column: Column, value: Value) -> bytes:
-    return _DOUBLE.pack(values.single(_known_text(value)))
+    return _DOUBLE.pack(values.parse_float32(_known_text(value)))
 
 
 def damaged_float(text: str) -> bytes:

@@ -41,7 +41,7 @@ def mark(data: bytes, parts: Sequence[Part], events: Sequence[Event]) -> None:
         return
     slots = list(_slots(data, parts, events))
     pairs = [(slot, after) for slot, after in pairwise(slots) if slot.is_float]
-    hit = [(slot, _overwritten(slot, after)) for slot, after in pairs]
+    hit = [(slot, _count_overwritten(slot, after)) for slot, after in pairs]
     found = [slot for slot, count in hit if count]
     if max((count for _, count in hit), default=0) < 2 and 2 * len(found) <= len(pairs):
         return
@@ -55,7 +55,7 @@ def mark(data: bytes, parts: Sequence[Part], events: Sequence[Event]) -> None:
             slot.event.flag(f"{columns.FLOAT_DAMAGED}:{slot.name}")
 
 
-def _overwritten(slot: _Slot, after: _Slot) -> int:
+def _count_overwritten(slot: _Slot, after: _Slot) -> int:
     """Bytes of the slot that are the next number's; zeros tell nothing."""
     head = after.content[:4]
     return len(head) if slot.content[4:].startswith(head) and any(head) else 0

@@ -9,7 +9,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.formats.craft import columns, damaged_floats
 from schemas.formats.craft.layout import HANDLE_KEY, NO_PARTITION, DdlBody, Head, MessageParser, Part, RowEvent, RowSide
-from schemas.formats.craft.primitives import malformed
+from schemas.formats.craft.primitives import malformed_error
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.model.table import Column, Table, TableId, TableVersion
@@ -89,7 +89,7 @@ class CraftDecoder:
             try:
                 found = _compile(id_, heads, version)
             except ValueError as error:
-                raise malformed(first.pos, str(error)) from error
+                raise malformed_error(first.pos, str(error)) from error
             if len(first.head.names) <= _KEPT_COLUMNS:
                 self._layouts[known] = found
         return found
@@ -114,7 +114,7 @@ def _read(
             if odd.flag:
                 _flag(flags, f"{odd.flag}:{name}")
         except ValueError as error:
-            raise malformed(pos, f"column {name!r}: {error}") from error
+            raise malformed_error(pos, f"column {name!r}: {error}") from error
         if name in layout.numbers:
             _flag(flags, f"{columns.ENUM_NUMBER}:{name}")
         pos += length

@@ -135,7 +135,7 @@ class CraftEncoder:
             if value is None:
                 contents.append(None)
             elif name in raw:
-                contents.append(_kept(name, raw[name]))
+                contents.append(_bytes_of_hex(name, raw[name]))
             else:
                 contents.append(self._content(event, cell, value))
         return RowCells([c.column.name for c in cells], [c.code for c in cells], [c.flags for c in cells], contents)
@@ -208,7 +208,7 @@ def _types(extra: Mapping[str, Any]) -> dict[str, tuple[int, int]]:
     return types
 
 
-def _kept(name: str, text: str) -> bytes:
+def _bytes_of_hex(name: str, text: str) -> bytes:
     try:
         return bytes.fromhex(text)
     except (ValueError, TypeError) as error:

@@ -15,7 +15,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.craft.primitives import (
     delta_uvarints,
     delta_varints,
-    malformed,
+    malformed_error,
     read_delta_uvarints,
     read_delta_varints,
     read_footer,
@@ -82,11 +82,11 @@ class DdlBody:
 
 
 @dataclass(slots=True)
-class Resolved:
+class ResolvedEvent:
     commit_ts: int
 
 
-Part = RowEvent | DdlBody | Resolved
+Part = RowEvent | DdlBody | ResolvedEvent
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,19 +108,21 @@ class MessageParser:
         if len(data) > MAX_MESSAGE:
             raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
         if not data:
-            raise malformed(0, "an empty message")
+            raise malformed_error(0, "an empty message")
         version, start = read_uvarint(data, 0, len(data))
         if version != VERSION:
-            raise malformed(0, f"Craft version {version} is not {VERSION}")
+            raise malformed_error(0, f"Craft version {version} is not {VERSION}")
         size, footer = read_footer(data, start)
         if size > footer - start:
-            raise malformed(footer, f"size tables of {size} bytes, {footer - start} are there")
+            raise malformed_error(footer, f"size tables of {size} bytes, {footer - start} are there")
         tables_at = footer - size
         (head_size, terms_size), sizes, groups = _size_tables(data, tables_at, footer)
         bodies_at = start + head_size
         terms_at = tables_at - terms_size
         if bodies_at + sum(sizes) != terms_at or terms_at < bodies_at:
-            raise malformed(tables_at, "headers, bodies and dictionary do not add up to what is before the size tables")
+            raise malformed_error(
+                tables_at, "headers, bodies and dictionary do not add up to what is before the size tables"
+            )
         terms = self._dictionary(data, terms_at, tables_at)
         return self._events(data, start, bodies_at, sizes, groups, terms)
 
@@ -143,16 +145,16 @@ class MessageParser:
         schemas, pos = read_delta_varints(data, pos, body, count)
         tables, pos = read_delta_varints(data, pos, body, count)
         if pos != body:
-            raise malformed(pos, f"headers end {body - pos} bytes before their size")
+            raise malformed_error(pos, f"headers end {body - pos} bytes before their size")
         if max(stamps) > MAX_TSO:
-            raise malformed(start, f"commit_ts {max(stamps)} is no TSO")
+            raise malformed_error(start, f"commit_ts {max(stamps)} is no TSO")
         terms = dictionary.terms
         for ids in (schemas, tables):
             if min(ids) < NO_TERM or max(ids) >= len(terms):
-                raise malformed(start, f"a name's id is not among the {len(terms)} terms")
+                raise malformed_error(start, f"a name's id is not among the {len(terms)} terms")
         rows = sum(t == ROW for t in types)
         if rows != len(groups):
-            raise malformed(body, f"{len(groups)} tables of group sizes for {rows} rows")
+            raise malformed_error(body, f"{len(groups)} tables of group sizes for {rows} rows")
         parts: list[Part] = []
         row_groups = iter(groups)
         for stamp, kind, partition, schema, table, size in zip(
@@ -163,17 +165,17 @@ class MessageParser:
             if kind == ROW:
                 new, old = self._row(data, body, end, next(row_groups), dictionary)
                 if not db or not name:
-                    raise malformed(start, "a row without the name of its schema or table")
+                    raise malformed_error(start, "a row without the name of its schema or table")
                 parts.append(RowEvent(db, name, stamp, partition, new, old))
             elif kind == DDL:
                 ddl_type, query = _ddl(data, body, end)
                 parts.append(DdlBody(db, name, stamp, ddl_type, query))
             elif kind == RESOLVED:
                 if size:
-                    raise malformed(body, "a resolved event with a body")
-                parts.append(Resolved(stamp))
+                    raise malformed_error(body, "a resolved event with a body")
+                parts.append(ResolvedEvent(stamp))
             else:
-                raise malformed(start, f"event type {kind} is not 1, 2 or 3")
+                raise malformed_error(start, f"event type {kind} is not 1, 2 or 3")
             body = end
         return parts
 
@@ -181,12 +183,12 @@ class MessageParser:
         self, data: bytes, pos: int, end: int, sizes: list[int], dictionary: _Terms
     ) -> tuple[RowSide | None, RowSide | None]:
         if len(sizes) > 2 or sum(sizes) != end - pos or min(sizes) < 2:
-            raise malformed(pos, f"column groups of {sizes[:3]} bytes in a row of {end - pos}")
+            raise malformed_error(pos, f"column groups of {sizes[:3]} bytes in a row of {end - pos}")
         sides: dict[int, RowSide] = {}
         for size in sizes:
             kind = data[pos]
             if kind not in (NEW, OLD) or kind in sides:
-                raise malformed(pos, f"column group {kind} is not one new and one old")
+                raise malformed_error(pos, f"column group {kind} is not one new and one old")
             sides[kind] = _group(data, pos + 1, pos + size, dictionary)
             pos += size
         return sides.get(NEW), sides.get(OLD)
@@ -199,15 +201,15 @@ def _size_tables(data: bytes, pos: int, end: int) -> tuple[list[int], list[int],
         start = pos
         count, pos = read_uvarint(data, pos, end)
         if not 1 <= count <= end - pos:
-            raise malformed(start, f"a size table of {count} entries in {end - pos} bytes")
+            raise malformed_error(start, f"a size table of {count} entries in {end - pos} bytes")
         if len(tables) < 2 and count > MAX_EVENTS:
             raise WireError("TOO_LARGE", where=f"value, byte {start}", details=f"{count} events, at most {MAX_EVENTS}")
         sizes, pos = read_delta_varints(data, pos, end, count)
         if min(sizes) < 0 or max(sizes) > start:
-            raise malformed(start, "a size is negative or larger than what is there")
+            raise malformed_error(start, "a size is negative or larger than what is there")
         tables.append(sizes)
     if len(tables) < 2 or len(tables[0]) < 2:
-        raise malformed(end, "size tables of headers, dictionary and bodies are not all there")
+        raise malformed_error(end, "size tables of headers, dictionary and bodies are not all there")
     return tables[0][:2], tables[1], tables[2:]
 
 
@@ -217,10 +219,10 @@ def _terms(data: bytes, pos: int, end: int) -> tuple[str, ...]:
     start = pos
     count, pos = read_uvarint(data, pos, end)
     if not 1 <= count <= end - pos:
-        raise malformed(start, f"{count} terms in {end - pos} bytes")
+        raise malformed_error(start, f"{count} terms in {end - pos} bytes")
     lengths, pos = read_uvarints(data, pos, end, count)
     if sum(lengths) != end - pos:
-        raise malformed(start, f"terms of {sum(lengths)} bytes, {end - pos} are there")
+        raise malformed_error(start, f"terms of {sum(lengths)} bytes, {end - pos} are there")
     terms = []
     for length in lengths:
         terms.append(text(data, pos, pos + length))
@@ -233,14 +235,14 @@ def text(data: bytes, pos: int, end: int) -> str:
     try:
         return data[pos:end].decode()
     except UnicodeDecodeError as error:
-        raise malformed(pos + error.start, "not UTF-8") from error
+        raise malformed_error(pos + error.start, "not UTF-8") from error
 
 
 def _ddl(data: bytes, pos: int, end: int) -> tuple[int, str]:
     ddl_type, pos = read_uvarint(data, pos, end)
     size, pos = read_uvarint(data, pos, end)
     if size != end - pos:
-        raise malformed(pos, f"a query of {size} bytes, {end - pos} are there")
+        raise malformed_error(pos, f"a query of {size} bytes, {end - pos} are there")
     return ddl_type, text(data, pos, end)
 
 
@@ -255,9 +257,9 @@ def _group(data: bytes, pos: int, end: int, dictionary: _Terms) -> RowSide:
     pos += len(head.data)
     lengths, pos = read_varints(data, pos, end, len(head.names))
     if min(lengths) < -1:
-        raise malformed(pos, "a negative length")
+        raise malformed_error(pos, "a negative length")
     if sum(lengths) + lengths.count(-1) != end - pos:
-        raise malformed(pos, f"values of {sum(lengths) + lengths.count(-1)} bytes, {end - pos} are there")
+        raise malformed_error(pos, f"values of {sum(lengths) + lengths.count(-1)} bytes, {end - pos} are there")
     return RowSide(head, lengths, pos)
 
 
@@ -265,15 +267,15 @@ def _head(data: bytes, pos: int, end: int, terms: tuple[str, ...]) -> Head:
     start = pos
     count, pos = read_uvarint(data, pos, end)
     if not 1 <= count <= min((end - pos) // 4, MAX_COLUMNS):
-        raise malformed(start, f"{count} columns in {end - pos} bytes")
+        raise malformed_error(start, f"{count} columns in {end - pos} bytes")
     ids, pos = read_delta_varints(data, pos, end, count)
     if min(ids) < 0 or max(ids) >= len(terms):
-        raise malformed(start, f"a column name's id is not among the {len(terms)} terms")
+        raise malformed_error(start, f"a column name's id is not among the {len(terms)} terms")
     types, pos = read_uvarints(data, pos, end, count)
     flags, pos = read_uvarints(data, pos, end, count)
     names = tuple(terms[i] for i in ids)
     if len(set(names)) != count:
-        raise malformed(start, "a column is there twice")
+        raise malformed_error(start, "a column is there twice")
     return Head(data[start:pos], names, tuple(types), tuple(flags))
 
 

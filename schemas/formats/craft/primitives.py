@@ -17,7 +17,7 @@ MASK = (1 << 64) - 1
 _SIGN = 1 << 63
 
 
-def malformed(pos: int, details: str) -> WireError:
+def malformed_error(pos: int, details: str) -> WireError:
     """The error of what can't be right at a byte of the value."""
     return WireError("MALFORMED", where=f"value, byte {pos}", details=details)
 
@@ -31,7 +31,7 @@ def check_utf8(what: str, text: str) -> None:
         raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details=details) from error
 
 
-def signed(number: int) -> int:
+def to_signed(number: int) -> int:
     """A uint64 as the int64 with the same bits."""
     return number - (1 << 64) if number & _SIGN else number
 
@@ -55,12 +55,12 @@ def read_uvarint(data: bytes, pos: int, end: int) -> tuple[int, int]:
         number |= (byte & 0x7F) << shift
         if byte < 0x80:
             if number > MASK:
-                raise malformed(start, "a number has more than 64 bits")
+                raise malformed_error(start, "a number has more than 64 bits")
             return number, pos
         shift += 7
         if shift > 63:
-            raise malformed(start, "a number has more than ten bytes")
-    raise malformed(start, "a number is cut off")
+            raise malformed_error(start, "a number has more than ten bytes")
+    raise malformed_error(start, "a number is cut off")
 
 
 def read_uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[Sequence[int], int]:
@@ -100,7 +100,7 @@ def read_delta_varints(data: bytes, pos: int, end: int, count: int) -> tuple[lis
     for delta in deltas:
         number += delta
         if not -_SIGN <= number < _SIGN:
-            number = signed(number & MASK)
+            number = to_signed(number & MASK)
         numbers.append(number)
     return numbers, pos
 
@@ -111,12 +111,12 @@ def read_footer(data: bytes, first: int) -> tuple[int, int]:
     while shift < 35:
         pos -= 1
         if pos < first:
-            raise malformed(first, "the size of the size tables is cut off")
+            raise malformed_error(first, "the size of the size tables is cut off")
         number |= (data[pos] & 0x7F) << shift
         if data[pos] < 0x80:
             return number, pos
         shift += 7
-    raise malformed(pos, "the size of the size tables has more than five bytes")
+    raise malformed_error(pos, "the size of the size tables has more than five bytes")
 
 
 # ---------------------------------------------------------------------------------------------- writing
@@ -138,4 +138,4 @@ def delta_uvarints(numbers: Sequence[int]) -> bytes:
 
 
 def delta_varints(numbers: Sequence[int]) -> bytes:
-    return varints(signed((n - before) & MASK) for n, before in zip(numbers, (0, *numbers[:-1]), strict=True))
+    return varints(to_signed((n - before) & MASK) for n, before in zip(numbers, (0, *numbers[:-1]), strict=True))

@@ -24,7 +24,7 @@ from schemas.model.table import Column
 from schemas.model.types import Kind
 
 
-def _held(column: Column, default: str) -> str:
+def _number_text(column: Column, default: str) -> str:
     """A number's default as rows have it: a statement may have fewer digits than DECIMAL, or more than FLOAT.
 
     ValueError for one that the column can't hold.
@@ -44,8 +44,8 @@ def null_images(column: Column, default: Any) -> tuple[Any, ...]:
     images = [default]
     if isinstance(default, Number):
         with suppress(ValueError):  # no value can be equal to a default that is no number of the column's
-            images.append(Number(publish.compact(values.json_double(default))))
-            images.append(Number(publish.compact(values.json_double(_held(column, default)))))
+            images.append(Number(publish.compact_json(values.json_double(default))))
+            images.append(Number(publish.compact_json(values.json_double(_number_text(column, default)))))
         if column.type.bits == 64 and float(default) > 1 << 63:
             images.append(Number("0"))  # TiCDC reads the text of a BIGINT UNSIGNED default as 0
     elif isinstance(default, str):
@@ -75,7 +75,7 @@ def avro_images(column: Column) -> tuple[Any, ...]:
     for options in _MODES:
         try:
             connect, semantic, _ = avro.connect_type(column, options)
-            held = _held(column, default) if isinstance(default, str) else default
+            held = _number_text(column, default) if isinstance(default, str) else default
             image = plain_writer(ConnectForm(column, connect, semantic, lossy=False))(held)
             if connect == "float":
                 image = values.as_float32(image)  # what a reader gets of it

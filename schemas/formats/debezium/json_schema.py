@@ -48,7 +48,7 @@ def name_prefix(table: Table, cluster_id: str) -> str:
 def key_schema(table: Table, options: Options, cluster_id: str) -> str:
     """Schema of a row's key."""
     columns = [c for c in table.columns if c.handle_key]
-    return compact(
+    return compact_json(
         {
             "type": "struct",
             "name": name_prefix(table, cluster_id) + ".Key",
@@ -61,12 +61,12 @@ def key_schema(table: Table, options: Options, cluster_id: str) -> str:
 def value_schema(table: Table, options: Options, cluster_id: str, known: frozenset[str] | None) -> str:
     """Schema of a row's envelope. `known`: columns that may be called NOT NULL; None means all (see `field`)."""
     prefix = name_prefix(table, cluster_id)
-    columns = [field(c, options, known is None or c.name in known) for c in _listed(table.columns)]
+    columns = [field(c, options, known is None or c.name in known) for c in _list_columns(table.columns)]
     row = [
         {"type": "struct", "optional": True, "name": prefix + ".Value", "field": side, "fields": columns}
         for side in ("before", "after")
     ]
-    return compact(
+    return compact_json(
         {
             "type": "struct", "optional": False, "name": prefix + ".Envelope", "version": 1,
             "fields": [*row, source(options), *envelope_tail()],
@@ -80,13 +80,13 @@ def watermark_schemas(options: Options) -> tuple[str, str]:
     key = {"type": "struct", "name": f"{name}.Key", "optional": False, "fields": []}
     fields = [source(options), *envelope_tail()]
     value = {"type": "struct", "optional": False, "name": f"{name}.Envelope", "version": 1, "fields": fields}
-    return compact(key), compact(value)
+    return compact_json(key), compact_json(value)
 
 
 def ddl_schemas(options: Options) -> tuple[str, str]:
     """Schemas of a DDL message's key and value; start_ts is a row's only."""
     own = replace(options, debezium_include_start_ts=False)
-    return compact(schema_changes.KEY), compact(schema_changes.value(source(own)))
+    return compact_json(schema_changes.KEY), compact_json(schema_changes.value(source(own)))
 
 
 def envelope_tail() -> Iterator[dict[str, Any]]:
@@ -111,7 +111,7 @@ def source(options: Options) -> dict[str, Any]:
     return {"type": "struct", "fields": fields, "optional": False, "name": name, "field": "source"}
 
 
-def _listed(columns: Iterable[Column]) -> list[Column]:
+def _list_columns(columns: Iterable[Column]) -> list[Column]:
     listed = list(columns)
     return listed + [c for c in listed if c.virtual]
 
@@ -203,7 +203,7 @@ def _bytes_default(column: Column, value: bytes, connect: str) -> Any:
     return value.decode("utf-8", "replace")  # TiCDC writes a binary default as raw text
 
 
-def compact(value: Any) -> str:
+def compact_json(value: Any) -> str:
     """Compact JSON, UTF-8 as it is."""
     return _COMPACT.encode(value)
 

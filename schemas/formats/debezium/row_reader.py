@@ -182,7 +182,7 @@ def _compile(
         if dialect.connector and column.virtual:
             readers[name] = None
             continue
-        readers[name] = dialect.reader(column, fields.get(name)) if typed else _untyped
+        readers[name] = dialect.reader(column, fields.get(name)) if typed else _read_untyped
         images: tuple[Any, ...] = ()
         if shape and name in shape.defaults:
             images = dialect.null_images(column, shape.defaults[name])
@@ -195,7 +195,7 @@ def _compile(
     return _Layout(table, version.commit_ts if version else None, readers, ambiguous)
 
 
-def _untyped(value: Any) -> tuple[Value, str]:
+def _read_untyped(value: Any) -> tuple[Value, str]:
     """Without schema and definition: the value's JSON text, flagged; nothing is guessed."""
     if isinstance(value, bool):
         return "true" if value else "false", "untyped"

@@ -64,7 +64,7 @@ def _read_column(listed: dict[str, Any], primary: tuple[str, ...]) -> Column:
         unsigned="unsigned" in words,
         length=length,
         scale=scale,
-        elements=tuple(_unquoted(e) for e in listed["enumValues"] or ()),
+        elements=tuple(_unquote(e) for e in listed["enumValues"] or ()),
         nullable=bool(listed["optional"]),
         has_default=default is not None,
         default=None if default is None else _read_default(kind.kind, str(default), length),
@@ -75,7 +75,7 @@ def _read_column(listed: dict[str, Any], primary: tuple[str, ...]) -> Column:
     )
 
 
-def _unquoted(element: Any) -> str:
+def _unquote(element: Any) -> str:
     text = str(element)
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] == "'" else text
 

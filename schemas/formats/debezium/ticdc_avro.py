@@ -35,7 +35,7 @@ class DebeziumAvroDecoder:
 
     def __init__(self, context: Context) -> None:
         self._source = context.schemas
-        self._rows = DebeziumRowReader(fields.ticdc("debezium-avro"), context)
+        self._rows = DebeziumRowReader(fields.ticdc_dialect("debezium-avro"), context)
         self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
 
     def decode(self, message: Message) -> list[Event]:
@@ -65,7 +65,7 @@ class _Record:
     id: SchemaId
     write: avro_schema.Writer
 
-    def framed(self, value: Mapping[str, Any]) -> bytes:
+    def frame_value(self, value: Mapping[str, Any]) -> bytes:
         """WireError INVALID_VALUE for a value that the schema does not take."""
         try:
             return frame(self.id, self.write(value))
@@ -128,8 +128,8 @@ class DebeziumAvroEncoder:
             "op": event.op,
             "ts_ms": extra.get("ts_ms") or tso_physical_ms(commit_ts or 0),
         }
-        key = plan.key.framed({name: shown[name] for name in plan.keys})
-        return replace(origin, key=key, value=plan.value.framed(value))
+        key = plan.key.frame_value({name: shown[name] for name in plan.keys})
+        return replace(origin, key=key, value=plan.value.frame_value(value))
 
     def _plan(self, table: Table, topic: str, cluster_id: str) -> _Plan:
         known = self._plans.get((topic, id(table), cluster_id))
@@ -165,7 +165,7 @@ class DebeziumAvroEncoder:
         source = {**ticdc.source_block(TableId("", ""), event.commit_ts, cluster_id), "cluster_id": cluster_id}
         ts_ms = extra.get("ts_ms", tso_physical_ms(event.commit_ts))
         payload = {"source": source, "op": "m", "ts_ms": ts_ms, "transaction": None}
-        return replace(origin, key=key.framed({}), value=value.framed(payload))
+        return replace(origin, key=key.frame_value({}), value=value.frame_value(payload))
 
     def _ddl(self, event: DdlEvent, origin: Message) -> Message:
         extra = ticdc.own_extra(event)
@@ -174,4 +174,4 @@ class DebeziumAvroEncoder:
         key, value = self._outer_records(name, lambda: publish.ddl_schemas(event.db, cluster_id))
         changes = schema_changes.of_event(event, self._context.tables, self._options.time_zone)
         payload = ticdc.ddl_payload(event, changes, cluster_id)
-        return replace(origin, key=key.framed({"databaseName": event.db}), value=value.framed(payload))
+        return replace(origin, key=key.frame_value({"databaseName": event.db}), value=value.frame_value(payload))

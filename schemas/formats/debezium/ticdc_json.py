@@ -38,7 +38,7 @@ from schemas.model.types import Kind
 _PAYLOAD, _SCHEMA = '{"payload":', ',"schema":'
 
 
-def malformed(where: str, details: str) -> WireError:
+def malformed_error(where: str, details: str) -> WireError:
     """The error of a message that is not what TiCDC writes."""
     return WireError("MALFORMED", where=where, details=details)
 
@@ -52,7 +52,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
-        text = json_exact.document(compression.content(data, MAX_MESSAGE))
+        text = json_exact.document(compression.decompress(data, MAX_MESSAGE))
         payload, rest = None, ""
         if text.startswith(_PAYLOAD + "{"):
             payload, end = json_exact.decode_from(text, len(_PAYLOAD))
@@ -66,7 +66,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             raise TypeError("the payload is not an object")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         reason = "no payload" if isinstance(error, KeyError) else str(error)
-        raise malformed(where, f"not a TiCDC Debezium message: {reason}"[:300]) from error
+        raise malformed_error(where, f"not a TiCDC Debezium message: {reason}"[:300]) from error
     return payload, rest
 
 
@@ -139,7 +139,7 @@ _SIDES: dict[str, dict[str, Any]] = {
 }
 
 
-def unsized(table: Table) -> list[Column]:
+def unsized_columns(table: Table) -> list[Column]:
     """DATETIME columns whose fsp is not known: it is that of a row's value, as TiCDC writes all its digits."""
     return [c for c in table.columns if c.type.kind is Kind.DATETIME and c.scale is None]
 
@@ -174,7 +174,7 @@ def _cells(table: Table, options: Options) -> Iterator[ColumnTexts]:
             raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
         if not column.virtual:
             writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag")
-            yield ColumnTexts(publish.compact(column.name) + ":", column, writer)
+            yield ColumnTexts(publish.compact_json(column.name) + ":", column, writer)
 
 
 def source_block(id_: TableId, cluster_id: str, options: Options) -> dict[str, Any]:
@@ -196,7 +196,7 @@ def layout(payload: Any, schema: str, options: Options) -> Layout:
     """A key or value with its payload, slots in it, and its schema where that is written."""
     pieces: list[str | Slot] = ['{"payload":', *_pieces(payload)]
     pieces.append("}" if options.debezium_disable_schema else f',"schema":{schema}}}')
-    return tuple(_merged(pieces))
+    return tuple(_merge_pieces(pieces))
 
 
 def _pieces(value: Any) -> Iterator[str | Slot]:
@@ -210,15 +210,15 @@ def _pieces(value: Any) -> Iterator[str | Slot]:
             lead = ","
         yield "}" if value else "{}"
     else:
-        yield _text(value) if isinstance(value, str) else publish.compact(value)
+        yield _text(value) if isinstance(value, str) else publish.compact_json(value)
 
 
 @lru_cache(4096)
 def _text(text: str) -> str:
-    return publish.compact(text)
+    return publish.compact_json(text)
 
 
-def _merged(pieces: Iterable[str | Slot]) -> Iterator[str | Slot]:
+def _merge_pieces(pieces: Iterable[str | Slot]) -> Iterator[str | Slot]:
     literal = ""
     for piece in pieces:
         if isinstance(piece, Slot):
@@ -235,7 +235,7 @@ class DebeziumDecoder:
     """Reads rows, DDL and watermarks; column types come from the table version, else from the message's schema."""
 
     def __init__(self, context: Context) -> None:
-        self._rows = DebeziumRowReader(fields.ticdc("debezium"), context)
+        self._rows = DebeziumRowReader(fields.ticdc_dialect("debezium"), context)
         self._schemas: BoundedCache[str, dict[str, Any] | None] = BoundedCache(1024, 8 << 20, lambda text, _: len(text))
 
     def decode(self, message: Message) -> list[Event]:
@@ -253,7 +253,7 @@ class DebeziumDecoder:
         try:
             self._schema_of(schema)
         except ValueError as error:
-            raise malformed("key", str(error)[:300]) from error
+            raise malformed_error("key", str(error)[:300]) from error
         return tuple(payload)
 
     def _schema_of(self, rest: str) -> dict[str, Any] | None:
@@ -330,7 +330,9 @@ class DebeziumEncoder:
     def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> RowTexts:
         table = event.table
         # Two kinds are enough: milliseconds, and microseconds.
-        scales = {c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized(table)}
+        scales = {
+            c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized_columns(table)
+        }
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         known = frozenset(event.before or ()) if key_only else None
         of = (id(table), tuple(scales.values()), known, cluster_id)

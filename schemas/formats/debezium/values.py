@@ -87,17 +87,17 @@ def reader(column: Column, _field: Mapping[str, Any] | None = None) -> Read:
 
 def _number(value: Any) -> str:
     if not isinstance(value, Number):
-        raise ValueError(f"a JSON number is needed, not {_shown(value)}")
+        raise ValueError(f"a JSON number is needed, not {_short_json(value)}")
     return str(value)
 
 
 def _text(value: Any) -> str:
     if not isinstance(value, str) or isinstance(value, Number):
-        raise ValueError(f"a JSON string is needed, not {_shown(value)}")
+        raise ValueError(f"a JSON string is needed, not {_short_json(value)}")
     return value
 
 
-def _shown(value: Any) -> str:
+def _short_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=True)[:60]
 
 
@@ -215,7 +215,7 @@ def _time(column: Column, value: Any) -> tuple[Value, str]:
     return values.time_of_micros(values.integer(_number(value)), 6 if column.scale is None else column.scale), ""
 
 
-def ticdc(format_: str) -> DebeziumDialect:
+def ticdc_dialect(format_: str) -> DebeziumDialect:
     """How TiCDC writes columns, in JSON and in Avro."""
     images = defaults.avro_images if format_ == "debezium-avro" else defaults.default_images
     return DebeziumDialect(format_, column_of_field, reader, defaults.null_images, images)
@@ -286,7 +286,7 @@ def _w_year(_to: _Target, text: str, _flag: Flag) -> str:
 
 def _w_real(to: _Target, text: str, _flag: Flag) -> str:
     if to.column.type.kind is Kind.FLOAT:
-        values.single(text)
+        values.parse_float32(text)
     return json.dumps(values.json_double(text))
 
 

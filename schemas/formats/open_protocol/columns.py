@@ -49,7 +49,7 @@ def describe(id_: TableId, cells: tuple[ColumnHeader, ...], version: TableVersio
         if strange:
             raise ValueError(f"column {strange[0]!r} is not in the table's definition")
         flagless = {cell.name for cell in cells if cell.flags is None}
-        columns = tuple(_merged(c, found.get(c.name), c.name not in flagless) for c in version.table.columns)
+        columns = tuple(_merge_column(c, found.get(c.name), c.name not in flagless) for c in version.table.columns)
         known = version.table
         table = Table(known.id, columns, known.indexes, known.charset, known.collate, known.comment)
     odd: dict[str, list[int | bool | None]] = {}
@@ -83,26 +83,26 @@ def _column(cell: ColumnHeader) -> Column:
     )
 
 
-def _merged(known: Column, told: Column | None, flagged: bool) -> Column:
-    if told is None:
+def _merge_column(known: Column, wire: Column | None, flagged: bool) -> Column:
+    if wire is None:
         return known
-    if known.type.code != told.type.code or (flagged and known.type is not told.type):
+    if known.type.code != wire.type.code or (flagged and known.type is not wire.type):
         raise ValueError(
-            f"column {told.name!r}: the message says {told.type.name}, the table's definition {known.type.name}"
+            f"column {wire.name!r}: the message says {wire.type.name}, the table's definition {known.type.name}"
         )
     if not flagged:
-        return replace(known, handle_key=told.handle_key)
-    if known.type.kind is Kind.INTEGER and known.unsigned != told.unsigned:
-        raise ValueError(f"column {told.name!r}: the message and the table's definition differ on UNSIGNED")
+        return replace(known, handle_key=wire.handle_key)
+    if known.type.kind is Kind.INTEGER and known.unsigned != wire.unsigned:
+        raise ValueError(f"column {wire.name!r}: the message and the table's definition differ on UNSIGNED")
     return replace(
         known,
-        unsigned=told.unsigned,
-        nullable=told.nullable,
-        handle_key=told.handle_key,
-        primary_key=told.primary_key,
-        unique_key=told.unique_key,
-        multiple_key=told.multiple_key,
-        generated=(known.generated or "") if told.generated is not None else None,
+        unsigned=wire.unsigned,
+        nullable=wire.nullable,
+        handle_key=wire.handle_key,
+        primary_key=wire.primary_key,
+        unique_key=wire.unique_key,
+        multiple_key=wire.multiple_key,
+        generated=(known.generated or "") if wire.generated is not None else None,
     )
 
 

@@ -54,20 +54,20 @@ class OpenDecoder:
         for found, data in zip(keys, values, strict=True):
             if found.kind == RESOLVED:
                 if data:
-                    raise _malformed("value", "a resolved event has no value")
+                    raise _malformed_error("value", "a resolved event has no value")
                 events.append(Watermark(self.format, found.commit_ts))
                 continue
             if found.claim is not None:
-                events.append(self._claimed(found, claimed))
+                events.append(self._read_claimed(found, claimed))
                 continue
-            plain = _inflated(data, room)
+            plain = _inflate(data, room)
             if plain is not data:
                 room -= len(plain)
             try:
                 events.append(self._event(found, json_exact.document(plain)))
             except _BROKEN as error:
                 what = "DDL" if found.kind == DDL else f"row of {found.db}.{found.table}"
-                raise _malformed("value", f"not an Open Protocol {what}: {error}") from error
+                raise _malformed_error("value", f"not an Open Protocol {what}: {error}") from error
         return events
 
     def _event(self, key: _Key, text: str) -> Event:
@@ -81,12 +81,12 @@ class OpenDecoder:
         query.encode()
         return DdlEvent(self.format, key.db, key.table, key.commit_ts, _integer(found["t"], "t", 1 << 31), query)
 
-    def _claimed(self, key: _Key, nested: bool) -> Event:
+    def _read_claimed(self, key: _Key, nested: bool) -> Event:
         """The row that a claim-check message points to: a file of a whole message with this one row."""
         uri = str(key.claim)
         if nested:
-            raise _malformed("value", f"the claim-check's content points to another one, {uri}")
-        inner_key, inner_value = claim_check.fetched(self._claims, uri)
+            raise _malformed_error("value", f"the claim-check's content points to another one, {uri}")
+        inner_key, inner_value = claim_check.fetch_message(self._claims, uri)
         events = self._decode(inner_key, inner_value, claimed=True)
         if len(events) != 1 or not isinstance(events[0], RowChange):
             raise WireError("CLAIM_CHECK", uri=uri[:300], details="the file holds no single row")
@@ -101,7 +101,7 @@ class OpenDecoder:
         try:
             key = _Key.parse(data)
         except _BROKEN as error:
-            raise _malformed("key", f"not an Open Protocol key: {error}") from error
+            raise _malformed_error("key", f"not an Open Protocol key: {error}") from error
         self._last_key = data, key
         return key
 
@@ -169,14 +169,14 @@ def _integer(value: Any, what: str, limit: int) -> int:
     return number
 
 
-def _inflated(data: bytes, room: int) -> bytes:
+def _inflate(data: bytes, room: int) -> bytes:
     try:
-        return compression.content(data, room)
+        return compression.decompress(data, room)
     except ValueError as error:
-        raise _malformed("value", str(error)) from error
+        raise _malformed_error("value", str(error)) from error
 
 
-def _malformed(where: str, details: str) -> WireError:
+def _malformed_error(where: str, details: str) -> WireError:
     return WireError("MALFORMED", where=where, details=details[:300])
 
 

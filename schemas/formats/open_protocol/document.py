@@ -44,18 +44,18 @@ def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
         raise ValueError(f"a row has u, u and p, or d, not {', '.join(map(repr, list(found)[:4])) or 'nothing'}")
     if "d" in found:
         before, _ = _side(found["d"])
-        return "d", _NOTHING, _whole(before), []
+        return "d", _NOTHING, _require_columns(before), []
     after, _ = _side(found["u"])
     if "p" not in found:
-        return "c", _whole(after), _NOTHING, []
+        return "c", _require_columns(after), _NOTHING, []
     before, bare = _side(found["p"])
     unnamed: list[str] = []
     if bare:
         before, unnamed = _name_bare(after, before, bare)
-    return "u", _whole(after), before, unnamed  # with only-output-updated-columns p may be empty
+    return "u", _require_columns(after), before, unnamed  # with only-output-updated-columns p may be empty
 
 
-def _whole(side: Side) -> Side:
+def _require_columns(side: Side) -> Side:
     if not side[0]:
         raise ValueError("a row without columns")
     return side
@@ -99,11 +99,11 @@ def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[ColumnHeader,
     handle = told.get("h", False)
     if not isinstance(handle, bool):
         raise ValueError(f"column {name!r}: h is no boolean")
-    flags = _small(told["f"], name, "f") if "f" in told else None
-    return ColumnHeader(name, _small(told["t"], name, "t"), handle, flags), told["v"]
+    flags = _small_number(told["f"], name, "f") if "f" in told else None
+    return ColumnHeader(name, _small_number(told["t"], name, "t"), handle, flags), told["v"]
 
 
-def _small(value: Any, name: str, what: str) -> int:
+def _small_number(value: Any, name: str, what: str) -> int:
     if type(value) is not Number or len(value) > 5 or not value.isdigit():
         raise ValueError(f"column {name!r}: {what} is no such number")
     return int(value)

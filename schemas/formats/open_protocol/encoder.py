@@ -124,7 +124,7 @@ class OpenEncoder:
 
     def _names(self, db: str, table: str) -> str:
         def string(name: str) -> str:
-            return self._named("the table's name", name)
+            return self._json_name("the table's name", name)
 
         if self.classic:  # leaves out empty ones
             return "".join(f',"{key}":{string(name)}' for key, name in (("scm", db), ("tbl", table)) if name)
@@ -203,9 +203,9 @@ class OpenEncoder:
     def _head(self, cell: ColumnHeader) -> str:
         handle = '"h":true,' if cell.handle else ""
         flags = "" if cell.flags is None else f'"f":{cell.flags},'
-        return f'{self._named(cell.name, cell.name)}:{{"t":{cell.code},{handle}{flags}"v":'
+        return f'{self._json_name(cell.name, cell.name)}:{{"t":{cell.code},{handle}{flags}"v":'
 
-    def _named(self, what: str, text: str) -> str:
+    def _json_name(self, what: str, text: str) -> str:
         """A JSON string of UTF-8. WireError where another format's name or statement is none."""
         try:
             text.encode()
@@ -221,7 +221,7 @@ class OpenEncoder:
             return []
         _check_ts(event.commit_ts)
         key = f'{{"ts":{event.commit_ts}{self._names(event.db, event.table)},"t":2}}'
-        value = f'{{"q":{self._named("ddl", event.query)},"t":{ddl_type}}}'
+        value = f'{{"q":{self._json_name("ddl", event.query)},"t":{ddl_type}}}'
         return [_message(origin, [key.encode()], [self._compress(value.encode())])]
 
 

@@ -20,7 +20,7 @@ def split_key(data: bytes) -> list[bytes]:
     if len(data) >= 8 and data[:8] != _HEAD:
         raise WireError("NOT_FRAMED", where="key", details=f"protocol version {int.from_bytes(data[:8], 'big')}, not 1")
     if len(data) < 8:
-        raise _truncated("key", "the version", 8, len(data))
+        raise _truncated_error("key", "the version", 8, len(data))
     out = []
     at, end = 8, len(data)
     while at < end:
@@ -46,14 +46,14 @@ def split_value(data: bytes, count: int) -> list[bytes]:
 def _piece(data: bytes, at: int, where: str) -> tuple[bytes, int]:
     start = at + 8
     if start > len(data):
-        raise _truncated(where, "a length", 8, len(data) - at)
+        raise _truncated_error(where, "a length", 8, len(data) - at)
     end = start + int.from_bytes(data[at:start], "big")
     if end > len(data):
-        raise _truncated(where, "an event", end - start, len(data) - start)
+        raise _truncated_error(where, "an event", end - start, len(data) - start)
     return data[start:end], end
 
 
-def _truncated(where: str, field: str, needed: int, have: int) -> WireError:
+def _truncated_error(where: str, field: str, needed: int, have: int) -> WireError:
     return WireError("TRUNCATED", where=where, field=field, details=f"{needed} bytes needed, {have} there")
 
 

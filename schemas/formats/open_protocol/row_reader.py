@@ -65,7 +65,7 @@ class _Layout:
 
 
 @dataclass(frozen=True, slots=True)
-class _Fast:
+class _FastPattern:
     pattern: re.Pattern[str]
     one: _Layout
     both: _Layout | None
@@ -84,7 +84,7 @@ class OpenRowReader:
             1024, _MOST_KEPT, lambda known, _: len(known[2]) + len(known[3])
         )
         self._seen: BoundedCache[int, int] = BoundedCache()
-        self._fast: BoundedCache[tuple[Any, ...], _Fast] = BoundedCache(256)
+        self._fast: BoundedCache[tuple[Any, ...], _FastPattern] = BoundedCache(256)
 
     def read(self, key: RowKey, text: str) -> RowChange:
         """A row's value as text → the change."""
@@ -180,14 +180,16 @@ class OpenRowReader:
             return
         if op == "d":
             one = self._layout(id_, version, (), before)
-            self._fast[shape] = _Fast(re.compile(rf'\{{"d":{_pattern(before, one.table)}\}}'), one, None, len(before))
+            self._fast[shape] = _FastPattern(
+                re.compile(rf'\{{"d":{_pattern(before, one.table)}\}}'), one, None, len(before)
+            )
             return
         old = before or after  # an insert tells how the updates of its table look
         one, both = self._layout(id_, version, after, ()), self._layout(id_, version, after, old)
         text = rf'\{{"u":{_pattern(after, one.table)}(?:,"p"(:){_pattern(old, both.table)})?\}}'
-        self._fast[shape] = _Fast(re.compile(text), one, both, len(after))
+        self._fast[shape] = _FastPattern(re.compile(text), one, both, len(after))
 
-    def _fast_row(self, key: RowKey, fast: _Fast, found: re.Match[str]) -> RowChange:
+    def _fast_row(self, key: RowKey, fast: _FastPattern, found: re.Match[str]) -> RowChange:
         texts = found.groups()
         if fast.both is None:
             return self._event(key, "d", fast.one, None, _read_texts(fast.one.before, texts))
@@ -215,7 +217,7 @@ def _read(columns: tuple[_Column, ...], found: list[Any]) -> dict[str, Value]:
             else:
                 row[name] = read(str(value))
     except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"column {name!r}: {_shown(error)}") from error
+        raise ValueError(f"column {name!r}: {_error_text(error)}") from error
     return row
 
 
@@ -231,7 +233,7 @@ def _read_texts(columns: tuple[_Column, ...], texts: Iterable[str | None]) -> di
             else:
                 row[name] = read(go_text.json_unescape(text))
     except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"column {name!r}: {_shown(error)}") from error
+        raise ValueError(f"column {name!r}: {_error_text(error)}") from error
     return row
 
 
@@ -252,7 +254,7 @@ def _unmark(*sides: Side) -> list[str]:
     return names
 
 
-def _shown(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
 
 

@@ -147,7 +147,7 @@ def _utf8(text: str) -> str:
     return text
 
 
-def _matching(pattern: re.Pattern[str], what: str) -> Read:
+def _matching_reader(pattern: re.Pattern[str], what: str) -> Read:
     def read(text: str) -> str:
         if not pattern.match(text):
             raise ValueError(f"{text[:40]!r} is not a {what}")
@@ -161,10 +161,10 @@ _READERS: dict[Kind, Read] = {
     Kind.FLOAT: _float,
     Kind.DOUBLE: _double,
     Kind.DECIMAL: _decimal,
-    Kind.DATE: _matching(_DATE, "date"),
-    Kind.DATETIME: _matching(_DATETIME, "datetime"),
-    Kind.TIMESTAMP: _matching(_DATETIME, "timestamp"),
-    Kind.TIME: _matching(_TIME, "time"),
+    Kind.DATE: _matching_reader(_DATE, "date"),
+    Kind.DATETIME: _matching_reader(_DATETIME, "datetime"),
+    Kind.TIMESTAMP: _matching_reader(_DATETIME, "timestamp"),
+    Kind.TIME: _matching_reader(_TIME, "time"),
     Kind.JSON: _utf8,
     Kind.VECTOR: _utf8,
 }
@@ -240,22 +240,22 @@ def _w_string(to: _Text, value: Value, flag: Flag) -> str:
 
 
 def _w_integer(read: Callable[[str], str], value: Value, _flag: Flag) -> str:
-    text = _plain(value)
+    text = _require_text(value)
     values.integer(text)
     return read(text)
 
 
 def _w_number(value: Value, _flag: Flag) -> str:
-    return _number(_plain(value))
+    return _number(_require_text(value))
 
 
 def _w_year(value: Value, _flag: Flag) -> str:
-    return _year(_plain(value))
+    return _year(_require_text(value))
 
 
 def _w_real(bits: int, classic: bool, value: Value, _flag: Flag) -> str:
-    (values.single if bits == 32 else values.real)(_plain(value))
-    return go_text.json_float(_plain(value), bits, classic)
+    (values.parse_float32 if bits == 32 else values.real)(_require_text(value))
+    return go_text.json_float(_require_text(value), bits, classic)
 
 
 def _w_bit(value: Value, _flag: Flag) -> str:
@@ -267,7 +267,7 @@ def _w_bit(value: Value, _flag: Flag) -> str:
 
 
 def _w_enum(column: Column, value: Value, _flag: Flag) -> str:
-    text = _plain(value)
+    text = _require_text(value)
     if text in column.elements:
         return str(column.elements.index(text) + 1)
     if not text:
@@ -276,7 +276,7 @@ def _w_enum(column: Column, value: Value, _flag: Flag) -> str:
 
 
 def _w_set(column: Column, value: Value, _flag: Flag) -> str:
-    text, mask = _plain(value), 0
+    text, mask = _require_text(value), 0
     if not text:
         return "0"
     for name in text.split(","):
@@ -293,12 +293,12 @@ def _no_element(column: Column, text: str) -> str:
 
 
 def _w_checked(style: Style, check: Callable[[str], object], value: Value, _flag: Flag) -> str:
-    text = _plain(value)
+    text = _require_text(value)
     check(text)
     return style.string(text)
 
 
-def _plain(value: Value) -> str:
+def _require_text(value: Value) -> str:
     if not isinstance(value, str):
         raise ValueError("bytes, where text is needed")
     return value

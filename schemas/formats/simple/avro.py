@@ -28,7 +28,7 @@ def _text(buffer: bytes, pos: int) -> tuple[str, int]:
     return data.decode("utf-8", "surrogateescape"), pos
 
 
-def _named(names: tuple[str, ...], what: str) -> Reader:
+def _enum(names: tuple[str, ...], what: str) -> Reader:
     """An enum: its symbols in order."""
 
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
@@ -99,7 +99,7 @@ def _map(value: Reader) -> Reader:
     return read
 
 
-def _as_text(reader: Reader, convert: Callable[[Any], str]) -> Reader:
+def _text_reader(reader: Reader, convert: Callable[[Any], str]) -> Reader:
     def read(buffer: bytes, pos: int) -> tuple[str, int]:
         value, pos = reader(buffer, pos)
         return convert(value), pos
@@ -134,13 +134,13 @@ _TABLE = _record(
 _CHECKSUM = _record(("version", _INT), ("corrupted", _BOOL), ("current", _LONG), ("previous", _LONG))
 _CELL = _union(
     None,
-    _as_text(_LONG, str),
-    _as_text(binary.READERS["float"], values.float_text),
-    _as_text(binary.READERS["double"], values.double_text),
+    _text_reader(_LONG, str),
+    _text_reader(binary.READERS["float"], values.float_text),
+    _text_reader(binary.READERS["double"], values.double_text),
     _text,
     binary.read_bytes,
     _record(("location", _text), ("value", _text)),
-    _as_text(_LONG, lambda number: str(number % (1 << 64))),
+    _text_reader(_LONG, lambda number: str(number % (1 << 64))),
 )
 _ROW = _union(None, _map(_CELL))
 
@@ -149,7 +149,7 @@ _DML: tuple[tuple[str, Reader], ...] = (
     ("database", _text),
     ("table", _text),
     ("tableID", _LONG),
-    ("type", _named(("INSERT", "UPDATE", "DELETE"), "type of row")),
+    ("type", _enum(("INSERT", "UPDATE", "DELETE"), "type of row")),
     ("commitTs", _LONG),
     ("buildTs", _LONG),
     ("schemaVersion", _LONG),
@@ -170,7 +170,7 @@ _PAYLOADS: tuple[tuple[str, Reader], ...] = (
             ("version", _INT),
             (
                 "type",
-                _named(("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"), "type of DDL"),
+                _enum(("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY"), "type of DDL"),
             ),
             ("sql", _text),
             ("commitTs", _LONG),

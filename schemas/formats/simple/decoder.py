@@ -17,7 +17,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.simple import avro
-from schemas.formats.simple.table_schema import table_of, text, truth, whole
+from schemas.formats.simple.table_schema import boolean, table_of, text, whole_number
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
@@ -33,7 +33,7 @@ _MAX_COLUMNS = 4096  # TiDB's own limit
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownTable:
     """A table as a schema version has it; table_version is its commit_ts where a DDL message told it."""
 
     table: Table
@@ -45,7 +45,7 @@ class SimpleDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._versions: BoundedCache[tuple[TableId, int], _Known] = BoundedCache(
+        self._versions: BoundedCache[tuple[TableId, int], _KnownTable] = BoundedCache(
             10_000, _MOST_KEPT, lambda _, known: len(known.table.columns)
         )
         self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(
@@ -60,16 +60,16 @@ class SimpleDecoder:
         try:
             location = body.get("claimCheckLocation")
             if location:
-                body, replaced = self._fetched(text(location, "claimCheckLocation"))
-            if whole(body["version"], "version") != 1:
+                body, replaced = self._fetch_claim(text(location, "claimCheckLocation"))
+            if whole_number(body["version"], "version") != 1:
                 raise ValueError(f"version {body['version']} is not known")
             return [self._event(body, replaced, avro)]
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
             raise WireError("MALFORMED", where="value", details=f"not a Simple message: {reason}"[:300]) from error
 
-    def _fetched(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced, _ = parse(claim_check.fetched(self._context.claims, location)[1])
+    def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
+        body, replaced, _ = parse(claim_check.fetch_message(self._context.claims, location)[1])
         if body.get("claimCheckLocation"):
             raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
         return body, replaced
@@ -79,7 +79,7 @@ class SimpleDecoder:
         if kind in _OPS:
             return self._row(body, replaced)
         if kind == "WATERMARK":
-            return Watermark("simple", whole(body["commitTs"], "commitTs"))
+            return Watermark("simple", whole_number(body["commitTs"], "commitTs"))
         if kind == "BOOTSTRAP":
             found = self._learn(body["tableSchema"], None, avro)
             if found is None:
@@ -89,7 +89,7 @@ class SimpleDecoder:
             return Bootstrap("simple", *table.id, told_by_ddl, None, "", schema=table, schema_version=version)
         if kind not in _DDL:
             raise ValueError(f"type {str(kind)[:40]!r} is not known")
-        commit_ts, query = whole(body["commitTs"], "commitTs"), text(body["sql"], "sql")
+        commit_ts, query = whole_number(body["commitTs"], "commitTs"), text(body["sql"], "sql")
         before, after = body.get("preTableSchema"), body.get("tableSchema")
         if before is not None:
             self._learn(before, None, avro)
@@ -108,23 +108,23 @@ class SimpleDecoder:
             if known is not None and known.table != table:
                 raise ValueError(f"schema version {version} of {table.id} was told with other columns before")
             if known is None or known.table_version is None:  # a bootstrap repeats a DDL message, without its commit_ts
-                self._versions[table.id, version] = _Known(table, commit_ts)
+                self._versions[table.id, version] = _KnownTable(table, commit_ts)
         return found
 
     # ---- rows
     def _row(self, body: dict[str, Any], replaced: bool) -> RowChange:
         op = _OPS[body["type"]]
         id_ = TableId(text(body["database"], "database"), text(body["table"], "table"))
-        commit_ts, version = (whole(body[name], name) for name in ("commitTs", "schemaVersion"))
+        commit_ts, version = (whole_number(body[name], name) for name in ("commitTs", "schemaVersion"))
         data, old = body.get("data"), body.get("old")
         if not isinstance(data, dict | None) or not isinstance(old, dict | None):
             raise ValueError("a row is no object")
         if (data is None) != (op == "d") or (old is None) != (op == "c"):
             raise ValueError(f"{body['type']} with the wrong rows")
-        key_only = truth(body.get("handleKeyOnly"), "handleKeyOnly")
+        key_only = boolean(body.get("handleKeyOnly"), "handleKeyOnly")
         names = {**(old or {}), **(data or {})}
-        known = self._known(id_, version, commit_ts, names, key_only)
-        reading = _Reading(known.table, replaced)
+        known = self._find_table(id_, version, commit_ts, names, key_only)
+        reading = _RowReader(known.table, replaced)
         before, after = (None if row is None else reading.row(row) for row in (old, data))
         if key_only and op != "d":
             reading.flags["handle_key_only"] = None
@@ -136,15 +136,17 @@ class SimpleDecoder:
         )  # fmt: skip
         return event
 
-    def _known(self, id_: TableId, version: int, commit_ts: int, names: Mapping[str, Any], key_only: bool) -> _Known:
+    def _find_table(
+        self, id_: TableId, version: int, commit_ts: int, names: Mapping[str, Any], key_only: bool
+    ) -> _KnownTable:
         if self._context.tables is not None:
             found = self._context.tables.at(id_, commit_ts)
             if found is not None and names.keys() <= found.table.by_name.keys():
-                return _Known(found.table, found.commit_ts)
+                return _KnownTable(found.table, found.commit_ts)
         known = self._versions.get((id_, version))
         if known is None:
             columns = (Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
-            return _Known(Table(id_, tuple(columns)))
+            return _KnownTable(Table(id_, tuple(columns)))
         strange = next((n for n in names if n not in known.table.by_name), None)
         if strange is not None:
             raise ValueError(f"column {strange[:80]!r} is not in schema version {version}")
@@ -156,7 +158,7 @@ class SimpleDecoder:
         if made is None:
             columns = (replace(c, virtual=c.name in left_out) for c in known.table.columns)
             made = self._tables[id_, version, left_out] = replace(known.table, columns=tuple(columns))
-        return _Known(made, known.table_version)
+        return _KnownTable(made, known.table_version)
 
 
 def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
@@ -168,7 +170,7 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
         # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
-        data = data if data[:1] == _AVRO else compression.content(data, MAX_MESSAGE)
+        data = data if data[:1] == _AVRO else compression.decompress(data, MAX_MESSAGE)
         if data[:1] == _AVRO:
             return avro.read(data), False, True
         found = json_exact.decode(json_exact.document(data))
@@ -181,19 +183,19 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
 
 
 def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:
-    extra: dict[str, Any] = {"schema_version": version, "table_id": whole(body["tableID"], "tableID")}
+    extra: dict[str, Any] = {"schema_version": version, "table_id": whole_number(body["tableID"], "tableID")}
     told = body.get("checksum")
     if told is not None:
         extra["checksum"] = {
-            "version": whole(told["version"], "checksum version"),
-            "corrupted": truth(told["corrupted"], "corrupted"),
-            "current": whole(told["current"], "checksum"),
-            "previous": whole(told["previous"], "checksum"),
+            "version": whole_number(told["version"], "checksum version"),
+            "corrupted": boolean(told["corrupted"], "corrupted"),
+            "current": whole_number(told["current"], "checksum"),
+            "previous": whole_number(told["previous"], "checksum"),
         }
     return extra
 
 
-class _Reading:
+class _RowReader:
     """The rows of one message: their zone (the message says it with each TIMESTAMP) and flags are found on the way."""
 
     def __init__(self, table: Table, replaced: bool) -> None:

@@ -27,7 +27,7 @@ def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
     """
     columns = [_column(c, avro) for c in schema["columns"]]
     id_ = TableId(text(schema["schema"], "schema"), text(schema["table"], "table"))
-    version = whole(schema["version"], "version")
+    version = whole_number(schema["version"], "version")
     indexes = [_index(i) for i in schema["indexes"]]
     plain = [i.columns for i, name, _ in indexes if i.unique and not name]
     indexes = [i for i in indexes if i[1] in ("", "PRIMARY") or i[0].columns not in plain]
@@ -36,10 +36,10 @@ def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
         return None
     if len({c.name for c in found}) < len(found):
         raise ValueError("two columns have one name")
-    return Table(id_, _keyed(found, indexes), tuple(index for index, *_ in indexes)), version
+    return Table(id_, _with_keys(found, indexes), tuple(index for index, *_ in indexes)), version
 
 
-def whole(value: Any, what: str) -> int:
+def whole_number(value: Any, what: str) -> int:
     """An integer, as JSON or Avro has it. ValueError."""
     return value if type(value) is int else integer(value, what)
 
@@ -47,7 +47,7 @@ def whole(value: Any, what: str) -> int:
 text = utf8
 
 
-def truth(value: Any, what: str) -> bool:
+def boolean(value: Any, what: str) -> bool:
     """true, false, or left out. ValueError."""
     if value is None or type(value) is bool:
         return bool(value)
@@ -62,15 +62,15 @@ def _column(listed: Any, avro: bool) -> Column | None:
     if name not in BY_NAME:
         raise ValueError(f"type {name[:40]!r} is not known")
     kind = BY_NAME[name]
-    length, decimal = (None if told.get(k) is None else whole(told[k], k) for k in ("length", "decimal"))
+    length, decimal = (None if told.get(k) is None else whole_number(told[k], k) for k in ("length", "decimal"))
     column = Column(
         text(listed["name"], "name"),
         kind,
-        unsigned=truth(told.get("unsigned"), "unsigned") and kind.kind not in (Kind.BIT, Kind.YEAR),
+        unsigned=boolean(told.get("unsigned"), "unsigned") and kind.kind not in (Kind.BIT, Kind.YEAR),
         length=length if kind.kind in _SIZED else None,
         scale=_scale(kind.kind, length, decimal),
         elements=tuple(text(e, "element") for e in told.get("elements") or ()),
-        nullable=truth(listed["nullable"], "nullable"),
+        nullable=boolean(listed["nullable"], "nullable"),
         charset=text(told["charset"], "charset"),
         collate=text(told["collate"], "collate"),
     )
@@ -114,16 +114,16 @@ def _default(column: Column, shown: str, avro: bool) -> Value:
 def _index(listed: Any) -> tuple[Index, str, bool]:
     """(index, its name where it is said to be primary, whether one of its columns can be NULL)."""
     columns = tuple(text(c, "column") for c in listed["columns"])
-    primary, unique = truth(listed["primary"], "primary"), truth(listed["unique"], "unique")
+    primary, unique = boolean(listed["primary"], "primary"), boolean(listed["unique"], "unique")
     name = text(listed["name"], "name")
     return (
         Index("PRIMARY" if primary else name, columns, unique or primary),
         name if primary else "",
-        truth(listed["nullable"], "nullable"),
+        boolean(listed["nullable"], "nullable"),
     )
 
 
-def _keyed(columns: list[Column], indexes: list[tuple[Index, str, bool]]) -> tuple[Column, ...]:
+def _with_keys(columns: list[Column], indexes: list[tuple[Index, str, bool]]) -> tuple[Column, ...]:
     """The columns with their keys. Handle key: the primary key, else the NOT NULL unique key of fewest columns."""
     names = {c.name for c in columns}
     primary = next((i.columns for i, name, _ in indexes if name), ())

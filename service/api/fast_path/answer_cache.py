@@ -109,14 +109,14 @@ class AnswerCache:
             while self._size > self.limit:
                 self._drop(next(iter(self._kept)))
 
-    def changing(self, parts: Collection[Part]) -> None:
+    def before_change(self, parts: Collection[Part]) -> None:
         with self._lock:
             self._changing.update(parts)
             for part in parts:
                 for key in list(self._by_part.get(part, ())):
                     self._drop(key)
 
-    def changed(self, parts: Collection[Part]) -> None:
+    def after_change(self, parts: Collection[Part]) -> None:
         with self._lock:
             self._now += 1
             self._recent.append((self._now, frozenset(parts)))
@@ -162,7 +162,7 @@ class CachedAnswers:
         self._ids = request_ids()
         self._look_at = 0.0
 
-    def off(self) -> None:
+    def disable(self) -> None:
         """Forgets its answers, and keeps none of requests that are under way."""
         self.answers.limit = 0
         self.answers.forget()
@@ -175,7 +175,7 @@ class CachedAnswers:
         method = scope["method"]
         if method == "GET":
             body = b""
-        elif method == "POST" and short(scope):
+        elif method == "POST" and is_short(scope):
             message = await receive()
             body = message.get("body", b"")
             while message.get("more_body"):
@@ -196,7 +196,7 @@ class CachedAnswers:
         key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
         kept = None if self._log else self.answers.get(key)
         if kept is not None and (start >= self._look_at or method == "POST"):  # another process may have written
-            kept = self.answers.get(key) if await self._looked(method) else None
+            kept = self.answers.get(key) if await self._check_store(method) else None
         request_id = named.decode("latin-1").strip().encode("latin-1") if named else b""
         if kept is not None:
             headers = [*kept.before, (_REQUEST_ID, request_id or next(self._ids)), *kept.after]
@@ -208,15 +208,15 @@ class CachedAnswers:
         patience.start()
         token = PATIENCE.set(patience)
         try:
-            if self._log or method != "POST" or not await self._new(key, request_id, send, start):
+            if self._log or method != "POST" or not await self._register_new(key, request_id, send, start):
                 await self._ask(key, scope, receive, send)
         finally:
             PATIENCE.reset(token)
 
-    async def _new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
+    async def _register_new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
         """Register a new schema without the app, if that can be."""
         request_id = request_id or next(self._ids)
-        wanted = self._lane.wanted(*key[1:], request_id=request_id.decode("latin-1"))
+        wanted = self._lane.parse_request(*key[1:], request_id=request_id.decode("latin-1"))
         if wanted is None:
             return False
         self._metrics.in_flight += 1
@@ -233,7 +233,7 @@ class CachedAnswers:
         self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
         return True
 
-    async def _looked(self, method: str) -> bool:
+    async def _check_store(self, method: str) -> bool:
         """Whether it is known now what other processes had written when the request came (a little older for a GET)."""
         began = time.perf_counter()
         looking = self.store.refresh(0.0 if method == "POST" else _LOOK_EVERY)
@@ -253,7 +253,7 @@ class CachedAnswers:
         chunks: list[bytes] = []
         status = 0
 
-        async def kept(message: Message) -> None:
+        async def keep_message(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -266,7 +266,7 @@ class CachedAnswers:
 
         token = current_reads.set(footprint)
         try:
-            await self._app(scope, receive, kept)
+            await self._app(scope, receive, keep_message)
         finally:
             current_reads.reset(token)
 
@@ -297,7 +297,7 @@ class ReplayedBody:
         return self._messages.pop() if self._messages else await self._receive()
 
 
-def short(scope: Scope) -> bool:
+def is_short(scope: Scope) -> bool:
     """Whether the body says how long it is, and is not too long to be kept."""
     lengths = [value for name, value in scope["headers"] if name == b"content-length"]
     return len(lengths) == 1 and lengths[0].isdigit() and int(lengths[0]) <= _LONGEST_BODY

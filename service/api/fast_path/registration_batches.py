@@ -26,7 +26,7 @@ from service.api.services import Services
 from service.logs import REQUEST_ID
 from service.registry.identity import identity
 from service.registry.model import Content, NewSchema
-from service.registry.names import normalized
+from service.registry.names import normalize_subject
 from service.registry.ports import StoreReader, StoreWriter
 from service.registry.register import RegisterOptions, register_plain
 
@@ -74,7 +74,7 @@ class RegistrationBatcher:
         self._late: asyncio.TimerHandle | None = None
         self._stuck = False
 
-    def wanted(
+    def parse_request(
         self, path: bytes, query: bytes, accept: bytes | None, content_type: bytes | None, body: bytes, request_id: str
     ) -> PendingRegistration | None:
         """What a POST asks for, if it may go this way."""
@@ -87,7 +87,7 @@ class RegistrationBatcher:
         except BridgeError:
             return None
         return PendingRegistration(
-            normalized(named[1].decode()), RegisterOptions(bool(flags[1])), media_type, body, request_id
+            normalize_subject(named[1].decode()), RegisterOptions(bool(flags[1])), media_type, body, request_id
         )
 
     async def register(self, wanted: PendingRegistration) -> RegistrationAnswer | None:
@@ -138,8 +138,8 @@ class RegistrationBatcher:
 
     def _answers(self, batch: list[PendingRegistration]) -> list[RegistrationAnswer | None]:
         answers: dict[int, RegistrationAnswer | None] = {}
-        asked = self._unknown([(wanted, new) for wanted in batch if (new := self._read(wanted)) is not None])
-        works = [partial(self._registered, wanted=wanted, new=new) for wanted, new in asked]
+        asked = self._drop_known([(wanted, new) for wanted in batch if (new := self._read(wanted)) is not None])
+        works = [partial(self._register_one, wanted=wanted, new=new) for wanted, new in asked]
         try:
             outcomes: Sequence[RegistrationAnswer | Exception] = (
                 self._store.write_each(works, _TURN_SECONDS) if works else ()
@@ -150,17 +150,17 @@ class RegistrationBatcher:
             answers[id(wanted)] = outcome if isinstance(outcome, RegistrationAnswer) else None
         return [answers.get(id(wanted)) for wanted in batch]
 
-    def _unknown(
-        self, asked: list[tuple[PendingRegistration, NewSchema]]
+    def _drop_known(
+        self, requests: list[tuple[PendingRegistration, NewSchema]]
     ) -> list[tuple[PendingRegistration, NewSchema]]:
         """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer."""
         try:
             with self._store.read() as tx:
-                return [(wanted, new) for wanted, new in asked if not self._known(tx, wanted.subject, new)]
+                return [(wanted, new) for wanted, new in requests if not self._is_known(tx, wanted.subject, new)]
         except BridgeError:
             return []
 
-    def _known(self, tx: StoreReader, subject: str, new: NewSchema) -> bool:
+    def _is_known(self, tx: StoreReader, subject: str, new: NewSchema) -> bool:
         if not tx.versions(subject):
             return False
         text = self._services.registry.parse(new.kind, new.text).text
@@ -182,14 +182,14 @@ class RegistrationBatcher:
             return None
         return new
 
-    def _registered(self, tx: StoreWriter, wanted: PendingRegistration, new: NewSchema) -> RegistrationAnswer:
+    def _register_one(self, tx: StoreWriter, wanted: PendingRegistration, new: NewSchema) -> RegistrationAnswer:
         token = REQUEST_ID.set(wanted.request_id)
         try:
             found = register_plain(self._services.registry, tx, wanted.subject, new, wanted.wish)
         finally:
             REQUEST_ID.reset(token)
         view = responses.SchemaView(self._services.profile, found.stored.content.text)
-        return RegistrationAnswer(wanted.media_type, compact(responses.registered(found, view)))
+        return RegistrationAnswer(wanted.media_type, compact(responses.registration(found, view)))
 
 
 def answer_all(waiting: Iterable[Waiting], answers: Iterable[RegistrationAnswer | None]) -> None:

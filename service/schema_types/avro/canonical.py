@@ -17,9 +17,9 @@ from service.schema_types.avro.model import (
     Field,
     Fixed,
     Map,
-    Named,
+    NamedType,
     Node,
-    Pending,
+    PendingName,
     Record,
     Union,
 )
@@ -28,7 +28,7 @@ from service.schema_types.java_json import dump_avro, java_double, java_float, q
 _FIRST_PROPS: Final = ("logicalType", "precision", "scale")
 
 
-def canonical(node: Node, known: Iterable[str] = ()) -> str:
+def canonical_text(node: Node, known: Iterable[str] = ()) -> str:
     """The text Confluent stores and hashes. Types whose full name is in `known` (references) print as names."""
     return _Writer(set(known)).text(node, "")
 
@@ -39,7 +39,7 @@ def canonical_field(field: Field) -> str:
     return f'{{"name":{quote(field.name)},"type":{field.type.shared}{default}}}'
 
 
-def normalized(node: Node, known: Iterable[str] = ()) -> str:
+def normalized_text(node: Node, known: Iterable[str] = ()) -> str:
     """The canonical text with what does not change the meaning put in order."""
     return _NormalWriter(set(known)).text(node, "")
 
@@ -62,16 +62,16 @@ class _Writer:
                 return self.object(
                     ['"type":"map"', f'"values":{self.text(node.values, space)}', *self.props(node.props)]
                 )
-            case Named():
-                return self.named(node, space)
-            case Pending():
+            case NamedType():
+                return self.named_type(node, space)
+            case PendingName():
                 return quote(node.fullname)
         props = self.props(node.props)
         return self.object([f'"type":{quote(node.kind)}', *props]) if props else quote(node.kind)
 
-    def named(self, node: Named, space: str) -> str:
+    def named_type(self, node: NamedType, space: str) -> str:
         if node.fullname in self.known:
-            return quote(shown_name(node.fullname, space))
+            return quote(printed_name(node.fullname, space))
         self.known.add(node.fullname)
         parts = [f'"type":{quote(self.kind(node))}', f'"name":{quote(node.name)}']
         if node.namespace != space:
@@ -88,7 +88,9 @@ class _Writer:
                 parts.append(f'"size":{node.size}')
         parts += self.props(node.props)
         if node.aliases:
-            parts.append('"aliases":' + dump_avro(self.aliases([shown_name(a, node.namespace) for a in node.aliases])))
+            parts.append(
+                '"aliases":' + dump_avro(self.aliases([printed_name(a, node.namespace) for a in node.aliases]))
+            )
         return self.object(parts)
 
     def fields(self, record: Record) -> list[str]:
@@ -112,7 +114,7 @@ class _Writer:
     def object(parts: list[str]) -> str:
         return "{" + ",".join(parts) + "}"
 
-    def kind(self, node: Named) -> str:
+    def kind(self, node: NamedType) -> str:
         return "error" if isinstance(node, Record) and node.is_error else node.kind
 
     def doc(self, doc: str | None) -> list[str]:
@@ -132,7 +134,7 @@ class _NormalWriter(_Writer):
     def fields(self, record: Record) -> list[str]:
         return [self.field(field, record.namespace) for field in record.fields]
 
-    def kind(self, node: Named) -> str:
+    def kind(self, node: NamedType) -> str:
         return node.kind
 
     def doc(self, doc: str | None) -> list[str]:
@@ -142,7 +144,7 @@ class _NormalWriter(_Writer):
         first = node if not isinstance(node, Union) else node.branches[0] if node.branches else None
         if first is None or not is_valid_default(first, value):
             return []  # of a union the first branch counts; what is read leniently may be valid for none
-        return [f'"default":{converted(node, value)}']
+        return [f'"default":{convert_default(node, value)}']
 
     def aliases(self, aliases: list[str]) -> list[str]:
         return sorted(aliases)
@@ -150,30 +152,34 @@ class _NormalWriter(_Writer):
     def props(self, props: dict[str, Any]) -> list[str]:
         first = [key for key in _FIRST_PROPS if key in props]
         rest = sorted(key for key in props if key not in _FIRST_PROPS)
-        return super().props({key: deep_sorted(props[key]) for key in (*first, *rest)})
+        return super().props({key: sort_deep(props[key]) for key in (*first, *rest)})
 
 
-def shown_name(fullname: str, space: str) -> str:
+def printed_name(fullname: str, space: str) -> str:
     """A full name as printed inside `space`; one that reads like a primitive keeps its namespace."""
     namespace, _, name = fullname.rpartition(".")
     return name if namespace == space and name not in PRIMITIVES else fullname
 
 
-def converted(node: Node, value: Any) -> str:
+def convert_default(node: Node, value: Any) -> str:
     """A default as the type's own value would print: 1 of a double is 1.0."""
     match node:
         case Union():
-            return converted(node.branches[0], value)
+            return convert_default(node.branches[0], value)
         case Array():
-            return "[" + ",".join(converted(node.items, item) for item in value) + "]"
+            return "[" + ",".join(convert_default(node.items, item) for item in value) + "]"
         case Map():
-            return "{" + ",".join(f"{quote(key)}:{converted(node.values, item)}" for key, item in value.items()) + "}"
+            return (
+                "{"
+                + ",".join(f"{quote(key)}:{convert_default(node.values, item)}" for key, item in value.items())
+                + "}"
+            )
     if node.kind == "double":
         return java_double(float(value))
     return java_float(float(value)) if node.kind == "float" else dump_avro(value)
 
 
-def deep_sorted(value: Any) -> Any:
+def sort_deep(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: deep_sorted(value[key]) for key in sorted(value)}
-    return [deep_sorted(item) for item in value] if isinstance(value, list) else value
+        return {key: sort_deep(value[key]) for key in sorted(value)}
+    return [sort_deep(item) for item in value] if isinstance(value, list) else value

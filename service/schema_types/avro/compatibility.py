@@ -16,7 +16,7 @@ from service.schema_types.avro.model import (
     Field,
     Fixed,
     Map,
-    Named,
+    NamedType,
     Node,
     Record,
     Union,
@@ -111,35 +111,35 @@ class _Comparison:
             at = (*path, str(place))
             problems = self.compare(reader, branch, at)
             if problems and isinstance(reader, Union):
-                problems = [lacking(branch, at)]
+                problems = [lacking_branch(branch, at)]
             found += problems
         return found
 
     def into_union(self, reader: Union, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         if any(not self.compare(branch, writer, path) for branch in reader.branches):
             return []
-        return [lacking(writer, path)]
+        return [lacking_branch(writer, path)]
 
     def fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         found: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
         for place, field in enumerate(reader.fields):
             at = (*path, "fields", str(place))
-            written = matching(field, by_name)
+            written = find_matching(field, by_name)
             if written is not None:
                 found += self.compare(field.type, written.type, (*at, "type"))
             elif field.default is MISSING:
-                found += self.missing(field, writer, at)
+                found += self.missing_field(field, writer, at)
         return found
 
-    def missing(self, field: Field, writer: Record, at: tuple[str, ...]) -> list[AvroIncompatibility]:
+    def missing_field(self, field: Field, writer: Record, at: tuple[str, ...]) -> list[AvroIncompatibility]:
         if isinstance(field.type, Enum) and field.type.default is not None:
             # Avro compares the enum with the whole writer record here, which never fits: another text, same verdict.
             return self.compare(field.type, writer, (*at, "type"))
         return [AvroIncompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)]
 
 
-def matching(field: Field, by_name: dict[str, Field]) -> Field | None:
+def find_matching(field: Field, by_name: dict[str, Field]) -> Field | None:
     """The writer's field of that name, or of one of the reader field's aliases."""
     found = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
     if len(found) > 1:
@@ -147,7 +147,7 @@ def matching(field: Field, by_name: dict[str, Field]) -> Field | None:
     return found[0] if found else None
 
 
-def names(reader: Named, writer: Named, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+def names(reader: NamedType, writer: NamedType, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     """The simple names count: a change of namespace is compatible."""
     if reader.name == writer.name or writer.fullname in reader.aliases:
         return []
@@ -170,5 +170,5 @@ def symbols(reader: Enum, writer: Enum, path: tuple[str, ...]) -> list[AvroIncom
     return [AvroIncompatibility("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(lost)}]")]
 
 
-def lacking(writer: Node, path: tuple[str, ...]) -> AvroIncompatibility:
+def lacking_branch(writer: Node, path: tuple[str, ...]) -> AvroIncompatibility:
     return AvroIncompatibility("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")

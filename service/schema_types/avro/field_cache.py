@@ -28,7 +28,7 @@ def key_of(value: Any) -> bytes:
         raise ValueError(TOO_DEEP) from None
 
 
-def surely_shallow(key: bytes) -> bool:
+def is_surely_shallow(key: bytes) -> bool:
     """Whether the JSON of a key is known to be less than MAX_DEPTH - 5 deep: each level takes 5 bytes or more."""
     return len(key) < (MAX_DEPTH - 5) * 5
 

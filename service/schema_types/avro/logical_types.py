@@ -34,7 +34,7 @@ class _Comparison:
                 return self.compare(old.values, new.values, f"{path}{{}}")
             case Record(), Record():
                 return self.fields(old, new, path)
-        return changed(old, new, path)
+        return find_change(old, new, path)
 
     def fields(self, old: Record, new: Record, path: str) -> list[LogicalChange]:
         pair = (id(old), id(new))
@@ -44,13 +44,13 @@ class _Comparison:
         by_name = {field.name: field for field in old.fields}
         found: list[LogicalChange] = []
         for field in new.fields:
-            before = written_as(field, by_name)
+            before = find_old_field(field, by_name)
             if before is not None:
                 found += self.compare(before.type, field.type, f"{path}.{field.name}" if path else field.name)
         return found
 
 
-def written_as(field: Field, by_name: dict[str, Field]) -> Field | None:
+def find_old_field(field: Field, by_name: dict[str, Field]) -> Field | None:
     """The old field that a field reads: by its name, or by an alias."""
     return next((by_name[name] for name in (field.name, *field.aliases) if name in by_name), None)
 
@@ -70,17 +70,17 @@ def branches(node: Node) -> list[Node]:
     return node.branches if isinstance(node, Union) else [node]
 
 
-def changed(old: Node, new: Node, path: str) -> list[LogicalChange]:
+def find_change(old: Node, new: Node, path: str) -> list[LogicalChange]:
     """The change between two parts that hold a value; none if their physical types do not fit anyway."""
     readable = old.kind == new.kind or {old.kind, new.kind} == _PROMOTED
-    before, after = shown(old), shown(new)
+    before, after = type_text(old), type_text(new)
     logical = "logicalType" in old.props or "logicalType" in new.props
     if not readable or not logical or before == after:
         return []
     return [LogicalChange(path, before, after, misreading(old, new))]
 
 
-def shown(node: Node) -> str:
+def type_text(node: Node) -> str:
     """A type with what gives its bytes a meaning, e.g. `bytes decimal(10,2)`."""
     logical = node.props.get("logicalType")
     if logical is None:

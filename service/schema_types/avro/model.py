@@ -55,7 +55,7 @@ class Union(Node):
 
 
 @dataclass(eq=False, slots=True)
-class Named(Node):
+class NamedType(Node):
     """`aliases` are full names. `fullname` of a type without namespace is its name."""
 
     name: str
@@ -83,24 +83,24 @@ class Field:
 
 
 @dataclass(eq=False, slots=True)
-class Record(Named):
+class Record(NamedType):
     fields: list[Field] = field(default_factory=list)
     is_error: bool = False
 
 
 @dataclass(eq=False, slots=True)
-class Enum(Named):
+class Enum(NamedType):
     symbols: list[str] = field(default_factory=list)
     default: str | None = None
 
 
 @dataclass(eq=False, slots=True)
-class Fixed(Named):
+class Fixed(NamedType):
     size: int = 0
 
 
 @dataclass(eq=False, slots=True)
-class Pending(Node):
+class PendingName(Node):
     """A name used before its definition; gone once the parser is done."""
 
     fullname: str
@@ -108,7 +108,7 @@ class Pending(Node):
 
 def union_name(node: Node) -> str:
     """What must be unique within a union: the full name of a named type, else the type."""
-    if isinstance(node, Named | Pending):
+    if isinstance(node, NamedType | PendingName):
         return node.fullname
     return node.kind
 

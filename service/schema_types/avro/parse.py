@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from service.schema_types import java_json
-from service.schema_types.avro.canonical import canonical, canonical_field
+from service.schema_types.avro.canonical import canonical_field, canonical_text
 from service.schema_types.avro.defaults import is_valid_default
-from service.schema_types.avro.field_cache import FieldCache, key_of, surely_shallow
+from service.schema_types.avro.field_cache import FieldCache, is_surely_shallow, key_of
 from service.schema_types.avro.model import (
     MISSING,
     PRIMITIVES,
@@ -23,9 +23,9 @@ from service.schema_types.avro.model import (
     Field,
     Fixed,
     Map,
-    Named,
+    NamedType,
     Node,
-    Pending,
+    PendingName,
     Primitive,
     Record,
     Union,
@@ -50,7 +50,7 @@ _PLAIN_FIELD: Final = frozenset({"name", "type", "default"})
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 
 
-def parse(text: str, known: Mapping[str, Named] | None = None, *, strict: bool = True) -> Node:
+def parse(text: str, known: Mapping[str, NamedType] | None = None, *, strict: bool = True) -> Node:
     """Parse `text`; `known` are types of references by full name.
 
     `strict` False reads what the store holds already: defaults and names are not checked again.
@@ -74,10 +74,10 @@ _FIELDS: Final = FieldCache[Field]()  # valid ones only
 
 
 class _Parser:
-    def __init__(self, known: Mapping[str, Named], strict: bool) -> None:
+    def __init__(self, known: Mapping[str, NamedType], strict: bool) -> None:
         self.known = known
         self.strict = strict
-        self.names: dict[str, Named] = {}
+        self.names: dict[str, NamedType] = {}
         self.waiting = False
         self.fields: list[Field] = []
         self.plain: list[tuple[bytes, Field]] = []
@@ -87,7 +87,7 @@ class _Parser:
         java_json.check_depth(self.without_shallow(value))
         root = self.node(value, "")
         if self.waiting:
-            root = self.settle(root)
+            root = self.resolve_pending(root)
         if self.strict:
             for field in self.fields:
                 check_default(field)
@@ -102,7 +102,7 @@ class _Parser:
         if not isinstance(fields, list):
             return value
         keys = self.keys[id(fields)] = [key_of(item) for item in fields]
-        return {**value, "fields": [item for item, key in zip(fields, keys, strict=True) if not surely_shallow(key)]}
+        return {**value, "fields": [item for item, key in zip(fields, keys, strict=True) if not is_surely_shallow(key)]}
 
     def node(self, value: Any, space: str) -> Node:
         if isinstance(value, str):
@@ -115,7 +115,7 @@ class _Parser:
         if not isinstance(kind, str):
             raise AvroSchemaError(f"No type: {java_json.dump_avro(value)}")
         if kind in PRIMITIVES:
-            return self.shared_type(value, lambda: Primitive(kind, props=others(value, _SCHEMA_RESERVED)))
+            return self.shared_type(value, lambda: Primitive(kind, props=other_properties(value, _SCHEMA_RESERVED)))
         build = _BUILDERS.get(kind)
         return build(self, value, space) if build else self.by_name(kind, space)
 
@@ -126,7 +126,7 @@ class _Parser:
         if node is None:
             node = read()
             if names_nothing(node):
-                node.shared = canonical(node)
+                node.shared = canonical_text(node)
                 _TYPES.put(key, node)
         return node
 
@@ -139,7 +139,7 @@ class _Parser:
             if found is not None:
                 return found
         self.waiting = True
-        return Pending("pending", fullname=fullname)
+        return PendingName("pending", fullname=fullname)
 
     def union(self, values: list[Any], space: str) -> Node:
         branches: list[Node] = []
@@ -157,11 +157,11 @@ class _Parser:
 
     def array(self, value: dict[str, Any], space: str) -> Node:
         items = self.part(value, "items", "Array has no items type", space)
-        return Array("array", items=items, props=others(value, _SCHEMA_RESERVED))
+        return Array("array", items=items, props=other_properties(value, _SCHEMA_RESERVED))
 
     def map(self, value: dict[str, Any], space: str) -> Node:
         values = self.part(value, "values", "Map has no values type", space)
-        return Map("map", values=values, props=others(value, _SCHEMA_RESERVED))
+        return Map("map", values=values, props=other_properties(value, _SCHEMA_RESERVED))
 
     def part(self, value: dict[str, Any], key: str, problem: str, space: str) -> Node:
         if value.get(key) is None:
@@ -179,15 +179,15 @@ class _Parser:
             _FIELDS.get(key) or self.field(item, record.namespace, key) for item, key in zip(fields, keys, strict=True)
         ]
         if len({field.name for field in record.fields}) < len(fields):
-            raise duplicate(record)
-        record.props = others(value, _SCHEMA_RESERVED)
+            raise duplicate_error(record)
+        record.props = other_properties(value, _SCHEMA_RESERVED)
         return record
 
     def field(self, item: Any, space: str, key: bytes) -> Field:
         """A field that was not met before; `key` is what it will be known by."""
         if not isinstance(item, dict):
             raise AvroSchemaError(f"Field is not an object: {java_json.dump_avro(item)}")
-        name = self.checked(required_text(item, "name", "No field name"))
+        name = self.check_name(required_text(item, "name", "No field name"))
         if item.get("type") is None:
             raise AvroSchemaError(f"No field type: {java_json.dump_avro(item)}")
         default = item.get("default", MISSING)
@@ -206,7 +206,7 @@ class _Parser:
                 default=default,
                 order=order,
                 aliases=aliases_of(item),
-                props=others(item, _FIELD_RESERVED),
+                props=other_properties(item, _FIELD_RESERVED),
             )
         self.fields.append(field)
         return field
@@ -220,13 +220,13 @@ class _Parser:
         for symbol in symbols:
             if not isinstance(symbol, str):
                 raise AvroSchemaError(f"Enum symbol is not text: {java_json.dump_avro(symbol)}")
-            if self.checked(symbol) in seen:
+            if self.check_name(symbol) in seen:
                 raise AvroSchemaError(f"Duplicate enum symbol: {symbol}")
             seen.add(symbol)
         default = optional_text(value, "default")
         if default is not None and default not in seen:
             raise AvroSchemaError(f"The Enum Default: {default} is not in the enum symbol set: [{', '.join(symbols)}]")
-        enum = Enum("enum", *head, symbols=symbols, default=default, props=others(value, _ENUM_RESERVED))
+        enum = Enum("enum", *head, symbols=symbols, default=default, props=other_properties(value, _ENUM_RESERVED))
         return self.define(enum)
 
     def fixed(self, value: dict[str, Any], space: str) -> Node:
@@ -236,7 +236,7 @@ class _Parser:
             raise AvroSchemaError(f"Invalid or no size: {java_json.dump_avro(value)}")
         if size < 0:
             raise AvroSchemaError(f"Malformed data. Length is negative: {size}")
-        return self.define(Fixed("fixed", *head, size=size, props=others(value, _SCHEMA_RESERVED)))
+        return self.define(Fixed("fixed", *head, size=size, props=other_properties(value, _SCHEMA_RESERVED)))
 
     def head(self, value: dict[str, Any], space: str) -> tuple[str, str, str | None, list[str]]:
         """Name, namespace, doc and full aliases of a named type."""
@@ -247,25 +247,25 @@ class _Parser:
         elif namespace is None:
             namespace = space
         for part in namespace.split(".") if namespace else ():
-            self.checked(part, f'Namespace part "{part}" is invalid: ')
-        self.checked(written)
+            self.check_name(part, f'Namespace part "{part}" is invalid: ')
+        self.check_name(written)
         aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
         for part in (part for alias in aliases for part in alias.split(".")):
-            self.checked(part)
+            self.check_name(part)
         return written, namespace, optional_text(value, "doc"), aliases
 
-    def define(self, node: Named) -> Named:
+    def define(self, node: NamedType) -> NamedType:
         if node.fullname in PRIMITIVES:
             raise AvroSchemaError(f"Schemas may not be named after primitives: {node.fullname}")
         known = self.known.get(node.fullname) or self.names.get(node.fullname)
         if known is None:
             self.names[node.fullname] = node
             return node
-        if isinstance(node, Record) or canonical(node) != canonical(known):
+        if isinstance(node, Record) or canonical_text(node) != canonical_text(known):
             raise AvroSchemaError(f"Can't redefine: {node.fullname}")
         return known
 
-    def checked(self, name: str, prefix: str = "") -> str:
+    def check_name(self, name: str, prefix: str = "") -> str:
         if not self.strict or _NAME.fullmatch(name):
             return name
         if not name:
@@ -273,10 +273,10 @@ class _Parser:
         problem = "Illegal character in" if _INITIAL.match(name) else "Illegal initial character"
         raise AvroSchemaError(f"{prefix}{problem}: {name}")
 
-    def settle(self, node: Node, done: set[int] | None = None) -> Node:
+    def resolve_pending(self, node: Node, done: set[int] | None = None) -> Node:
         """Put the definitions in the places of names that came before them."""
         done = set() if done is None else done
-        if isinstance(node, Pending):
+        if isinstance(node, PendingName):
             found = self.names.get(node.fullname) or self.names.get(node.fullname.rpartition(".")[2])
             if found is None:
                 raise AvroSchemaError(f"Undefined schema: {node.fullname}")
@@ -286,15 +286,15 @@ class _Parser:
         done.add(id(node))
         match node:
             case Array():
-                node.items = self.settle(node.items, done)
+                node.items = self.resolve_pending(node.items, done)
             case Map():
-                node.values = self.settle(node.values, done)
+                node.values = self.resolve_pending(node.values, done)
             case Union():
-                node.branches = [self.settle(branch, done) for branch in node.branches]
+                node.branches = [self.resolve_pending(branch, done) for branch in node.branches]
             case Record():
                 for field in node.fields:
                     if not field.shared:
-                        field.type = self.settle(field.type, done)
+                        field.type = self.resolve_pending(field.type, done)
         return node
 
 
@@ -308,7 +308,7 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], Node]]] = {
 }
 
 
-def duplicate(record: Record) -> AvroSchemaError:
+def duplicate_error(record: Record) -> AvroSchemaError:
     """What is wrong with a record that has two fields of one name."""
     places: dict[str, int] = {}
     for place, field in enumerate(record.fields):
@@ -326,10 +326,10 @@ def check_default(field: Field) -> None:
         return  # by far the most common, and valid
     if field.default is not MISSING and not is_valid_default(field.type, field.default):
         shown = java_json.dump_avro(field.default)
-        raise AvroSchemaError(f"Invalid default for field {field.name}: {shown} not a {canonical(field.type)}")
+        raise AvroSchemaError(f"Invalid default for field {field.name}: {shown} not a {canonical_text(field.type)}")
 
 
-def others(value: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:
+def other_properties(value: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:
     if value.keys() <= reserved:
         return {}
     return {key: item for key, item in value.items() if key not in reserved}

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from service.schema_types import java_json
 from service.schema_types.avro.model import Array, Map, Node, Record, Union
-from service.schema_types.base import Tagged, Tags
+from service.schema_types.base import TaggedPart, Tags
 
 PROPERTY: Final = "confluent:tags"
 RECORD: Final = "sr_record"
@@ -18,12 +18,12 @@ FIELD: Final = "sr_field"
 _RECORDS: Final = ("record", "error")
 
 
-def find(node: Node) -> list[Tagged]:
+def find(node: Node) -> list[TaggedPart]:
     """Every tagged part, a record before its fields."""
     return list(_find(node, set()))
 
 
-def _find(node: Node, seen: set[int]) -> Iterator[Tagged]:
+def _find(node: Node, seen: set[int]) -> Iterator[TaggedPart]:
     match node:
         case Array():
             yield from _find(node.items, seen)
@@ -34,16 +34,16 @@ def _find(node: Node, seen: set[int]) -> Iterator[Tagged]:
                 yield from _find(branch, seen)
         case Record() if id(node) not in seen:
             seen.add(id(node))
-            yield from _tagged(node.fullname, RECORD, node.props)
+            yield from _own_tags(node.fullname, RECORD, node.props)
             for field in node.fields:
-                yield from _tagged(f"{node.fullname}.{field.name}", FIELD, field.props)
+                yield from _own_tags(f"{node.fullname}.{field.name}", FIELD, field.props)
                 yield from _find(field.type, seen)
 
 
-def _tagged(path: str, kind: str, props: dict[str, Any]) -> Iterator[Tagged]:
+def _own_tags(path: str, kind: str, props: dict[str, Any]) -> Iterator[TaggedPart]:
     tags = props.get(PROPERTY)
     if isinstance(tags, list) and tags:
-        yield Tagged(path, kind, tuple(map(str, tags)))
+        yield TaggedPart(path, kind, tuple(map(str, tags)))
 
 
 def change(text: str, add: Tags, remove: Tags) -> str:

@@ -22,9 +22,9 @@ from service.schema_types.json_schema.differences import (
     SchemaDifference,
     alternatives,
     bounds,
+    count_matches,
     distinct,
     is_open,
-    matched,
     multiple_of,
     name_of,
     node_of,
@@ -43,7 +43,7 @@ from service.schema_types.json_schema.model import (
     Text,
     Values,
 )
-from service.schema_types.json_schema.pattern import TimeBudget, Unmatchable, matches
+from service.schema_types.json_schema.pattern import TimeBudget, UnusablePattern, matches
 
 MAX_WORK: Final = 500_000
 """Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""
@@ -104,7 +104,7 @@ class _Comparison:
 
     def compare(self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False) -> _Task:
         """The differences of two schemas, seen from them; with `brief` some of them are enough."""
-        settled = self.settled(original, update, brief)
+        settled = self.known_differences(original, update, brief)
         if settled is not None or original is None or update is None:
             return settled or []
         original, update = original.target(), update.target()
@@ -120,7 +120,7 @@ class _Comparison:
             self.known[pair] = found
         return found
 
-    def settled(
+    def known_differences(
         self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False
     ) -> _Found | None:
         """The differences where no other schemas have to be compared for them, or were compared before; else None."""
@@ -207,13 +207,13 @@ class _Comparison:
         for original in originals:
             fitting = []
             for at, update in enumerate(updates):
-                problems = self.settled(original, update, brief=True)
+                problems = self.known_differences(original, update, brief=True)
                 if problems is None:
                     problems = yield self.compare(original, update, brief=True)
                 if not problems:
                     fitting.append(at)
             edges.append(fitting)
-        if matched(edges, len(updates)) < min(len(originals), len(updates)):
+        if count_matches(edges, len(updates)) < min(len(originals), len(updates)):
             found += self.of("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
         return found
 
@@ -257,7 +257,7 @@ class _Comparison:
             elif old is None:
                 problems = yield from self.property_added(new, before, after, name)
             else:
-                settled = self.settled(old, new, brief)
+                settled = self.known_differences(old, new, brief)
                 problems = settled if settled is not None else (yield self.compare(old, new, brief))
             if problems:
                 by_name[name] = self.below(problems, "properties", name)
@@ -307,7 +307,7 @@ class _Comparison:
             try:
                 if matches(pattern, name, self.pattern_seconds):
                     return schema
-            except Unmatchable as error:
+            except UnusablePattern as error:
                 raise ComparisonTooLarge(str(error)) from None
         return node.additional_schema
 

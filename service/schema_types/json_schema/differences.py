@@ -27,13 +27,13 @@ from service.schema_types.json_schema.model import (
 )
 
 
-def matched(edges: Sequence[Sequence[int]], right: int) -> int:
+def count_matches(edges: Sequence[Sequence[int]], right: int) -> int:
     """How many of the left (indices of `edges`) can be paired each with another of its `edges` (0 … right - 1)."""
     owner: list[int] = [-1] * right
-    return sum(_paired(left, edges, owner) for left in range(len(edges)))
+    return sum(_find_partner(left, edges, owner) for left in range(len(edges)))
 
 
-def _paired(start: int, edges: Sequence[Sequence[int]], owner: list[int]) -> bool:
+def _find_partner(start: int, edges: Sequence[Sequence[int]], owner: list[int]) -> bool:
     """Give `start` a partner, moving others to another partner where that helps."""
     came_from: dict[int, int] = {}  # partner → the left it was reached from
     waiting = deque([start])
@@ -159,7 +159,7 @@ LENIENT: Final = frozenset(
 """What compatibilityPolicy LENIENT accepts besides (upstream schema-registry, `json/diff`)."""
 
 
-def rendered(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
+def render(type_: str, path: Iterable[str], reader: str, writer: str) -> str:
     """Confluent's text of one difference, with its unpaired apostrophe."""
     what = TEXTS[type_].format(path="#/" + "/".join(path), reader=reader, writer=writer)
     return f'{{errorType:"{type_}", description:"{what}\'}}'
@@ -195,7 +195,7 @@ class SchemaDifference:
 
     def message(self, reader: str, writer: str) -> str:
         """Confluent's text; `reader` and `writer` are the words "new" and "old" in the order of the direction."""
-        return rendered(self.type, self.steps(), reader, writer)
+        return render(self.type, self.steps(), reader, writer)
 
 
 ORDER: Final = {

@@ -11,14 +11,14 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from service.schema_types.java_json import dump_schema
-from service.schema_types.json_schema.drafts_4_to_7 import counts, part, together
+from service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, part
 from service.schema_types.json_schema.fields import Fields
 from service.schema_types.json_schema.model import (
     ANY,
     CRITERIA,
     Array,
     Combined,
-    Invalid,
+    InvalidSchema,
     Node,
     Not,
     Numeric,
@@ -70,17 +70,17 @@ def build(fields: Fields) -> Node:
     for keyword in _ONLY_SCHEMAS:
         fields.schema(keyword)
     fields.schema_map("$defs")
-    said = _Said(fields)
+    said = _SchemaNodes(fields)
     said.references()
     said.combinations()
     said.types()
     said.limits()
     said.objects()
     said.arrays()
-    return together(fields.place, said.nodes)
+    return combine_nodes(fields.place, said.nodes)
 
 
-class _Said:
+class _SchemaNodes:
     """The nodes of one schema object; there is one of each type at most."""
 
     def __init__(self, fields: Fields) -> None:
@@ -88,13 +88,13 @@ class _Said:
         self.nodes: list[Node] = []
         self.of_type: dict[type[Node], _Typed] = {}
 
-    def the(self, kind: type[_N]) -> _N:
+    def node_for(self, kind: type[_N]) -> _N:
         """The node that keywords of a type belong to; also one that `type` names among others."""
-        found = self._the(kind)
+        found = self._node_for(kind)
         assert isinstance(found, kind)
         return found
 
-    def _the(self, kind: type[_Typed]) -> _Typed:
+    def _node_for(self, kind: type[_Typed]) -> _Typed:
         if kind not in self.of_type:
             self.of_type[kind] = kind()
             self.nodes.append(self.of_type[kind])
@@ -105,7 +105,7 @@ class _Said:
             self.nodes.append(Ref(self.fields.target()))
         dynamic = self.fields.string("$dynamicRef")
         if dynamic is not None:
-            self.nodes.append(Ref(self.fields.resolved(dynamic)))
+            self.nodes.append(Ref(self.fields.resolve_reference(dynamic)))
 
     def combinations(self) -> None:
         fields = self.fields
@@ -126,15 +126,15 @@ class _Said:
         fields, type_ = self.fields, self.fields.raw.get("type", "")
         if isinstance(type_, str):
             if "type" in fields.raw:
-                self.nodes.append(self._typed(type_))
+                self.nodes.append(self._type_node(type_))
             return
         if not isinstance(type_, list):
             raise fields.refuse("JsonArray or String", type_, "type")
-        self.nodes.append(Combined(ANY, [part(fields.place, self._typed(name)) for name in fields.strings("type")]))
+        self.nodes.append(Combined(ANY, [part(fields.place, self._type_node(name)) for name in fields.strings("type")]))
 
-    def _typed(self, name: str) -> Node:
+    def _type_node(self, name: str) -> Node:
         if name not in _TYPES:
-            raise Invalid(f"{self.fields.place.where()}: unknown type: [{name}]")
+            raise InvalidSchema(f"{self.fields.place.where()}: unknown type: [{name}]")
         node = _TYPES[name]()
         if not isinstance(node, Simple):
             self.of_type.setdefault(type(node), node)
@@ -144,22 +144,22 @@ class _Said:
         for keyword, kind in _LIMITS.items():
             bound = self.fields.number(keyword)
             if bound is not None:
-                self._the(kind).limits[keyword] = bound
+                self._node_for(kind).limits[keyword] = bound
         pattern = self.fields.pattern("pattern")
         if pattern is not None:
-            self.the(Text).pattern = pattern
+            self.node_for(Text).pattern = pattern
 
     def objects(self) -> None:
         fields, found = self.fields, Object()
         found.properties = fields.schema_map("properties")
-        found.patterns = fields.patterned("patternProperties")
+        found.patterns = fields.pattern_map("patternProperties")
         found.required = set(fields.strings("required"))
         found.needs = fields.string_lists("dependentRequired")
         found.then = fields.schema_map("dependentSchemas")
         found.additional, found.additional_schema = rest(fields.schema("additionalProperties"))
         speaking = ("required", "dependentRequired", "dependentSchemas", "additionalProperties", "propertyNames")
         if found.properties or found.patterns or any(keyword in fields.raw for keyword in speaking):
-            node = self.the(Object)
+            node = self.node_for(Object)
             for name in ("properties", "patterns", "required", "needs", "then", "additional", "additional_schema"):
                 setattr(node, name, getattr(found, name))
 
@@ -167,18 +167,18 @@ class _Said:
         fields = self.fields
         prefix = fields.schemas("prefixItems")
         if "prefixItems" in fields.raw:
-            self.the(Array).items = prefix
+            self.node_for(Array).items = prefix
         if "uniqueItems" in fields.raw:
-            self.the(Array).unique = bool(fields.boolean("uniqueItems"))
+            self.node_for(Array).unique = bool(fields.boolean("uniqueItems"))
         if "items" in fields.raw:
-            node = self.the(Array)
+            node = self.node_for(Array)
             node.additional, schema = rest(fields.schema("items"))
             if prefix:
                 node.additional_schema = schema
             else:
                 node.all_items = schema
         if fields.schema("contains") is not None:
-            self.the(Array).limits |= {"minContains": 1, **counts(fields)}
+            self.node_for(Array).limits |= {"minContains": 1, **counts(fields)}
 
 
 def rest(schema: SchemaLocation | None) -> tuple[bool, SchemaLocation | None]:

@@ -19,7 +19,7 @@ from service.schema_types.json_schema.model import (
     Array,
     Combined,
     Empty,
-    Invalid,
+    InvalidSchema,
     Node,
     Not,
     Number,
@@ -50,7 +50,7 @@ _OBJECT_4: Final = frozenset(
 def build(fields: Fields) -> Node:
     """The node of a schema object. Raises Invalid."""
     draft = fields.place.document.draft
-    common(fields, draft)
+    check_common(fields, draft)
     if "$ref" in fields.raw:
         return Ref(fields.target())
     nodes: list[Node] = []
@@ -64,16 +64,16 @@ def build(fields: Fields) -> Node:
         nodes.append(Values("const", frozenset({dump_schema(fields.raw["const"])})))
     used: set[str] = set()
     if "type" in fields.raw:
-        nodes.append(typed(fields, used))
-    nodes += sniffed(fields, draft, used)
-    node = together(fields.place, nodes)
+        nodes.append(type_node(fields, used))
+    nodes += implied_nodes(fields, draft, used)
+    node = combine_nodes(fields.place, nodes)
     if isinstance(node, Array):
         # Unknown to these drafts, but Confluent compares the numbers all the same.
         node.limits |= counts(fields)
     return node
 
 
-def common(fields: Fields, draft: int) -> None:
+def check_common(fields: Fields, draft: int) -> None:
     """Keywords that say nothing here, but must have the right type."""
     if not fields.has_any(_COMMON):
         return
@@ -83,7 +83,7 @@ def common(fields: Fields, draft: int) -> None:
         fields.boolean(keyword)
 
 
-def together(place: SchemaLocation, nodes: list[Node]) -> Node:
+def combine_nodes(place: SchemaLocation, nodes: list[Node]) -> Node:
     """All nodes of one schema object as one."""
     if not nodes:
         return Empty()
@@ -107,7 +107,7 @@ def part(place: SchemaLocation, node: Node) -> SchemaLocation:
     return SchemaLocation(place.raw, place.document, place.base, place, node=node)
 
 
-def typed(fields: Fields, used: set[str]) -> Node:
+def type_node(fields: Fields, used: set[str]) -> Node:
     """What `type` says, with the keywords of that type, which go into `used`."""
     type_ = fields.raw["type"]
     if isinstance(type_, str):
@@ -119,13 +119,13 @@ def typed(fields: Fields, used: set[str]) -> Node:
 
 def of_type(fields: Fields, name: str, used: set[str]) -> Node:
     if name not in _TYPES:
-        raise Invalid(f"{fields.place.where()}: unknown type: [{name}]")
+        raise InvalidSchema(f"{fields.place.where()}: unknown type: [{name}]")
     reader, keywords = _TYPES[name]
     used |= keywords
     return reader(fields)
 
 
-def sniffed(fields: Fields, draft: int, used: set[str]) -> list[Node]:
+def implied_nodes(fields: Fields, draft: int, used: set[str]) -> list[Node]:
     """What keywords of a type say without `type`."""
     if fields.raw.keys() <= _TYPED_OR_COMBINED:  # nearly all of a big schema's objects
         return []
@@ -158,7 +158,7 @@ def numeric(fields: Fields) -> Numeric:
         for keyword in exclusive:
             fields.boolean(keyword)  # Confluent does not compare draft 4's switches
     if node.limits.get("multipleOf") == 0:
-        raise Invalid(f"{fields.place.where()}: multipleOf should not be 0")
+        raise InvalidSchema(f"{fields.place.where()}: multipleOf should not be 0")
     return node
 
 
@@ -171,7 +171,7 @@ def integer(fields: Fields) -> Numeric:
 def object_(fields: Fields) -> Object:
     node = Object(limits(fields, "minProperties", "maxProperties"))
     node.properties = fields.schema_map("properties")
-    node.patterns = fields.patterned("patternProperties")
+    node.patterns = fields.pattern_map("patternProperties")
     node.required = set(fields.strings("required"))
     node.additional, node.additional_schema = rest(fields, "additionalProperties")
     for name, value in fields.object("dependencies").items():

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Final
 
 from service.schema_types.java_json import Json
-from service.schema_types.json_schema.model import Invalid, Number, SchemaLocation
+from service.schema_types.json_schema.model import InvalidSchema, Number, SchemaLocation
 from service.schema_types.json_schema.pattern import problem
 
 _INT, _LONG = 2**31, 2**63
@@ -62,18 +62,18 @@ class Fields:
     def has_any(self, keywords: frozenset[str]) -> bool:
         return not keywords.isdisjoint(self.raw)
 
-    def refuse(self, expected: str, value: Json, *steps: str) -> Invalid:
+    def refuse(self, expected: str, value: Json, *steps: str) -> InvalidSchema:
         several = "is one of " if " or " in expected else ""
         type_ = f"type {several}{expected}" if several else f"type: {expected}"
-        return Invalid(f"{self.place.where(*steps)}: expected {type_}, found: {java_type(value)}")
+        return InvalidSchema(f"{self.place.where(*steps)}: expected {type_}, found: {java_type(value)}")
 
-    def _checked(self, value: Json, expected: str, *steps: str) -> Json:
+    def _check_type(self, value: Json, expected: str, *steps: str) -> Json:
         if not isinstance(value, _PYTHON[expected]) or (isinstance(value, bool) and expected == "Number"):
             raise self.refuse(expected, value, *steps)
         return value
 
     def _get(self, keyword: str, expected: str) -> Json:
-        return self._checked(self.raw[keyword], expected, keyword) if keyword in self.raw else None
+        return self._check_type(self.raw[keyword], expected, keyword) if keyword in self.raw else None
 
     def string(self, keyword: str) -> str | None:
         found = self._get(keyword, "String")
@@ -95,7 +95,7 @@ class Fields:
         return self.names(self.array(keyword), keyword)
 
     def names(self, values: list[Json], *steps: str) -> list[str]:
-        return [str(self._checked(item, "String", *steps, str(at))) for at, item in enumerate(values)]
+        return [str(self._check_type(item, "String", *steps, str(at))) for at, item in enumerate(values)]
 
     def object(self, keyword: str) -> dict[str, Json]:
         found = self._get(keyword, "JsonObject")
@@ -111,13 +111,13 @@ class Fields:
     def pattern(self, keyword: str) -> str | None:
         found = self.string(keyword)
         if found is not None:
-            self.sound(found, keyword)
+            self.check_pattern(found, keyword)
         return found
 
-    def sound(self, pattern: str, *steps: str) -> None:
+    def check_pattern(self, pattern: str, *steps: str) -> None:
         wrong = problem(pattern)
         if wrong:
-            raise Invalid(f"{self.place.where(*steps)}: {wrong}")
+            raise InvalidSchema(f"{self.place.where(*steps)}: {wrong}")
 
     def schema(self, keyword: str) -> SchemaLocation | None:
         return self._child(self.raw[keyword], self.place, keyword) if keyword in self.raw else None
@@ -132,9 +132,9 @@ class Fields:
     def schema_map(self, keyword: str) -> dict[str, SchemaLocation]:
         return {name: self.at(value, keyword, name) for name, value in self.object(keyword).items()}
 
-    def patterned(self, keyword: str) -> dict[str, SchemaLocation]:
+    def pattern_map(self, keyword: str) -> dict[str, SchemaLocation]:
         for pattern in self.object(keyword):
-            self.sound(pattern, keyword)
+            self.check_pattern(pattern, keyword)
         return self.schema_map(keyword)
 
     def string_lists(self, keyword: str) -> dict[str, set[str]]:
@@ -148,7 +148,7 @@ class Fields:
 
     def target(self) -> SchemaLocation:
         """What `$ref` refers to."""
-        return self.resolved(self.string("$ref") or "")
+        return self.resolve_reference(self.string("$ref") or "")
 
-    def resolved(self, reference: str) -> SchemaLocation:
+    def resolve_reference(self, reference: str) -> SchemaLocation:
         return self._resolve(self.place, reference)

@@ -12,8 +12,8 @@ from typing import Final
 from service.schema_types.java_json import Json, kind_of
 from service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
 from service.schema_types.json_schema.fields import Fields
-from service.schema_types.json_schema.model import Document, Empty, Invalid, Never, Node, SchemaLocation
-from service.schema_types.json_schema.references import Library, rebased
+from service.schema_types.json_schema.model import Document, Empty, InvalidSchema, Never, Node, SchemaLocation
+from service.schema_types.json_schema.references import Library, rebase
 
 DEFAULT_DRAFT: Final = 7
 _LAST_CLASSIC: Final = 7
@@ -34,7 +34,7 @@ def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocat
     Returns the root's place with everything below it read. Raises Invalid.
     """
     if not isinstance(root, dict | bool):
-        raise Invalid(f"expected an object or boolean at the root, found {kind_of(root)}")
+        raise InvalidSchema(f"expected an object or boolean at the root, found {kind_of(root)}")
     return _Loader(root, referenced).run()
 
 
@@ -44,7 +44,7 @@ def draft_of(root: Json, inherited: int) -> int:
     if named is None:
         return inherited
     if not isinstance(named, str):
-        raise Invalid("#/$schema: expected type: String")
+        raise InvalidSchema("#/$schema: expected type: String")
     known = named.removeprefix("http://").removeprefix("https://").rstrip("#")
     return _DRAFTS.get(known, inherited)
 
@@ -55,7 +55,7 @@ class _Loader:
         document = Document("", root, draft > _LAST_CLASSIC, draft)
         self.waiting: list[SchemaLocation] = []
         self.library = Library(document, referenced, draft_of)
-        self.root = self.placed(root, document, "", None, "")
+        self.root = self.place_schema(root, document, "", None, "")
 
     def run(self) -> SchemaLocation:
         while self.waiting:
@@ -73,17 +73,17 @@ class _Loader:
     def child(self, raw: Json, parent: SchemaLocation, step: str) -> SchemaLocation:
         if not isinstance(raw, dict | bool):
             kinds = "boolean or object" if parent.document.modern else "Boolean or JsonObject"
-            raise Invalid(f"{parent.where(step)}: expected {kinds}, found {kind_of(raw).lower()}")
-        return self.placed(raw, parent.document, parent.base, parent, step)
+            raise InvalidSchema(f"{parent.where(step)}: expected {kinds}, found {kind_of(raw).lower()}")
+        return self.place_schema(raw, parent.document, parent.base, parent, step)
 
-    def placed(
+    def place_schema(
         self, raw: dict[str, Json] | bool, document: Document, base: str, parent: SchemaLocation | None, step: str
     ) -> SchemaLocation:
         """The place of a schema, made when it is met first."""
         known = document.places.get(id(raw)) if isinstance(raw, dict) else None
         if known is not None:
             return known
-        place = SchemaLocation(raw, document, rebased(base, raw, document), parent, step)
+        place = SchemaLocation(raw, document, rebase(base, raw, document), parent, step)
         if isinstance(raw, dict):
             document.places[id(raw)] = place
         self.waiting.append(place)
@@ -93,8 +93,8 @@ class _Loader:
         """What a reference in the schema at `place` leads to. Raises Invalid."""
         found = self.library.find(place, reference)
         if found is None:
-            raise Invalid(f"{place.where('$ref')}: can't resolve reference '{reference[:400]}'")
+            raise InvalidSchema(f"{place.where('$ref')}: can't resolve reference '{reference[:400]}'")
         document, raw, base = found
         if not isinstance(raw, dict | bool):
-            raise Invalid(f"{place.where('$ref')}: '{reference[:400]}' leads to no schema but to {kind_of(raw)}")
-        return self.placed(raw, document, base, None, reference)
+            raise InvalidSchema(f"{place.where('$ref')}: '{reference[:400]}' leads to no schema but to {kind_of(raw)}")
+        return self.place_schema(raw, document, base, None, reference)

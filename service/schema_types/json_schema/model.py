@@ -35,14 +35,14 @@ class ValueNumbers:
     def _shape(self, value: Json) -> int:
         if isinstance(value, dict | list):
             return self._known[id(value)]
-        return self._numbered(dump_schema(value))
+        return self._number_key(dump_schema(value))
 
     def _number(self, value: dict[str, Json] | list[Json]) -> int:
         if isinstance(value, dict):
-            return self._numbered(frozenset((key, self._shape(item)) for key, item in value.items()))
-        return self._numbered(tuple(self._shape(item) for item in value))
+            return self._number_key(frozenset((key, self._shape(item)) for key, item in value.items()))
+        return self._number_key(tuple(self._shape(item) for item in value))
 
-    def _numbered(self, key: Any) -> int:
+    def _number_key(self, key: Any) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
 
@@ -56,7 +56,7 @@ CRITERIA: Final = (ALL, ANY, ONE)
 _SHOWN_STEPS, _SHOWN_POINTER = 400, 400
 
 
-class Invalid(ValueError):
+class InvalidSchema(ValueError):
     """The text is JSON, but no JSON schema. The message says where and why."""
 
 

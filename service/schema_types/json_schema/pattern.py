@@ -33,27 +33,29 @@ class TimeBudget:
         self.left = left
 
     @contextmanager
-    def spent(self) -> Iterator[None]:
+    def spend_time(self) -> Iterator[None]:
         started = time.monotonic()
         yield
         self.left -= time.monotonic() - started
 
 
-class Unmatchable(Exception):
+class UnusablePattern(Exception):
     """A pattern can't be run, or not in time."""
 
 
 def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
     """Whether the pattern is found in a property name; takes its time from `seconds`. Raises Unmatchable."""
     if regex is None or len(pattern) > MAX_RUN_LENGTH:
-        raise Unmatchable(f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing")
+        raise UnusablePattern(
+            f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing"
+        )
     if seconds.left <= 0:
-        raise Unmatchable("the patterns take too long to run")
+        raise UnusablePattern("the patterns take too long to run")
     try:
-        with seconds.spent():
+        with seconds.spend_time():
             found: Any = regex.search(pattern, name, regex.V1, timeout=seconds.left)
     except (regex.error, TimeoutError, ValueError, OverflowError, RecursionError, MemoryError) as error:
-        raise Unmatchable(f"the pattern '{pattern[:80]}' can't be run: {error or type(error).__name__}") from None
+        raise UnusablePattern(f"the pattern '{pattern[:80]}' can't be run: {error or type(error).__name__}") from None
     return found is not None
 
 
@@ -106,7 +108,7 @@ def _after_quantifier(pattern: str, place: int) -> int:
     return place + 1 if pattern[place : place + 1] in {"?", "+"} else place
 
 
-def _counted(pattern: str, place: int, _: bool) -> _Step:
+def _check_count(pattern: str, place: int, _: bool) -> _Step:
     found = _REPEAT.match(pattern, place)
     if found is None:
         return "Illegal repetition" if not pattern[place + 1 : place + 2].isdigit() else "Unclosed counted closure"
@@ -165,7 +167,7 @@ _STEPS: Final[dict[str, Callable[[str, int, bool], _Step]]] = {
     "*": _quantifier,
     "+": _quantifier,
     "?": _quantifier,
-    "{": _counted,
+    "{": _check_count,
     "\\": _escape,
     "[": _set,
 }

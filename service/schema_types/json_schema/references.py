@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
 
 from service.schema_types.java_json import Json
-from service.schema_types.json_schema.model import Document, Invalid, SchemaLocation
+from service.schema_types.json_schema.model import Document, InvalidSchema, SchemaLocation
 
 DRAFT_4: Final = 4
 MAX_URI: Final = 1024
@@ -27,7 +27,7 @@ _PATH: Final = re.compile(r"https?://[\w.:-]+/[\w./-]*\Z")
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,8}")
 
 
-def joined(base: str, reference: str) -> str:
+def join_uri(base: str, reference: str) -> str:
     """A URI relative to a base, without an empty fragment. Raises Invalid."""
     try:
         whole = (
@@ -36,18 +36,18 @@ def joined(base: str, reference: str) -> str:
             else (urljoin(base, reference) if base else reference)
         )
     except ValueError:
-        raise Invalid(f"'{reference[:200]}' is no URI reference") from None
+        raise InvalidSchema(f"'{reference[:200]}' is no URI reference") from None
     if len(whole) > MAX_URI:
-        raise Invalid(f"a URI has {len(whole)} characters, more than {MAX_URI}")
+        raise InvalidSchema(f"a URI has {len(whole)} characters, more than {MAX_URI}")
     return whole.removesuffix("#")
 
 
-def rebased(base: str, raw: Json, document: Document) -> str:
+def rebase(base: str, raw: Json, document: Document) -> str:
     """The base inside a schema: its `$id` (draft 4: `id`) changes it, unless that is a mere fragment."""
     own = raw.get(id_keyword(document)) if isinstance(raw, dict) else None
     if not isinstance(own, str) or not own or own.startswith("#"):
         return base
-    return joined(base, own)
+    return join_uri(base, own)
 
 
 def id_keyword(document: Document) -> str:
@@ -60,11 +60,11 @@ class Library:
     def __init__(
         self, root: Document, referenced: Sequence[tuple[str, Json]], draft_of: Callable[[Json, int], int]
     ) -> None:
-        base = rebased("", root.root, root)
+        base = rebase("", root.root, root)
         self.documents: dict[str, Document] = {base: root, "": root}
         self.named: dict[str, Document] = {}
         for name, value in referenced:
-            uri = joined(base, name)
+            uri = join_uri(base, name)
             draft = draft_of(value, root.draft)
             document = Document(uri, value, root.modern, draft)
             for spelling in (name, uri, name.removeprefix("./")):
@@ -72,18 +72,18 @@ class Library:
 
     def find(self, place: SchemaLocation, reference: str) -> Found | None:
         """What a reference at `place` leads to. Raises Invalid for a URI that can't be one."""
-        whole = joined(place.base, reference)
+        whole = join_uri(place.base, reference)
         address, fragment = urldefrag(whole)
         if reference.startswith("#"):
             # A pointer counts from the embedded schema with an id around it, and failing that from the whole text.
             return (
-                self.embedded(place.document, whole)
-                or self.embedded(place.document, reference)
-                or self.inside(self.embedded(place.document, place.base), fragment)
-                or self.inside(whole_of(place.document), fragment)
+                self.find_embedded(place.document, whole)
+                or self.find_embedded(place.document, reference)
+                or self.find_inside(self.find_embedded(place.document, place.base), fragment)
+                or self.find_inside(whole_of(place.document), fragment)
             )
-        return self.embedded(place.document, whole) or self.inside(
-            self.embedded(place.document, address) or self.document(address, urldefrag(reference).url), fragment
+        return self.find_embedded(place.document, whole) or self.find_inside(
+            self.find_embedded(place.document, address) or self.document(address, urldefrag(reference).url), fragment
         )
 
     def document(self, address: str, spelled: str) -> Found | None:
@@ -95,36 +95,38 @@ class Library:
             return Document(address, True, False, 7), True, address
         return None
 
-    def embedded(self, document: Document, uri: str) -> Found | None:
+    def find_embedded(self, document: Document, uri: str) -> Found | None:
         """A schema inside a document by the URI of its id or anchor."""
         if document.ids is None:
             document.ids = ids_of(document)
         found = document.ids.get(uri)
         return None if found is None else (document, found[0], found[1])
 
-    def inside(self, found: Found | None, fragment: str) -> Found | None:
+    def find_inside(self, location: Found | None, fragment: str) -> Found | None:
         """What a fragment leads to inside something found: a JSON pointer or the name of an anchor."""
-        if found is None or not fragment:
-            return found
-        document, value, base = found
+        if location is None or not fragment:
+            return location
+        document, value, base = location
         if value is True:  # inside a meta-schema
-            return found
+            return location
         if not fragment.startswith("/"):
-            return self.embedded(document, joined(base, f"#{fragment}")) or self.embedded(document, f"#{fragment}")
+            return self.find_embedded(document, join_uri(base, f"#{fragment}")) or self.find_embedded(
+                document, f"#{fragment}"
+            )
         for step in fragment[1:].split("/"):
-            inner = below(value, unquote(step).replace("~1", "/").replace("~0", "~"))
+            inner = child_values(value, unquote(step).replace("~1", "/").replace("~0", "~"))
             if not inner:
                 return None
             value = inner[0]
-            base = rebased(base, value, document)
+            base = rebase(base, value, document)
         return document, value, base
 
 
 def whole_of(document: Document) -> Found:
-    return document, document.root, rebased(document.uri, document.root, document)
+    return document, document.root, rebase(document.uri, document.root, document)
 
 
-def below(value: Json, step: str) -> list[Json]:
+def child_values(value: Json, step: str) -> list[Json]:
     """The member of an object or the item of a list, alone in a list; [] if it isn't there."""
     if isinstance(value, dict):
         return [value[step]] if step in value else []
@@ -143,15 +145,15 @@ def ids_of(document: Document) -> dict[str, tuple[dict[str, Json], str]]:
             waiting += [(item, base) for item in value]
         elif isinstance(value, dict):
             own = value.get(id_keyword(document))
-            base = rebased(base, value, document)
+            base = rebase(base, value, document)
             if isinstance(own, str) and own.startswith("#"):
                 found.setdefault(own, (value, base))
-                found.setdefault(joined(base, own), (value, base))
+                found.setdefault(join_uri(base, own), (value, base))
             elif isinstance(own, str) and own:
                 found.setdefault(base, (value, base))
             for keyword in ("$anchor", "$dynamicAnchor"):
                 anchor = value.get(keyword)
                 if isinstance(anchor, str):
-                    found.setdefault(joined(base, f"#{anchor}"), (value, base))
+                    found.setdefault(join_uri(base, f"#{anchor}"), (value, base))
             waiting += [(item, base) for item in value.values()]
     return found

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from service.schema_types.base import Comparable, NotParsed, NotValid, Referenced
+from service.schema_types.base import Comparable, ReferencedText, SchemaParseError, SchemaValidityError
 from service.schema_types.java_json import Json, dump_schema
 from service.schema_types.java_json import load_schema as load
 from service.schema_types.json_schema.compatibility import incompatibilities
 from service.schema_types.json_schema.differences import ComparisonTooLarge, SchemaDifference
 from service.schema_types.json_schema.load import load as load_schema
-from service.schema_types.json_schema.model import Invalid, Object, SchemaLocation
+from service.schema_types.json_schema.model import InvalidSchema, Object, SchemaLocation
 
 _RESERVED_PREFIX: Final = "$$"
 _SHOWN_CHARACTERS: Final = 1_000_000
@@ -28,19 +28,19 @@ class JsonSchema:
     text: str
     value: Json
     root: SchemaLocation
-    referenced: tuple[Referenced, ...] = ()
+    referenced: tuple[ReferencedText, ...] = ()
     lenient: bool = False
     kind: str = "JSON"
 
-    def normalized(self) -> str:
+    def normalized_text(self) -> str:
         """The text with the keys of all objects sorted."""
         return dump_schema(self.value, ordered=True)
 
-    def resolved(self) -> str:
+    def resolved_text(self) -> str:
         """References stay references: Confluent has no other form of a JSON schema."""
         return self.text
 
-    def leniently(self) -> JsonSchema:
+    def to_lenient(self) -> JsonSchema:
         """The same schema, compared with compatibilityPolicy LENIENT."""
         return replace(self, lenient=True)
 
@@ -55,22 +55,22 @@ class JsonSchema:
             found = incompatibilities(other.root, self.root, lenient=self.lenient)
         except ComparisonTooLarge as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return shown(found, reader_word, writer_word)
+        return difference_texts(found, reader_word, writer_word)
 
 
-def shown(found: list[SchemaDifference], reader: str, writer: str) -> list[str]:
+def difference_texts(differences: list[SchemaDifference], reader: str, writer: str) -> list[str]:
     """The texts of the differences, or as many as fit into an answer and how many there are besides."""
     messages: list[str] = []
     size = 0
-    for one in found:
+    for one in differences:
         messages.append(one.message(reader, writer))
         size += len(messages[-1])
-        if size > _SHOWN_CHARACTERS and len(messages) < len(found):
-            return [*messages, f"and {len(found) - len(messages)} more differences"]
+        if size > _SHOWN_CHARACTERS and len(messages) < len(differences):
+            return [*messages, f"and {len(differences) - len(messages)} more differences"]
     return messages
 
 
-def parse_json(text: str, referenced: Sequence[Referenced], strict: bool) -> JsonSchema:
+def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) -> JsonSchema:
     """Parse a JSON schema; `referenced` is what it may refer to by name, the first of a name counts.
 
     Raises NotParsed if the text isn't JSON and NotValid if it is no JSON schema, each with Confluent's words first.
@@ -79,23 +79,25 @@ def parse_json(text: str, referenced: Sequence[Referenced], strict: bool) -> Jso
     try:
         value = load(text)
     except ValueError as error:
-        raise NotParsed(f"Invalid JSON schema: {error}") from None
+        raise SchemaParseError(f"Invalid JSON schema: {error}") from None
     if not isinstance(value, dict | bool):
-        raise NotValid(f"Invalid JSON schema: {root_problem(value)}")
+        raise SchemaValidityError(f"Invalid JSON schema: {root_problem(value)}")
     try:
         root = load_schema(value, [(one.name, load(one.text)) for one in referenced])
     except ValueError as error:
-        raise NotValid(f"Invalid JSON: {error}") from None
+        raise SchemaValidityError(f"Invalid JSON: {error}") from None
     if strict and isinstance(root.node, Object):
         for name in root.node.properties:
             if name.startswith(_RESERVED_PREFIX):
-                raise NotValid(f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix")
+                raise SchemaValidityError(
+                    f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix"
+                )
     return JsonSchema(dump_schema(value), value, root, tuple(referenced))
 
 
 def root_problem(value: Json) -> str:
     try:
         load_schema(value)
-    except Invalid as error:
+    except InvalidSchema as error:
         return str(error)
     return ""

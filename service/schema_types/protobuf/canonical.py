@@ -64,7 +64,7 @@ class IndentedText:
         self.add("")
 
     @contextmanager
-    def indented(self) -> Iterator[None]:
+    def indent(self) -> Iterator[None]:
         before = self._indent
         self._indent += "  "
         yield
@@ -92,7 +92,7 @@ def text_of(file: File, *, scope: Scope | None = None, ignore_extensions: bool =
     return printer.lines.text()
 
 
-def resolved(scope: Scope, name: str) -> str:
+def resolve_type(scope: Scope, name: str) -> str:
     """The full name of a type with its leading dot. Raises ValueError."""
     found = scope.type(name)
     if found is None:
@@ -121,7 +121,7 @@ class _Printer:
             for paths, word in ((file.imports, "import"), (file.public_imports, "import public")):
                 for path in sorted(set(paths)) if normalize else paths:
                     lines.add(f'{word} "{path}";')
-        options = self.options.kept(file.options)
+        options = self.options.written_options(file.options)
         if options:
             lines.blank()
             self.option_lines(options)
@@ -142,7 +142,7 @@ class _Printer:
         for place, section in enumerate(present):
             if place:
                 self.lines.blank()
-            with self.lines.indented():
+            with self.lines.indent():
                 section()
         self.lines.add("}")
 
@@ -151,7 +151,7 @@ class _Printer:
             self.lines.add(f"option {self.options.text(option)};")
 
     def option_section(self, options: Sequence[Option]) -> Callable[[], None] | None:
-        kept = self.options.kept(options)
+        kept = self.options.written_options(options)
         return (lambda: self.option_lines(kept)) if kept else None
 
     def types(self, types: Sequence[Message | Enum]) -> None:
@@ -174,7 +174,7 @@ class _Printer:
 
     def message(self, message: Message) -> None:
         types = [one for one in message.types if self.scope is None or not is_map_entry(one)]
-        extends = () if self.ignore_extensions else self.merged(message.extends)
+        extends = () if self.ignore_extensions else self.merge_extends(message.extends)
         extensions = [] if self.ignore_extensions else message.extensions
         oneofs = message.oneofs
         if self.scope is not None:
@@ -203,7 +203,7 @@ class _Printer:
 
         def body() -> None:
             self.reserved(enum.reserved)
-            self.option_lines(self.options.kept(enum.options))
+            self.option_lines(self.options.written_options(enum.options))
             for constant in constants:
                 self.constant(constant)
 
@@ -213,8 +213,8 @@ class _Printer:
         self.lines.add(f"{constant.name} = {constant.tag}{self.brackets(constant.options)};")
 
     def brackets(self, options: Sequence[Option]) -> str:
-        kept = self.options.kept(options)
-        return f" {self.options.bracketed(kept)}" if kept else ""
+        kept = self.options.written_options(options)
+        return f" {self.options.bracket_values(kept)}" if kept else ""
 
     def fields(self, fields: Sequence[Field]) -> None:
         for field in fields if self.scope is None else sorted(fields, key=lambda one: one.tag):
@@ -264,11 +264,11 @@ class _Printer:
             )
 
     def reserved(self, statements: Sequence[Reserved]) -> None:
-        for values in statements if self.scope is None else each_alone(statements):
+        for values in statements if self.scope is None else split_values(statements):
             self.lines.add(f"reserved {', '.join(map(self.range_text, values))};")
 
     def extensions(self, statements: Sequence[Extensions]) -> None:
-        for values in statements if self.scope is None else each_alone(statements):
+        for values in statements if self.scope is None else split_values(statements):
             self.lines.add(f"extensions {', '.join(map(self.range_text, values))};")
 
     def range_text(self, value: int | str | Span) -> str:
@@ -278,20 +278,20 @@ class _Printer:
             return str(value if isinstance(value, int) else value.first)
         return f"{value.first} to {value.last if value.last < MAX_TAG else 'max'}"
 
-    def merged(self, extends: Sequence[Extend]) -> Sequence[Extend]:
+    def merge_extends(self, extends: Sequence[Extend]) -> Sequence[Extend]:
         """Normalized: one `extend` for each message, by its full name."""
         if self.scope is None:
             return extends
         by_name: dict[str, list[Field]] = {}
         for extend in extends:
             for field in extend.fields:
-                by_name.setdefault(resolved(self.scope, extend.name), []).append(field)
+                by_name.setdefault(resolve_type(self.scope, extend.name), []).append(field)
         return [Extend(name, fields) for name, fields in by_name.items()]
 
     def extends(self, extends: Sequence[Extend]) -> None:
         if extends and not self.ignore_extensions:
             self.lines.blank()
-            self.extend_lines(self.merged(extends))
+            self.extend_lines(self.merge_extends(extends))
 
     def extend_lines(self, extends: Sequence[Extend]) -> None:
         for extend in extends:
@@ -316,21 +316,21 @@ class _Printer:
     def rpc(self, rpc: Rpc) -> None:
         request, response = rpc.request, rpc.response
         if self.scope is not None:
-            request, response = resolved(self.scope, request), resolved(self.scope, response)
+            request, response = resolve_type(self.scope, request), resolve_type(self.scope, response)
         sent = f"stream {request}" if rpc.request_stream else request
         returned = f"stream {response}" if rpc.response_stream else response
         header = f"rpc {rpc.name} ({sent}) returns ({returned})"
-        options = self.options.kept(rpc.options)
+        options = self.options.written_options(rpc.options)
         if not options:
             self.lines.add(header + ";")
             return
         self.lines.add(header + " {")
-        with self.lines.indented():
+        with self.lines.indent():
             self.option_lines(options)
         self.lines.add("};")
 
 
-def each_alone(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:
+def split_values(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:
     """Every value as a statement of its own: numbers by their start, then names."""
     return sorted(((value,) for values in statements for value in values), key=lambda one: range_order(one[0]))
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_parts
-from service.schema_types.protobuf.scopes import Declared, DeclaredNames, Scope
+from service.schema_types.protobuf.scopes import DeclaredNames, DeclaredType, Scope
 
 # {path}, {reader} and {writer} are filled in.
 _DESCRIPTIONS: Final = {
@@ -79,18 +79,18 @@ class ComparedSchema:
 
 
 @dataclass(frozen=True, slots=True)
-class _At:
+class _Position:
     """Where the comparison is: the scope in both schemas, and the path to report."""
 
     old: Scope
     new: Scope
     path: Path
 
-    def enter(self, name: str) -> _At:
-        return _At(self.old.enter(name), self.new.enter(name), (*self.path, name))
+    def enter(self, name: str) -> _Position:
+        return _Position(self.old.enter(name), self.new.enter(name), (*self.path, name))
 
-    def on(self, *parts: object) -> _At:
-        return _At(self.old, self.new, (*self.path, *map(str, parts)))
+    def below(self, *parts: object) -> _Position:
+        return _Position(self.old, self.new, (*self.path, *map(str, parts)))
 
 
 def incompatibilities(old: ComparedSchema, new: ComparedSchema) -> list[ProtobufIncompatibility]:
@@ -103,7 +103,7 @@ def incompatibilities(old: ComparedSchema, new: ComparedSchema) -> list[Protobuf
     found: list[ProtobufIncompatibility] = []
     if old.file.package != new.file.package:
         found.append(ProtobufIncompatibility("PACKAGE_CHANGED", ()))
-    at = _At(old.types.scope(old.file.package), new.types.scope(new.file.package), ())
+    at = _Position(old.types.scope(old.file.package), new.types.scope(new.file.package), ())
     return (found + comparison.types(at, old.file.types, new.file.types))[:_MAX_FOUND]
 
 
@@ -117,7 +117,7 @@ class _Comparison:
         self.known: dict[tuple[int, int], list[ProtobufIncompatibility]] = {}
 
     def types(
-        self, at: _At, old: Sequence[Message | Enum], new: Sequence[Message | Enum]
+        self, at: _Position, old: Sequence[Message | Enum], new: Sequence[Message | Enum]
     ) -> list[ProtobufIncompatibility]:
         found: list[ProtobufIncompatibility] = []
         olds = {one.name: one for one in old if isinstance(one, Message)}
@@ -133,7 +133,7 @@ class _Comparison:
             del found[_MAX_FOUND:]
         return found
 
-    def message(self, at: _At, old: Message, new: Message) -> list[ProtobufIncompatibility]:
+    def message(self, at: _Position, old: Message, new: Message) -> list[ProtobufIncompatibility]:
         """The fields of a message that is being compared already are not looked at again, its nested types are."""
         found: list[ProtobufIncompatibility] = []
         mine = id(old) not in self.active
@@ -149,10 +149,10 @@ class _Comparison:
             self.active.discard(id(old))
         return found[:_MAX_FOUND]
 
-    def fields(self, at: _At, old: Message, new: Message) -> list[ProtobufIncompatibility]:
+    def fields(self, at: _Position, old: Message, new: Message) -> list[ProtobufIncompatibility]:
         before, after = _Fields(old), _Fields(new)
-        found = exclusive(at, before, after, new)
-        gone = before.gone(after)
+        found = find_exclusive(at, before, after, new)
+        gone = before.gone_oneofs(after)
         tags = sorted(before.by_tag.keys() | after.by_tag.keys())
         self.fields_left -= len(tags)
         if self.fields_left < 0:
@@ -170,13 +170,13 @@ class _Comparison:
                 elif oneof not in gone:
                     found.append(ProtobufIncompatibility("ONEOF_FIELD_REMOVED", (*at.path, oneof, str(tag))))
             else:
-                place = at.on(after.oneof[tag], tag) if tag in after.oneof else at.on(tag)
+                place = at.below(after.oneof[tag], tag) if tag in after.oneof else at.below(tag)
                 found += self.field_types(place, (was.label, is_.label), was.type, is_.type)
             del found[_MAX_FOUND:]
         return found
 
     def field_types(
-        self, at: _At, labels: tuple[str | None, str | None], old: str, new: str
+        self, at: _Position, labels: tuple[str | None, str | None], old: str, new: str
     ) -> list[ProtobufIncompatibility]:
         was, is_ = at.old.type(old), at.new.type(new)
         old = (was.map_type() if was else None) or old
@@ -197,7 +197,7 @@ class _Comparison:
         return []
 
     def message_types(
-        self, at: _At, old: Declared | None, new: Declared | None, same_name: bool
+        self, at: _Position, old: DeclaredType | None, new: DeclaredType | None, same_name: bool
     ) -> list[ProtobufIncompatibility]:
         """Messages of other schemas are compared here; the schema's own are compared where they are declared."""
         changed = ProtobufIncompatibility("FIELD_NAMED_TYPE_CHANGED", at.path)
@@ -207,10 +207,10 @@ class _Comparison:
             return [changed]
         if old.type is new.type or (old.origin is not None and old.origin == new.origin):
             return []
-        found = self.referenced(old, new)
+        found = self.compare_referenced(old, new)
         return [*found, changed] if found else []
 
-    def referenced(self, old: Declared, new: Declared) -> list[ProtobufIncompatibility]:
+    def compare_referenced(self, old: DeclaredType, new: DeclaredType) -> list[ProtobufIncompatibility]:
         """Remembered, unless a message that is being compared was met: then it holds for this place only."""
         pair = id(old.type), id(new.type)
         if pair in self.known:
@@ -219,7 +219,7 @@ class _Comparison:
         assert isinstance(new.type, Message)
         before = self.guarded
         path = tuple(".".join(old.local).split("."))
-        at = _At(self.old.scope(old.package, *path), self.new.scope(new.package, *path), path)
+        at = _Position(self.old.scope(old.package, *path), self.new.scope(new.package, *path), path)
         found = self.message(at, old.type, new.type)
         if self.guarded == before:
             self.known[pair] = found
@@ -239,7 +239,7 @@ class _Fields:
                 self.by_tag[field.tag] = field
                 self.oneof[field.tag] = oneof.name
 
-    def gone(self, after: _Fields) -> set[str]:
+    def gone_oneofs(self, after: _Fields) -> set[str]:
         """Oneofs that are gone with all their fields, which is compatible."""
         return {
             name
@@ -248,7 +248,7 @@ class _Fields:
         }
 
 
-def exclusive(at: _At, before: _Fields, after: _Fields, new: Message) -> list[ProtobufIncompatibility]:
+def find_exclusive(at: _Position, before: _Fields, after: _Fields, new: Message) -> list[ProtobufIncompatibility]:
     """Fields that could be set together and no longer can, being in one oneof now."""
     found = []
     for oneof in new.oneofs:
@@ -266,7 +266,7 @@ def exclusive(at: _At, before: _Fields, after: _Fields, new: Message) -> list[Pr
     return found
 
 
-def scalar_kind(type_: str, declared: Declared | None) -> str | None:
+def scalar_kind(type_: str, declared: DeclaredType | None) -> str | None:
     """None for a message."""
     if declared is not None and isinstance(declared.type, Enum):
         return "number"

@@ -41,7 +41,7 @@ class OptionPrinter:
         self._scope = scope
         self._ignore_extensions = ignore_extensions
 
-    def kept(self, options: Sequence[Option]) -> list[Option]:
+    def written_options(self, options: Sequence[Option]) -> list[Option]:
         """The options that are written, in their order."""
         kept = list(options)
         if self._ignore_extensions:
@@ -49,17 +49,17 @@ class OptionPrinter:
         if self._scope is None or not kept:
             return kept
         by_name: dict[str, list[Option]] = {}
-        for option in sorted(map(self._named, kept), key=lambda one: one.name):
+        for option in sorted(map(self._with_full_name, kept), key=lambda one: one.name):
             by_name.setdefault(option.name, []).append(option)
         result = []
         for name, same in by_name.items():
             found = self._scope.extension(f".{name}")
             if found is not None and found[1].label != "repeated":
-                same = [merged(same)]
+                same = [merge_options(same)]
             result += same
         return result
 
-    def _named(self, option: Option) -> Option:
+    def _with_full_name(self, option: Option) -> Option:
         found = self._scope.extension(option.name) if self._scope and option.parenthesized else None
         return as_map(Option(found[0], option.kind, option.value, True)) if found else option
 
@@ -68,7 +68,7 @@ class OptionPrinter:
         value = option.value
         match option.kind, value:
             case "string", str():
-                return f'{name} = "{escaped(value)}"'
+                return f'{name} = "{escape_text(value)}"'
             case "number", str():
                 return f"{name} = {self._number(value)}"
             case "option", Option():
@@ -76,29 +76,29 @@ class OptionPrinter:
             case "map", dict():
                 return f"{name} = {self._value(value)}"
             case "list", list():
-                return f"{name} = {self.bracketed(value)}"
+                return f"{name} = {self.bracket_values(value)}"
         return f"{name} = {value}"
 
-    def bracketed(self, values: Sequence[Value]) -> str:
+    def bracket_values(self, values: Sequence[Value]) -> str:
         """One value in brackets; several on lines of their own."""
         if len(values) == 1:
             return f"[{self._value(values[0])}]"
-        return "[\n" + self._indented(list(map(self._value, values))) + "]"
+        return "[\n" + self._indent_values(list(map(self._value, values))) + "]"
 
     def _value(self, value: Value) -> str:
         match value:
             case str():
-                return f'"{escaped(value)}"'
+                return f'"{escape_text(value)}"'
             case Word():
                 return self._number(value.text) if value.kind == NUMBER else value.text
             case Option():
                 return self.text(value)
             case dict():
                 entries = self._entries(value) if self._scope else value
-                return "{\n" + self._indented([f"{key}: {self._value(one)}" for key, one in entries.items()]) + "}"
+                return "{\n" + self._indent_values([f"{key}: {self._value(one)}" for key, one in entries.items()]) + "}"
         if self._scope and len(value) == 1:
             return self._value(value[0])
-        return "[\n" + self._indented(list(map(self._value, value))) + "]"
+        return "[\n" + self._indent_values(list(map(self._value, value))) + "]"
 
     def _entries(self, value: dict[str, Value]) -> dict[str, Value]:
         """Sorted by name, extensions by their full names, without empty lists."""
@@ -110,7 +110,7 @@ class OptionPrinter:
             named.setdefault(f"[{extension[0]}]" if extension else key, one)
         return dict(sorted(named.items()))
 
-    def _indented(self, values: list[str]) -> str:
+    def _indent_values(self, values: list[str]) -> str:
         """Each value on lines of its own, all but the last followed by a comma."""
         texts = [f"{one}," for one in values[:-1]] + values[-1:]
         return "".join(f"  {line}\n" for one in texts for line in one.split("\n"))
@@ -119,7 +119,7 @@ class OptionPrinter:
         return text if self._scope is None else java_number(text)
 
 
-def escaped(text: str) -> str:
+def escape_text(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
@@ -157,7 +157,7 @@ def parts_as_map(option: Option) -> dict[str, Value]:
     return {option.name: value}
 
 
-def merged(options: Sequence[Option]) -> Option:
+def merge_options(options: Sequence[Option]) -> Option:
     """Several settings of one option as one: maps are joined, of anything else the last counts."""
     result, gathered = options[0], dict[str, list[Value]]()
     for option in map(as_map, options):
@@ -169,27 +169,27 @@ def merged(options: Sequence[Option]) -> Option:
         result = option
     if not gathered:
         return result
-    joined = {key: values[0] if len(values) == 1 else unique(values) for key, values in gathered.items()}
+    joined = {key: values[0] if len(values) == 1 else unique_values(values) for key, values in gathered.items()}
     return Option(result.name, MAP, joined, result.parenthesized)
 
 
-def unique(values: Sequence[Value]) -> list[Value]:
+def unique_values(values: Sequence[Value]) -> list[Value]:
     """All values, lists written out, each once."""
     flat = [one for value in values for one in (value if isinstance(value, list) else [value])]
     first: dict[Hashable, Value] = {}
     for one in flat:
-        first.setdefault(hashable(one), one)
+        first.setdefault(to_hashable(one), one)
     return list(first.values())
 
 
-def hashable(value: Value) -> Hashable:
+def to_hashable(value: Value) -> Hashable:
     match value:
         case dict():
-            return MAP, frozenset((key, hashable(one)) for key, one in value.items())
+            return MAP, frozenset((key, to_hashable(one)) for key, one in value.items())
         case list():
-            return LIST, tuple(map(hashable, value))
+            return LIST, tuple(map(to_hashable, value))
         case Option():
-            return OPTION, value.name, value.kind, value.parenthesized, hashable(value.value)
+            return OPTION, value.name, value.kind, value.parenthesized, to_hashable(value.value)
         case Word():
             return value
     return STRING, value

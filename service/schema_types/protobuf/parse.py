@@ -49,7 +49,7 @@ class _Parser(TokenReader):
 
     def file(self) -> File:
         first = True
-        while not self.exhausted():
+        while not self.is_exhausted():
             if not self.accept(";"):
                 self.declaration(first)
             first = False
@@ -75,11 +75,11 @@ class _Parser(TokenReader):
                 self.reserved(start)
             case "message" | "enum":
                 made = self.message() if word == "message" else self.enum()
-                self.once("type", made.name, start)
+                self.define_once("type", made.name, start)
                 result.types.append(made)
             case "service":
                 service = self.service()
-                self.once("service", service.name, start)
+                self.define_once("service", service.name, start)
                 result.services.append(service)
             case "extend":
                 result.extends.append(self.extend())
@@ -88,7 +88,7 @@ class _Parser(TokenReader):
             case _:
                 self.fail(f"unexpected label: {word}", start)
 
-    def once(self, kind: str, name: str, start: int) -> None:
+    def define_once(self, kind: str, name: str, start: int) -> None:
         before = self.places.setdefault((kind, name), start)
         if before != start:
             raise ValueError(f"{name} ({self.place(start)}) is already defined at {self.place(before)}")
@@ -100,7 +100,7 @@ class _Parser(TokenReader):
             if word not in ("public", "weak"):
                 self.fail("expected quoted string", start)
             target = self.result.public_imports if word == "public" else None
-        path = unix_path(self.quoted())
+        path = unix_path(self.quoted_string())
         if target is not None:
             target.append(path)
         self.require(";")
@@ -111,7 +111,7 @@ class _Parser(TokenReader):
         self.require("=")
         if not first:
             self.fail("'syntax' element must be the first declaration in a file", start)
-        syntax = self.quoted()
+        syntax = self.quoted_string()
         if syntax not in (PROTO2, PROTO3):
             self.fail(f"unexpected syntax: {syntax}", start)
         self.result.syntax = syntax
@@ -215,13 +215,13 @@ class _Parser(TokenReader):
         special: dict[str, str | None] = {"default": None, "json_name": None}
         for option in options:
             if option.name in special:
-                special[option.name] = self.plain(option)
+                special[option.name] = self.plain_value(option)
         kept = tuple(option for option in options if option.name not in special)
         self.require(";")
         self.end_declaration()
         return Field(label, type_, name, tag, special["default"], special["json_name"], kept)
 
-    def plain(self, option: Option) -> str:
+    def plain_value(self, option: Option) -> str:
         value = option.value.text if isinstance(option.value, Word) else option.value
         if not isinstance(value, str):
             self.fail(f"{option.name} must be a single value")
@@ -275,7 +275,7 @@ class _Parser(TokenReader):
     def reserved(self, start: int) -> Reserved:
         values: list[int | str | Span] = []
         while True:
-            values.append(self.quoted() if self.peek() in "\"'" else self.number_or_span(start, ",;"))
+            values.append(self.quoted_string() if self.peek() in "\"'" else self.number_or_span(start, ",;"))
             if not self.accept(","):
                 break
         self.require(";")

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from service.schema_types.base import Comparable, NotParsed, NotValid, Referenced
+from service.schema_types.base import Comparable, ReferencedText, SchemaParseError, SchemaValidityError
 from service.schema_types.protobuf.built_in import known_files, known_types
 from service.schema_types.protobuf.canonical import text_of
 from service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
@@ -14,7 +14,7 @@ from service.schema_types.protobuf.descriptor import from_base64
 from service.schema_types.protobuf.model import File, Message
 from service.schema_types.protobuf.parse import parse
 from service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin
-from service.schema_types.protobuf.serialize import serialized
+from service.schema_types.protobuf.serialize import serialize_file
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,18 +35,18 @@ class ProtobufSchema:
         types.add(self.file, OWN)
         return types
 
-    def normalized(self) -> str:
+    def normalized_text(self) -> str:
         """Raises ValueError for a type that can't be resolved."""
         if "normalized" not in self._kept:
             self._kept["normalized"] = text_of(self.file, scope=self.types().scope(self.file.package))
         return self._kept["normalized"]
 
-    def resolved(self) -> str:
+    def resolved_text(self) -> str:
         """References are imports and can't be written out."""
         return self.text
 
-    def formatted(self, format_: str) -> str:
-        """`serialized`: the base64 of a FileDescriptorProto; `ignore_extensions`: no custom options, no extensions.
+    def format_text(self, format_: str) -> str:
+        """`serialize_file`: the base64 of a FileDescriptorProto; `ignore_extensions`: no custom options, no extensions.
 
         Raises ValueError for a schema that no descriptor can hold.
         """
@@ -54,7 +54,7 @@ class ProtobufSchema:
             return text_of(self.file, ignore_extensions=True)
         if format_ == "serialized":
             there = self.dependencies.keys() | known_files().keys()
-            return serialized(self.file, there, self.types().scope(self.file.package))
+            return serialize_file(self.file, there, self.types().scope(self.file.package))
         return self.text
 
     def field_names(self) -> list[str]:
@@ -73,7 +73,7 @@ class ProtobufSchema:
         return [one.message(reader_word, writer_word) for one in found]
 
 
-def parse_protobuf(text: str, referenced: Sequence[Referenced], strict: bool) -> ProtobufSchema:
+def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ProtobufSchema:
     """Read a schema; `strict` also resolves every type in it, and makes sure that its text can be read again.
 
     Raises NotParsed and NotValid with the reason.
@@ -86,14 +86,14 @@ def parse_protobuf(text: str, referenced: Sequence[Referenced], strict: bool) ->
                 dependencies[one.name] = (read(one.text), Origin(one.subject, one.version) if one.direct else None)
         schema = ProtobufSchema(file, dependencies, text_of(file))
     except ValueError as error:
-        raise NotParsed(f"Could not parse Protobuf - {error}") from None
+        raise SchemaParseError(f"Could not parse Protobuf - {error}") from None
     if strict:
         try:
             if text_of(parse(schema.text)) != schema.text:
                 raise ValueError("a name or import path holds characters that the text of a schema cannot")
-            schema.normalized()
+            schema.normalized_text()
         except ValueError as error:
-            raise NotValid(str(error)) from None
+            raise SchemaValidityError(str(error)) from None
     return schema
 
 

@@ -25,7 +25,7 @@ OWN: Final = Origin("", -1)
 
 
 @dataclass(frozen=True, slots=True)
-class Declared:
+class DeclaredType:
     """A message or enum. `origin` is None for built-in files and for references of references."""
 
     type: Message | Enum
@@ -54,7 +54,7 @@ class ScopeName:
 
     def __init__(self) -> None:
         self.children: dict[str, ScopeName] = {}
-        self.type: Declared | None = None
+        self.type: DeclaredType | None = None
         self.extension: tuple[str, Field] | None = None
 
     def make(self, name: str) -> ScopeName:
@@ -95,7 +95,7 @@ class DeclaredNames:
             place, local = base.make(one.name), (*path, one.name)
             if isinstance(one, Message):
                 self._extensions(one.extends, place, ".".join((package, *local) if package else local))
-            place.type = Declared(one, package, local, origin)
+            place.type = DeclaredType(one, package, local, origin)
             if isinstance(one, Message):
                 self._types(one.types, place, package, local, origin)
 
@@ -123,7 +123,7 @@ class Scope:
         found = (place.find(parts) for place in self._levels[-1])
         return Scope((*self._levels, tuple(place for place in found if place is not None)))
 
-    def _meant(self, name: str) -> Iterator[ScopeName]:
+    def _candidates(self, name: str) -> Iterator[ScopeName]:
         """The places that `name` may mean, the nearest first."""
         absolute = name.startswith(".")
         parts = name.removeprefix(".").split(".")
@@ -133,10 +133,10 @@ class Scope:
                 if found is not None:
                     yield found
 
-    def type(self, name: str) -> Declared | None:
+    def type(self, name: str) -> DeclaredType | None:
         """The message or enum that `name` means here."""
-        return next((place.type for place in self._meant(name) if place.type is not None), None)
+        return next((place.type for place in self._candidates(name) if place.type is not None), None)
 
     def extension(self, name: str) -> tuple[str, Field] | None:
         """The full name and the field of the extension that `name` means here."""
-        return next((place.extension for place in self._meant(name) if place.extension is not None), None)
+        return next((place.extension for place in self._candidates(name) if place.extension is not None), None)

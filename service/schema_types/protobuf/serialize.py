@@ -27,7 +27,7 @@ from service.schema_types.protobuf.model import (
     Value,
     map_parts,
 )
-from service.schema_types.protobuf.options import as_map, merged
+from service.schema_types.protobuf.options import as_map, merge_options
 from service.schema_types.protobuf.scopes import Scope
 
 _NAME: Final = "default"
@@ -44,7 +44,7 @@ META_TAG: Final = 1088
 """The number of all of Confluent's extensions of options (confluent/meta.proto)."""
 
 
-def serialized(file: File, dependencies: Container[str], scope: Scope) -> str:
+def serialize_file(file: File, dependencies: Container[str], scope: Scope) -> str:
     """`dependencies` holds the import paths that lead somewhere; the others are left out.
 
     Raises ValueError for an option whose value its descriptor does not know.
@@ -209,7 +209,7 @@ def set_options(proto: Any, options: Iterable[Option]) -> None:
             set_option(proto.options, described.fields_by_name[name], by_name[name][-1].value)
     meta = by_name.get(_META.get(described.name, ""))
     if meta:
-        proto.options.MergeFromString(delimited(META_TAG, meta_bytes(merged([as_map(one) for one in meta]).value)))
+        proto.options.MergeFromString(delimit(META_TAG, meta_bytes(merge_options([as_map(one) for one in meta]).value)))
 
 
 def set_option(options: Any, described: Any, value: Value) -> None:
@@ -230,33 +230,33 @@ def meta_bytes(value: Value) -> bytes:
     """A `confluent.Meta` message: doc, params, tags."""
     if not isinstance(value, dict):
         raise ValueError("Confluent's meta data must be a message")
-    parts = [delimited(1, one) for one in texts(value.get("doc"))]
-    for param in listed(value.get("params")):
+    parts = [delimit(1, one) for one in texts(value.get("doc"))]
+    for param in list_values(value.get("params")):
         if not isinstance(param, dict):
             raise ValueError("params must have keys and values")
         parts.append(
-            delimited(
+            delimit(
                 2,
                 b"".join(
-                    delimited(tag, one) for tag, name in ((1, "key"), (2, "value")) for one in texts(param.get(name))
+                    delimit(tag, one) for tag, name in ((1, "key"), (2, "value")) for one in texts(param.get(name))
                 ),
             )
         )
-    return b"".join([*parts, *(delimited(3, one) for one in texts(value.get("tags")))])
+    return b"".join([*parts, *(delimit(3, one) for one in texts(value.get("tags")))])
 
 
-def listed(value: Value | None) -> list[Value]:
+def list_values(value: Value | None) -> list[Value]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
 def texts(value: Value | None) -> list[bytes]:
-    found = listed(value)
+    found = list_values(value)
     if not all(isinstance(one, str) for one in found):
         raise ValueError("Confluent's meta data must be texts")
     return [str(one).encode() for one in found]
 
 
-def delimited(tag: int, data: bytes) -> bytes:
+def delimit(tag: int, data: bytes) -> bytes:
     """A field of the wire type LEN."""
     return varint(tag << 3 | 2) + varint(len(data)) + data
 

@@ -53,13 +53,13 @@ class TokenReader:
             unterminated = self.text.startswith("/*", self.pos)
             self.fail("unterminated comment" if unterminated else "unexpected '/'")
 
-    def exhausted(self) -> bool:
+    def is_exhausted(self) -> bool:
         self.skip()
         return self.pos >= len(self.text)
 
     def peek(self) -> str:
         """The next character that counts, not consumed."""
-        if self.exhausted():
+        if self.is_exhausted():
             self.fail("unexpected end of file")
         return self.text[self.pos]
 
@@ -128,7 +128,7 @@ class TokenReader:
         self.require(">")
         return f"map<{key}, {value}>"
 
-    def quoted(self) -> str:
+    def quoted_string(self) -> str:
         """A quoted string; strings that follow one another are one."""
         quote = self.take()
         if quote not in "\"'":
@@ -223,7 +223,7 @@ class TokenReader:
         if char == "[":
             return LIST, self.list_value(depth + 1)
         if char in "\"'":
-            return STRING, self.quoted()
+            return STRING, self.quoted_string()
         word = self.word()
         return (NUMBER if char.isdigit() or char == "-" else _WORD_KINDS.get(word, ENUM)), word
 
@@ -233,7 +233,7 @@ class TokenReader:
         result: dict[str, Value] = {}
         while not self.accept("}"):
             option = self.option(":", depth)
-            value = inner(option.kind, option.value)
+            value = inner_value(option.kind, option.value)
             previous = result.get(option.name)
             if isinstance(value, Option):
                 nested = result.setdefault(option.name, {})
@@ -254,12 +254,12 @@ class TokenReader:
         self.require("[")
         result: list[Value] = []
         while not self.accept("]"):
-            result.append(inner(*self.value(depth)))
+            result.append(inner_value(*self.value(depth)))
             if not self.accept(",") and self.peek() != "]":
                 self.fail("expected ',' or ']'")
         return result
 
 
-def inner(kind: str, value: Value) -> Value:
+def inner_value(kind: str, value: Value) -> Value:
     """A value as it is kept inside a map or list, where its kind would be lost."""
     return Word(kind, value) if kind in (NUMBER, BOOLEAN, ENUM) and isinstance(value, str) else value

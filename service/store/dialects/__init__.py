@@ -25,7 +25,7 @@ class WriteSession(Protocol):
     def begin(self, wait_seconds: float) -> bool:
         """Start a transaction that is alone until it ends; out: whether others have written since the last one.
 
-        Raises the driver's error, of a kind that is `transient`, when the turn does not come within the time.
+        Raises the driver's error, of a kind that is `is_transient`, when the turn does not come within the time.
         """
 
     def savepoint(self) -> None: ...
@@ -35,7 +35,7 @@ class WriteSession(Protocol):
     def undo(self) -> None:
         """Back to the savepoint, after an error of a statement too."""
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         """Whether the transaction is still open. The database may have given it up, or the connection is lost."""
 
     def commit(self) -> None:
@@ -74,12 +74,12 @@ class Dialect(Protocol):
     def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
         """Start a transaction that may change the tables themselves; alone until it ends, whatever is there yet."""
 
-    def noted(self, connection: Connection, changed: bool) -> None:
+    def finish_setup(self, connection: Connection, changed: bool) -> None:
         """In a setup transaction, when the tables are there: let the others know of a change; tidy up."""
 
     def write_session(self, forget: Callable[[], None]) -> WriteSession: ...
 
-    def transient(self, error: Exception) -> bool:
+    def is_transient(self, error: Exception) -> bool:
         """Whether what the driver raised may pass by itself: no turn, no connection, a server that restarts."""
 
     def refusal(self, error: Exception) -> str | None:
@@ -88,10 +88,10 @@ class Dialect(Protocol):
     def reason(self, error: Exception) -> str:
         """The database's own words, without the statement and its parameters."""
 
-    def own_facts(self, name: str) -> bool:
+    def is_own_fact(self, name: str) -> bool:
         """Whether a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
 
-    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+    def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:
         """The column for an ORDER BY that sorts as Python does."""
 
     def exists(self) -> bool:

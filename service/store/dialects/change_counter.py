@@ -18,31 +18,31 @@ class ChangeCounter:
         self._committing = 0
 
     @property
-    def seen(self) -> int:
+    def last_seen(self) -> int:
         return self._seen
 
-    def began(self, number: int) -> bool:
+    def note_begin(self, number: int) -> bool:
         """Our transaction, alone now, will be `number`; out: whether others have written since what was seen last."""
         with self._lock:
             foreign = number - 1 != self._seen
             self._seen = number - 1
         return foreign
 
-    def committing(self, number: int) -> None:
+    def note_committing(self, number: int) -> None:
         """From now on the database may show this number, which is ours."""
         with self._lock:
             self._committing = number
 
-    def committed(self, number: int) -> None:
+    def note_committed(self, number: int) -> None:
         with self._lock:
             self._seen, self._committing = max(self._seen, number), 0
 
-    def in_doubt(self) -> None:
+    def note_doubt(self) -> None:
         """The transaction failed, or nobody knows: if its number shows up, take it for another's."""
         with self._lock:
             self._committing = 0
 
-    def saw(self, number: int, own: int, known: int) -> None:
+    def note_seen(self, number: int, own: int, known: int) -> None:
         """The database showed `number`, and `own` as the last of this process.
 
         `known`: what had been seen when the question was put.
@@ -53,7 +53,7 @@ class ChangeCounter:
             self._seen = number  # lower than what was known: the database lost writes, in a failover for instance
         self._forget()
 
-    def blind(self) -> None:
+    def note_unknown(self) -> None:
         """The number can't be seen now."""
         self._forget()
 
@@ -70,7 +70,7 @@ class ChangePoller:
         self._began = float("-inf")
         self._closed = False
 
-    def soon(self, max_age: float) -> Future[None] | None:
+    def request_look(self, max_age: float) -> Future[None] | None:
         """What ends when a look that began after now has ended; None if the last one began within `max_age` seconds."""
         with self._asked:
             if self._closed or time.monotonic() - self._began < max_age:

@@ -32,7 +32,7 @@ from schemas.model.errors import SetupError
 from service.store.dialects import driver
 from service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from service.store.tables import metadata
-from service.store.urls import shown_url
+from service.store.urls import mask_store_url
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"
@@ -73,8 +73,8 @@ class Postgres:
 
     def __init__(self, url: str, wait_seconds: float, connections: int) -> None:
         """`connections`: how many readers use at once; one writes, and one looks. Raises SetupError for a bad URL."""
-        parsed = _parsed(url)
-        self.url = shown_url(url)
+        parsed = _parse_url(url)
+        self.url = mask_store_url(url)
         self._wait_seconds = wait_seconds
         own = {name: value for name, value in _NETWORK.items() if name not in parsed.query}
         common: dict[str, Any] = {
@@ -103,7 +103,7 @@ class Postgres:
         if raw.execute("SELECT to_regclass('bridge_facts') IS NOT NULL").fetchone()[0]:
             raw.execute("SELECT value FROM bridge_facts WHERE name = 'changes' FOR UPDATE")
 
-    def noted(self, connection: Connection, changed: bool) -> None:
+    def finish_setup(self, connection: Connection, changed: bool) -> None:
         raw = driver(connection)
         raw.execute("INSERT INTO bridge_facts (name, value) VALUES ('changes', '0') ON CONFLICT (name) DO NOTHING")
         if changed:
@@ -116,7 +116,7 @@ class Postgres:
     def write_session(self, forget: Callable[[], None]) -> PostgresWrites:
         return PostgresWrites(self._apart, self._wait_seconds, forget)
 
-    def transient(self, error: Exception) -> bool:
+    def is_transient(self, error: Exception) -> bool:
         if not isinstance(error, psycopg.Error):
             return False
         if error.sqlstate is not None:
@@ -136,10 +136,10 @@ class Postgres:
         primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
         return primary or " ".join(str(error).split())
 
-    def own_facts(self, name: str) -> bool:
+    def is_own_fact(self, name: str) -> bool:
         return name == CHANGES or name.startswith(WRITER)
 
-    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+    def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:
         return column.collate("C") if isinstance(column.type, String) else column
 
     def exists(self) -> bool:
@@ -167,13 +167,13 @@ def _prepare(connection: psycopg.Connection[Any], _record: Any) -> None:
     )
 
 
-def _parsed(url: str) -> URL:
+def _parse_url(url: str) -> URL:
     try:
         parsed = make_url(url)
     except (exc.ArgumentError, ValueError):
         parsed = None
     if parsed is None or not parsed.database:
-        details = f"store {shown_url(url)!r} is not understood; write postgresql://HOST/DATABASE"
+        details = f"store {mask_store_url(url)!r} is not understood; write postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
     return parsed.set(drivername="postgresql+psycopg")
 

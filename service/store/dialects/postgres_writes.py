@@ -57,7 +57,7 @@ class PostgresWrites:
         statement = _BEGIN.format(wait_ms=milliseconds(wait_seconds), idle_ms=_IDLE_MS, writer=self._name)
         fresh = self._writer is None
         try:
-            number = self._started(statement)
+            number = self._start(statement)
         except psycopg.Error as error:
             lost = self._writer is None or self._raw.closed
             self.rollback()
@@ -66,13 +66,13 @@ class PostgresWrites:
                 self._writer = None
             if fresh or not lost:
                 raise
-            number = self._started(statement)  # the connection had been lost before; a new one may do
+            number = self._start(statement)  # the connection had been lost before; a new one may do
         self._number, self._used = number, False
-        return self._numbers.began(number)
+        return self._numbers.note_begin(number)
 
-    def _started(self, statement: str) -> int:
+    def _start(self, statement: str) -> int:
         if self._writer is None:
-            self._writer = _connected(self._engine)
+            self._writer = _connect(self._engine)
             self._raw = driver(self._writer)
         cursor = self._raw.execute(statement)
         while cursor.description is None and cursor.nextset():
@@ -100,20 +100,20 @@ class PostgresWrites:
     def undo(self) -> None:
         self._raw.execute("ROLLBACK TO one")
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return self._writer is not None and self._raw.info.transaction_status in (
             pq.TransactionStatus.INTRANS,
             pq.TransactionStatus.INERROR,
         )
 
     def commit(self) -> None:
-        self._numbers.committing(self._number)
+        self._numbers.note_committing(self._number)
         try:
             self._commit()
         except BaseException:
-            self._numbers.in_doubt()
+            self._numbers.note_doubt()
             raise
-        self._numbers.committed(self._number)
+        self._numbers.note_committed(self._number)
 
     def _commit(self) -> None:
         connection = self.connection
@@ -122,7 +122,7 @@ class PostgresWrites:
         except psycopg.Error:
             lost = bool(self._raw.closed)
             self.rollback()
-            self._numbers.in_doubt()
+            self._numbers.note_doubt()
             if not lost or not self._was_committed():
                 raise
             return
@@ -164,13 +164,13 @@ class PostgresWrites:
             drop(connection)
 
     def look(self, max_age: float) -> Future[None] | None:
-        return self._looks.soon(max_age)
+        return self._looks.request_look(max_age)
 
     def _see(self) -> None:
-        known = self._numbers.seen
+        known = self._numbers.last_seen
         try:
             if self._watcher is None:
-                self._watcher = self._watching()
+                self._watcher = self._open_watcher()
             row = self._watcher.execute(_LOOK, [self._name]).fetchone()
             if row is None:
                 raise psycopg.DataError("no row")
@@ -178,11 +178,11 @@ class PostgresWrites:
             watcher, self._watcher = self._watcher, None
             if watcher is not None:
                 watcher.close()
-            self._numbers.blind()
+            self._numbers.note_unknown()
             return
-        self._numbers.saw(int(row[0]), int(row[1]), known)
+        self._numbers.note_seen(int(row[0]), int(row[1]), known)
 
-    def _watching(self) -> psycopg.Connection[Any]:
+    def _open_watcher(self) -> psycopg.Connection[Any]:
         fairy = self._engine.raw_connection()
         raw: Any = fairy.dbapi_connection
         fairy.detach()
@@ -198,7 +198,7 @@ class PostgresWrites:
             self._watcher.close()
 
 
-def _connected(engine: Engine) -> Connection:
+def _connect(engine: Engine) -> Connection:
     try:
         return engine.connect()
     except exc.DBAPIError as error:

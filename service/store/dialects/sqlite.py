@@ -55,13 +55,13 @@ class Sqlite:
     def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
         _begin(driver(connection), wait_seconds)
 
-    def noted(self, connection: Connection, changed: bool) -> None:
+    def finish_setup(self, connection: Connection, changed: bool) -> None:
         """SQLite tells other connections by itself."""
 
     def write_session(self, forget: Callable[[], None]) -> SqliteWrites:
         return SqliteWrites(self.engine, forget)
 
-    def transient(self, error: Exception) -> bool:
+    def is_transient(self, error: Exception) -> bool:
         code: object = getattr(error, "sqlite_errorcode", None)
         return isinstance(code, int) and code & _PRIMARY in _TRANSIENT
 
@@ -72,10 +72,10 @@ class Sqlite:
     def reason(self, error: Exception) -> str:
         return str(error)
 
-    def own_facts(self, name: str) -> bool:
+    def is_own_fact(self, name: str) -> bool:
         return False
 
-    def sorting(self, column: Column[Any]) -> ColumnElement[Any]:
+    def sort_key(self, column: Column[Any]) -> ColumnElement[Any]:
         return column
 
     def exists(self) -> bool:
@@ -110,11 +110,11 @@ class SqliteWrites:
         _begin(driver(self._writer), wait_seconds)
         seen = _version(self._writer)
         foreign: bool = seen != self._seen_by_writer
-        self._crowded(foreign and self._seen_by_writer is not None)
+        self._note_crowd(foreign and self._seen_by_writer is not None)
         self._seen_by_writer = seen
         return foreign
 
-    def _crowded(self, foreign: bool) -> None:
+    def _note_crowd(self, foreign: bool) -> None:
         if foreign:
             self._crowded_until = time.monotonic() + _CROWDED
 
@@ -129,7 +129,7 @@ class SqliteWrites:
         cursor.execute("ROLLBACK TO one")
         cursor.execute("RELEASE one")
 
-    def alive(self) -> bool:
+    def is_alive(self) -> bool:
         return bool(driver(self.connection).in_transaction)
 
     def commit(self) -> None:
@@ -147,7 +147,7 @@ class SqliteWrites:
             seen = _version(connection)
             if seen != self._seen_by_writer:
                 self._seen_by_writer = seen
-                self._crowded(True)
+                self._note_crowd(True)
                 self._forget()
 
     def rollback(self) -> None:

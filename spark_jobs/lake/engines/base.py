@@ -51,7 +51,7 @@ class LakeTable(Protocol):
 
     def properties(self) -> dict[str, str]: ...
 
-    def remember(self, name: str, value: str) -> None:
+    def set_property(self, name: str, value: str) -> None:
         """Sets a table property."""
         ...
 

@@ -19,12 +19,12 @@ PROPERTIES: Mapping[str, str] = {
 }
 
 
-def at(path: str) -> str:
+def sql_name(path: str) -> str:
     """A path as a table's name in SQL."""
-    return "delta.`" + absolute(path).replace("`", "``") + "`"
+    return "delta.`" + absolute_path(path).replace("`", "``") + "`"
 
 
-def absolute(path: str) -> str:
+def absolute_path(path: str) -> str:
     """A path of this machine in full; one with a scheme (s3a://…) as it is."""
     return path if "://" in path else str(Path(path).absolute())
 
@@ -44,17 +44,17 @@ def check_place(path: str) -> None:
 def exists(spark: SparkSession, path: str) -> bool:
     """Whether there is a Delta table at the path."""
     jvm: Any = spark._jvm
-    return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, absolute(path)))
+    return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, absolute_path(path)))
 
 
-def clear_unborn(spark: SparkSession, path: str) -> None:
+def clear_uncreated(spark: SparkSession, path: str) -> None:
     """Removes the log of a table that was never made. Where there is anything else, nothing is touched.
 
     A CREATE TABLE that is killed before its commit leaves a folder that Delta takes neither for a table nor for an
     empty place.
     """
     jvm: Any = spark._jvm
-    place = jvm.org.apache.hadoop.fs.Path(absolute(path))
+    place = jvm.org.apache.hadoop.fs.Path(absolute_path(path))
     log = jvm.org.apache.hadoop.fs.Path(place, "_delta_log")
     files = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
     if not files.exists(log):
@@ -69,4 +69,4 @@ def clear_unborn(spark: SparkSession, path: str) -> None:
 def allow_ntz(spark: SparkSession, path: str, wanted: Iterable[str], have: Iterable[str]) -> None:
     """Lets a table have its first timestamp_ntz: Delta does that by itself only for a new one. Types by their text."""
     if any("timestamp_ntz" in kind for kind in wanted) and not any("timestamp_ntz" in kind for kind in have):
-        spark.sql(f"ALTER TABLE {at(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+        spark.sql(f"ALTER TABLE {sql_name(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")

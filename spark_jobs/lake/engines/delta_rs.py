@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from schemas.model.errors import SetupError
-from schemas.model.spark_types import quoted
+from schemas.model.spark_types import quote_name
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
 
@@ -38,11 +38,11 @@ _MISTAKEN = frozenset("[]^|\\%")  # letters of paths that it panics at, or takes
 _TIMESTAMPS = "spark.sql.parquet.outputTimestampType"
 
 
-def _refusing(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[Concatenate[Deltalake, P], R]:
+def _convert_errors(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[Concatenate[Deltalake, P], R]:
     """What deltalake can't do is told as ours: SetupError STOPPED."""
 
     @wraps(method)
-    def told(table: Deltalake, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def call_method(table: Deltalake, /, *args: P.args, **kwargs: P.kwargs) -> R:
         from deltalake.exceptions import DeltaError
 
         try:
@@ -50,7 +50,7 @@ def _refusing(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[Concat
         except (DeltaError, OSError) as error:
             raise SetupError("STOPPED", where=f"delta:{table.path}", details=f"deltalake: {error}") from error
 
-    return told
+    return call_method
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class Deltalake:
 
         return DeltaTable.is_deltatable(self._place)
 
-    @_refusing
+    @_convert_errors
     def prepare(self) -> dict[str, str]:
         protocol = self._table().protocol()
         features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
@@ -90,7 +90,7 @@ class Deltalake:
             raise SetupError("STOPPED", where=f"delta:{self.path}", details=details)
         return self.properties()
 
-    @_refusing
+    @_convert_errors
     def read(self) -> DataFrame:
         from pyspark.sql.types import StructType
 
@@ -102,12 +102,12 @@ class Deltalake:
         # The log's names are no patterns, whatever letters the folder has.
         return self.spark.read.schema(schema).option("__globPaths__", "false").parquet(*files)
 
-    @_refusing
+    @_convert_errors
     def properties(self) -> dict[str, str]:
         return {name: value for name, value in self._table().metadata().configuration.items() if value is not None}
 
     # ---- changes of the table
-    @_refusing
+    @_convert_errors
     def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
         from deltalake import DeltaTable, Schema
 
@@ -115,11 +115,11 @@ class Deltalake:
         schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
         DeltaTable.create(self._place, schema, configuration=dict(properties), raise_if_key_not_exists=False)
 
-    @_refusing
-    def remember(self, name: str, value: str) -> None:
+    @_convert_errors
+    def set_property(self, name: str, value: str) -> None:
         self._table().alter.set_table_properties({name: value}, raise_if_not_exists=False)
 
-    @_refusing
+    @_convert_errors
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         from deltalake import TableFeatures
 
@@ -128,11 +128,11 @@ class Deltalake:
         if any("timestamp_ntz" in kind for kind in types) and _NTZ not in (table.protocol().reader_features or ()):
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
 
-    @_refusing
+    @_convert_errors
     def add(self, column: TableColumn) -> None:
         self._table().alter.add_columns([_field(column)])
 
-    @_refusing
+    @_convert_errors
     def comment(self, name: str, text: str) -> None:
         self._table().alter.set_column_metadata(name, {"comment": text})
 
@@ -141,7 +141,7 @@ class Deltalake:
         return False
 
     # ---- changes of its rows
-    @_refusing
+    @_convert_errors
     def overwrite(self, frame: DataFrame) -> None:
         from deltalake import write_deltalake
 
@@ -164,13 +164,13 @@ class Deltalake:
 
         frame = self.read()
         metadata = frame.schema[name].metadata
-        made = F.when(F.expr(where), F.expr(value)).otherwise(F.col(quoted(name)))
+        made = F.when(F.expr(where), F.expr(value)).otherwise(F.col(quote_name(name)))
         self.overwrite(frame.withColumn(name, made.alias(name, metadata=metadata)))
 
-    @_refusing
+    @_convert_errors
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        on = " AND ".join(f"t.{_quoted(ours)} = s.{_quoted(theirs)}" for ours, theirs in upsert.keys)
-        values = {_quoted(ours): f"s.{_quoted(theirs)}" for ours, theirs in upsert.values}
+        on = " AND ".join(f"t.{_quote(ours)} = s.{_quote(theirs)}" for ours, theirs in upsert.keys)
+        values = {_quote(ours): f"s.{_quote(theirs)}" for ours, theirs in upsert.values}
         with self._rows_of(frame) as rows:
             merger = self._table().merge(rows, predicate=on, source_alias="s", target_alias="t")
             if upsert.delete:
@@ -181,7 +181,7 @@ class Deltalake:
     # ---- how
     @property
     def _place(self) -> str:
-        return delta_files.absolute(self.path)
+        return delta_files.absolute_path(self.path)
 
     def _table(self) -> DeltaTable:
         from deltalake import DeltaTable
@@ -199,12 +199,12 @@ class Deltalake:
             with _set(frame.sparkSession, _TIMESTAMPS, "TIMESTAMP_MICROS"):  # INT96, Spark's own, has no zone
                 frame.write.parquet(str(folder))
             files = sorted(map(str, folder.glob("*.parquet")))
-            yield _told(ds.dataset(files, format="parquet"), frame)
+            yield _with_comments(ds.dataset(files, format="parquet"), frame)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _told(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:
+def _with_comments(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:
     """Rows whose fields have the frame's comments, and may be NULL."""
     import pyarrow as pa
 
@@ -236,6 +236,6 @@ def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
         spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     """A name in DataFusion's SQL."""
     return '"' + name.replace('"', '""') + '"'

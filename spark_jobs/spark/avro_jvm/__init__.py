@@ -85,7 +85,7 @@ def _archive(gateway: Any) -> Path:
     path = cache_dir() / "classes" / f"{package}.jar"
     if not path.exists():
         texts = {name: text.replace("package ticdcbridge;", f"package {package};") for name, text in texts.items()}
-        packed = _compiled(gateway, texts)
+        packed = _compile(gateway, texts)
         try:
             write_atomically(path, packed)
         except OSError:  # a cache that can't be written: each process has its own
@@ -96,7 +96,7 @@ def _archive(gateway: Any) -> Path:
     return path
 
 
-def _compiled(gateway: Any, texts: Mapping[str, str]) -> bytes:
+def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:
     """Java's texts → an archive of their classes."""
     jvm = gateway.jvm
     with tempfile.TemporaryDirectory(prefix="ticdc-bridge-") as folder:

@@ -22,7 +22,7 @@ from spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
 from spark_jobs.arrow.worker_functions import rescue, rescued_type
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import Missing
-from spark_jobs.sources.avro_versions import WriterSchema, once, registered_versions
+from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, unique_writers
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.avro_jvm.programs import ERRORS, OTHER_TABLE, JvmPrograms, programs
@@ -69,14 +69,16 @@ class AvroPlan:
     def of(cls, side: CodecConfig, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
         found = registered_versions(side.schemas, id_, whole=True)
-        if not found.values or not _one_shape(found.values):
+        if not found.values or not _is_one_shape(found.values):
             return None
         ours = (*found.keys, *found.values)
         if isinstance(side.schemas, HttpSchemas):
-            side.schemas.know(w.entry for w in ours)
+            side.schemas.add_known(w.entry for w in ours)
         ids = {w.entry.id for w in ours}
         others = tuple({frame(e.id, b"") for e in found.others if e.id not in ids})
-        return cls(side, once(found.keys), once(found.values), others, exact, missing, found.unreadable)
+        return cls(
+            side, unique_writers(found.keys), unique_writers(found.values), others, exact, missing, found.unreadable
+        )
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -101,7 +103,7 @@ class AvroPlan:
         if reader is None:
             return None
         zone = self.side.options.time_zone
-        made = programs(self.table, self.keys, self.values, self._refused(), self.missing, zone)
+        made = programs(self.table, self.keys, self.values, self._refused_ids(), self.missing, zone)
         # A select for each step: what several columns of the next one use is then worked out once.
         read = messages.select("*", _read(spark, reader, made, self.table).alias("_read"))
         if self.others:
@@ -115,14 +117,14 @@ class AvroPlan:
         whole = [F.col(name[1:]).alias(name) for name in kept]
         found = read.select(F.struct(*_SOURCE).alias("source"), "_read", *said, *whole)
         if self.exact:
-            found = self._rescued(found)
+            found = self._with_rescued(found)
         return found.select(*(c.alias(name) for name, c in self._columns(made)), *kept)
 
     def without_others(self, messages: DataFrame) -> DataFrame:
         """The messages without those of other tables, as far as their schema ids are known; these are counted."""
         return without_headers(messages, self.others, self.table.id)
 
-    def _refused(self) -> dict[int, int]:
+    def _refused_ids(self) -> dict[int, int]:
         """Schema ids of which every message is refused, with the reader's code."""
         others = {int.from_bytes(header[1:], "big", signed=True) for header in self.others if len(header) == 5}
         found = dict.fromkeys(others, OTHER_TABLE)
@@ -131,7 +133,7 @@ class AvroPlan:
                 found[entry.id] = number
         return found
 
-    def _rescued(self, read: DataFrame) -> DataFrame:
+    def _with_rescued(self, read: DataFrame) -> DataFrame:
         """With `_told`: what the in-process decoder makes of a message that the reader refuses."""
         from pyspark.sql import functions as F
         from pyspark.sql.pandas.functions import arrow_udf
@@ -175,12 +177,12 @@ class AvroPlan:
         yield "query", F.col("_told.query") if rescued else F.lit(None).cast("string")
         yield "row", F.lit(0)
         yield "source", F.col("source")
-        code, detail = (F.col("_told.code"), F.col("_told.detail")) if rescued else self._why(read["code"])
+        code, detail = (F.col("_told.code"), F.col("_told.detail")) if rescued else self._error_columns(read["code"])
         of = [F.col(f"_bad_{name}").alias(name) for name in ("key", "value")]
         error = F.struct(code.alias("code"), detail.alias("detail"), *of)
         yield "error", F.when(code.isNotNull() if rescued else ~ok, error)
 
-    def _why(self, code: Column) -> tuple[Column, Column]:
+    def _error_columns(self, code: Column) -> tuple[Column, Column]:
         """Error code and detail of what the reader refuses."""
         from pyspark.sql import functions as F
 
@@ -209,7 +211,7 @@ def _read(spark: SparkSession, reader: Any, made: JvmPrograms, table: Table) -> 
     target = catalyst.Literal(one, types.ObjectType(reader))
     columns = of.org.apache.spark.sql.classic.ExpressionUtils
     given = seq.toSeq([columns.expression(functions.col(name)._jc) for name in ("key", "value")])
-    told = types.DataType.fromJson(json.dumps(_told_type(table)))
+    told = types.DataType.fromJson(json.dumps(_rescue_type(table)))
     # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
     propagates_null = returns_null = deterministic = False
     asked = catalyst.objects.Invoke(
@@ -218,7 +220,7 @@ def _read(spark: SparkSession, reader: Any, made: JvmPrograms, table: Table) -> 
     return Column(columns.column(asked))
 
 
-def _told_type(table: Table) -> dict[str, Any]:
+def _rescue_type(table: Table) -> dict[str, Any]:
     row = tidb_row(table, certain=False).jsonValue()
     kinds = ("integer", "integer", "string", "long", "boolean", "integer", row, row)
     fields = [
@@ -228,7 +230,7 @@ def _told_type(table: Table) -> dict[str, Any]:
     return {"type": "struct", "fields": fields}
 
 
-def _one_shape(values: tuple[WriterSchema, ...]) -> bool:
+def _is_one_shape(values: tuple[WriterSchema, ...]) -> bool:
     """True when every version's columns can be cast to the newest's without a loss, in types that Spark holds."""
     newest = {c.name: c for c in values[-1].record.columns}
     folded = {name.lower() for name in newest}

@@ -110,7 +110,7 @@ def programs(
     all_ = {**of_keys, **of_rows}  # Glue's header is no one's here
     numbers: dict[tuple[str, ...], int] = {}
     compiler = _Compiler(table, missing, zone)
-    made = {id_: _refused(code) for id_, code in refused.items()}
+    made = {id_: _refusal_program(code) for id_, code in refused.items()}
     for id_, writer in all_.items():
         names = tuple(c.name for c in writer.record.columns)
         if id_ in of_keys and not writer.record.of_value:
@@ -120,7 +120,7 @@ def programs(
         else:
             made[id_] = compiler.program(writer, 0, [], beside=False)
     ids = sorted(made)
-    lengthy = [n for place, c in enumerate(table.columns) for n in _lengthy(place, spark_type(c))]
+    lengthy = [n for place, c in enumerate(table.columns) for n in _place_and_length(place, spark_type(c))]
     head = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(lengthy) + _numbers(ids)
     return JvmPrograms(head + b"".join(made[id_] for id_ in ids), tuple(numbers))
 
@@ -137,7 +137,7 @@ class _Compiler:
         taken.
         """
         record, fields = writer.record, json.loads(writer.entry.schema)["fields"]
-        steps = self._whole(record, fields)
+        steps = self._record_steps(record, fields)
         flags = _OF_VALUE if record.of_value else 0
         names = {c.name for c in record.columns}
         absent = [c for c in self._table.columns if c.name not in names]
@@ -146,9 +146,9 @@ class _Compiler:
         except (ValueError, ArithmeticError, TypeError):  # no value of the column: the codec says so of each row
             steps, presets = None, {}
         if steps is None and beside:
-            steps, flags = self._whole(record, fields, placed=False), _BESIDE
+            steps, flags = self._record_steps(record, fields, placed=False), _BESIDE
         if steps is None:
-            return _refused(MALFORMED)
+            return _refusal_program(MALFORMED)
         lacking = [(self._places[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
         encoded = b"".join(data for _, data in presets.values())
         preset = [number for step, _ in presets.values() for number in step]
@@ -165,7 +165,9 @@ class _Compiler:
             + encoded
         )
 
-    def _whole(self, record: RecordReader, fields: list[Mapping[str, Any]], placed: bool = True) -> list[int] | None:
+    def _record_steps(
+        self, record: RecordReader, fields: list[Mapping[str, Any]], placed: bool = True
+    ) -> list[int] | None:
         """The steps of all fields; None for a record that TiCDC does not write, or that the row does not hold.
 
         placed: the values go into the row.
@@ -222,7 +224,7 @@ class _Compiler:
             own = column.length or 0, column.scale or 0
         elif column.type.kind is Kind.FLOAT:
             own = 1, 0
-        return [code, null, place, _written(kind), *own, *_digits(kind)]
+        return [code, null, place, _write_code(kind), *own, *_digits(kind)]
 
     def _presets(self, absent: list[Column]) -> dict[Column, tuple[list[int], bytes]]:
         """What columns get that a version lacks: steps, and their values in Avro's binary form. ValueError,
@@ -233,12 +235,12 @@ class _Compiler:
             value = default_of(column, self._zone)
             if value is not None:
                 kind = spark_type(column)
-                code, data = _encoded(column, kind, value)
-                found[column] = [code, -1, self._places[column.name], _written(kind), *_digits(kind) * 2], data
+                code, data = _encode_default(column, kind, value)
+                found[column] = [code, -1, self._places[column.name], _write_code(kind), *_digits(kind) * 2], data
         return found
 
 
-def _lengthy(place: int, kind: str) -> tuple[int, ...]:
+def _place_and_length(place: int, kind: str) -> tuple[int, ...]:
     """Of a column whose values have a place of their own in a row: where it is, and how long that is, 0 for as long as
     the value.
     """
@@ -269,7 +271,7 @@ def _union(kind: Any) -> tuple[int, Any]:
     return null, kind[1 - null]
 
 
-def _written(kind: str) -> int:
+def _write_code(kind: str) -> int:
     return _WRITTEN.get(kind.partition("(")[0], _AS_IT_IS)
 
 
@@ -281,7 +283,7 @@ def _digits(kind: str) -> tuple[int, int]:
     return precision, scale
 
 
-def _encoded(column: Column, kind: str, value: Value) -> tuple[int, bytes]:
+def _encode_default(column: Column, kind: str, value: Value) -> tuple[int, bytes]:
     """A default of Spark type `kind` → what is read, and its bytes."""
     found, name = python_value(column, value), kind.partition("(")[0]
     if name in ("smallint", "int", "bigint"):
@@ -297,7 +299,7 @@ def _encoded(column: Column, kind: str, value: Value) -> tuple[int, bytes]:
     return _TEXT, binary.write_bytes(found.encode())
 
 
-def _refused(code: int) -> bytes:
+def _refusal_program(code: int) -> bytes:
     """The program of messages that are refused."""
     return struct.pack(">2i", _UNREADABLE | code << _CODE_SHIFT, 0) + _numbers([]) * 4 + struct.pack(">i", 0)
 

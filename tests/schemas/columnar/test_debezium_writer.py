@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from schemas.columnar.debezium_writer import DebeziumWriter, _Batch
 from schemas.columnar.kernels import json_write_cache
-from schemas.columnar.rows import Rows, Topics, frozen
+from schemas.columnar.rows import Rows, Topics, freeze
 from schemas.formats.base import Context
 from schemas.formats.debezium.ticdc_json import DebeziumEncoder
 from schemas.model import values
@@ -297,7 +297,7 @@ def odd_cells(rng: random.Random) -> Iterable[Rows]:
         place = np.array([rng.choice(numbers) for _ in rows.place], np.int64)
         length = np.array([rng.choice(numbers) if rng.random() < 0.2 else -1 for _ in rows.place], np.int64)
         after = np.array([rng.choice((0, 5, len(place) - 3, 1 << 40, -1)) for _ in rows.after], np.int64)
-        data = frozen(np.frombuffer(rng.randbytes(rng.choice((0, 20, 100))), np.uint8))
+        data = freeze(np.frombuffer(rng.randbytes(rng.choice((0, 20, 100))), np.uint8))
         yield replace(rows, place=place, length=length, after=after, data=data)
 
 

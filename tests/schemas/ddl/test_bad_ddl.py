@@ -19,7 +19,7 @@ from tests.support.ddl_histories import texts
 from tests.support.each import each
 from tests.support.fuzz import amounts
 
-MODES = (WIRE, TYPED, SHOW, LexicalMode.typed("ANSI"))
+MODES = (WIRE, TYPED, SHOW, LexicalMode.of_sql_mode("ANSI"))
 _PLACE = re.compile(r"line [1-9]\d*, column [1-9]\d*: ")
 _PIECES = (
     "'", '"', "`", "\\", "(", ")", ",", ";", "/*", "*/", "/*!", "/*T![ttl] ", "--", " -- ", "#", "\0", "\n", "é", "𝛑",

@@ -69,7 +69,7 @@ def _catalogs(name: str, mode: HistoryMode) -> list[tuple[dict[str, Any], Catalo
         if line["script"] != script:
             catalog, script = new_catalog(), line["script"]
         if line["ok"]:
-            typed = [(line["db"], line["ddl"], LexicalMode.typed(line["sql_mode"]))]
+            typed = [(line["db"], line["ddl"], LexicalMode.of_sql_mode(line["sql_mode"]))]
             wire = [(one["scm"], one["q"], WIRE) for one in line["wire"]]
             for db, text, lexical in typed if mode == "typed" else wire:
                 catalog = apply(catalog, parse(text, lexical, db), db)

@@ -42,7 +42,7 @@ def test_a_backslash_is_a_character_on_the_wire_and_an_escape_when_typed() -> No
     text = r"VARCHAR(9) DEFAULT 'a\\b' COMMENT 'x\ny'"
     assert (column(text, WIRE).default, column(text, WIRE).comment) == (r"a\\b", r"x\ny")
     assert (column(text, TYPED).default, column(text, TYPED).comment) == ("a\\b", "x\ny")
-    assert column(text, LexicalMode.typed("NO_BACKSLASH_ESCAPES")).default == r"a\\b"
+    assert column(text, LexicalMode.of_sql_mode("NO_BACKSLASH_ESCAPES")).default == r"a\\b"
 
 
 def test_show_create_escapes_defaults_but_not_elements() -> None:
@@ -61,7 +61,7 @@ def test_texts(typed: str, value: str) -> None:
 
 
 def test_sql_mode_changes_quotes_and_real() -> None:
-    ansi = LexicalMode.typed("STRICT_TRANS_TABLES, ansi_quotes,REAL_AS_FLOAT")
+    ansi = LexicalMode.of_sql_mode("STRICT_TRANS_TABLES, ansi_quotes,REAL_AS_FLOAT")
     found = table('CREATE TABLE "t" ("a b" REAL)', mode=ansi)
     assert (names(found), type_text(found.columns[0])) == (["a b"], "float")
     assert type_text(column("REAL")) == "double"

@@ -80,7 +80,7 @@ def test_expressions_are_stored_as_tidb_prints_them(typed: str, stored: str) -> 
 
 @each(("sql_mode", "typed", "stored"), BY_MODE)
 def test_the_sql_mode_decides_how_operators_bind(sql_mode: str, typed: str, stored: str) -> None:
-    assert _stored(typed, LexicalMode.typed(sql_mode)) == stored
+    assert _stored(typed, LexicalMode.of_sql_mode(sql_mode)) == stored
 
 
 def _stored(text: str, mode: LexicalMode) -> str:
@@ -225,7 +225,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize(
     "mode",
-    [WIRE, TYPED, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (SHOW, LexicalMode.typed("ANSI")))],
+    [WIRE, TYPED, *(pytest.param(mode, marks=pytest.mark.slow) for mode in (SHOW, LexicalMode.of_sql_mode("ANSI")))],
     ids=["wire", "typed", "show", "ansi"],
 )
 @each("name", HOSTILE)

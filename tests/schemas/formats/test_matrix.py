@@ -101,7 +101,9 @@ def test_every_row_comes_back_or_its_loss_is_told(source: str, defined: bool, fo
 def ddl_text(golden: Golden) -> TableDefinitions:
     """A case's tables from the text of its statements, as `--ddl FILE` reads them."""
     steps = [step for step in golden.meta["steps"] if step["kind"] == "ddl"]
-    texts = [DdlText(step["commit_ts"], step.get("schema", ""), step["sql"], LexicalMode.typed("")) for step in steps]
+    texts = [
+        DdlText(step["commit_ts"], step.get("schema", ""), step["sql"], LexicalMode.of_sql_mode("")) for step in steps
+    ]
     return TableDefinitions(versions(texts, str(golden.meta.get("session_tz") or golden.zone)))
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from schemas.inputs.kafka_settings import client_settings, for_java, for_librdkafka, java_settings
+from schemas.inputs.kafka_settings import client_settings, java_settings, settings_for_java, settings_for_librdkafka
 from schemas.model.errors import SetupError
 from tests.support.each import each
 
@@ -53,8 +53,8 @@ SAME: dict[str, tuple[Settings, Settings]] = {
 
 @each(("ours", "theirs"), SAME.values(), ids=SAME)
 def test_each_client_by_the_names_of_the_other(ours: Settings, theirs: Settings) -> None:
-    assert for_java(ours) == for_java(theirs) == theirs
-    assert for_librdkafka(theirs) == for_librdkafka(ours) == ours
+    assert settings_for_java(ours) == settings_for_java(theirs) == theirs
+    assert settings_for_librdkafka(theirs) == settings_for_librdkafka(ours) == ours
 
 
 ONE_WAY: dict[str, tuple[Settings, Settings, Settings]] = {
@@ -80,8 +80,8 @@ ONE_WAY: dict[str, tuple[Settings, Settings, Settings]] = {
 
 @each(("given", "ours", "theirs"), ONE_WAY.values(), ids=ONE_WAY)
 def test_what_only_one_client_is_told(given: Settings, ours: Settings, theirs: Settings) -> None:
-    assert for_librdkafka(given) == ours
-    assert for_java(given) == theirs
+    assert settings_for_librdkafka(given) == ours
+    assert settings_for_java(given) == theirs
 
 
 def test_a_file_serves_both(tmp_path: Path) -> None:
@@ -113,10 +113,10 @@ REFUSED_BY_LIBRDKAFKA = {
 @each(("given", "words"), REFUSED_BY_JAVA.values(), ids=REFUSED_BY_JAVA)
 def test_refused_for_java(given: Settings, words: str) -> None:
     with pytest.raises(SetupError, match=words):
-        for_java(given)
+        settings_for_java(given)
 
 
 @each(("given", "words"), REFUSED_BY_LIBRDKAFKA.values(), ids=REFUSED_BY_LIBRDKAFKA)
 def test_refused_for_librdkafka(given: Settings, words: str) -> None:
     with pytest.raises(SetupError, match=words):
-        for_librdkafka(given)
+        settings_for_librdkafka(given)

@@ -85,7 +85,7 @@ def test_trace_and_explain(format_: str, mutations: int) -> None:
                     assert field.wire
                     assert data[field.offset : field.offset + len(field.raw)] == field.raw
                 if number % 40 == 0:
-                    _explained(ExplainRequest(message, format_, side.context(), Options(), side.schemas.registered))
+                    _explained(ExplainRequest(message, format_, side.context(), Options(), side.schemas.versions_of_id))
 
 
 def fuzz_small(messages: list[Message]) -> list[Message]:

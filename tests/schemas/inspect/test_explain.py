@@ -30,7 +30,7 @@ def _ask(golden: Golden, message: Message, ddl: bool = True, **more: Any) -> dic
     options = Options.of({"enable_tidb_extension": True}, time_zone=golden.zone)
     return explain(
         ExplainRequest(
-            message, golden.format, side.context(), options, side.schemas.registered, golden.messages(), **more
+            message, golden.format, side.context(), options, side.schemas.versions_of_id, golden.messages(), **more
         )
     )
 

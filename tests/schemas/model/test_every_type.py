@@ -43,7 +43,7 @@ def value_of(column: Column) -> Value:
 def check_parser_word(column: Column) -> None:
     length = "" if column.length or column.type.name not in ("varchar", "varbinary") else "(9)"
     text = f"CREATE TABLE t (v {type_text(column)}{length})"
-    [version] = versions([DdlText(1, "d", text, LexicalMode.typed(""))])
+    [version] = versions([DdlText(1, "d", text, LexicalMode.of_sql_mode(""))])
     assert version.table.columns[0].type is column.type
 
 

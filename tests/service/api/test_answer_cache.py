@@ -202,21 +202,21 @@ def kept(*parts: Part, size: int = 10) -> CachedAnswer:
 def test_what_changed_while_it_was_read_is_not_kept() -> None:
     answers = AnswerCache()
     began = answers.now()
-    answers.changing([S])
+    answers.before_change([S])
     answers.put(NAME, kept(S), began)  # between the two nobody knows which state was read
     assert len(answers) == 0
-    answers.changed([S])
+    answers.after_change([S])
     answers.put(NAME, kept(S), began)
     assert len(answers) == 0
     answers.put(NAME, kept(T), began)
     assert len(answers) == 1
-    answers.changing([T])
+    answers.before_change([T])
     assert len(answers) == 0
-    answers.changed([T])
+    answers.after_change([T])
     began = answers.now()
     for _ in range(1000):
-        answers.changing([S])
-        answers.changed([S])
+        answers.before_change([S])
+        answers.after_change([S])
     answers.put(NAME, kept(T), began)  # too long ago to know
     assert len(answers) == 0
     began = answers.now()
@@ -244,10 +244,10 @@ def test_writers_share_commits_and_errors_stay_their_own(tmp_path: Path) -> None
     told: list[set[Part]] = []
 
     class Listening:
-        def changing(self, parts: Any) -> None:
+        def before_change(self, parts: Any) -> None:
             told.append(set(parts))
 
-        def changed(self, parts: Any) -> None: ...
+        def after_change(self, parts: Any) -> None: ...
         def forget(self) -> None: ...
 
     store.listen(Listening())

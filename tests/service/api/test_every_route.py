@@ -15,7 +15,7 @@ import pytest
 from fastapi import FastAPI
 from starlette.types import Message
 
-from service.api.routing import Held
+from service.api.routing import RetriedRoute
 from service.app import create_app
 from service.history.model import TableVersionRow
 from service.registry.deadline import Outage
@@ -48,7 +48,9 @@ def test_every_route_that_needs_the_store_is_held_through_its_outage(app: FastAP
     """Or NOT_HELD says why it is not."""
     for method, path, route in routes(app.routes):
         excused = any(re.fullmatch(pattern, path) for pattern, _ in NOT_HELD)
-        assert isinstance(route, Held) is not excused, f"{method} {path}: route_class=Held, or a row of NOT_HELD?"
+        assert isinstance(route, RetriedRoute) is not excused, (
+            f"{method} {path}: route_class=Held, or a row of NOT_HELD?"
+        )
 
 
 def test_every_body_is_held_to_the_limit(app: FastAPI) -> None:

@@ -142,8 +142,8 @@ def test_many_at_once_share_commits_and_errors_stay_their_own(pair: tuple[Cached
     commits: list[set[Part]] = []
 
     class Listening:
-        def changing(self, parts: Any) -> None: ...
-        def changed(self, parts: Any) -> None:
+        def before_change(self, parts: Any) -> None: ...
+        def after_change(self, parts: Any) -> None:
             commits.append(set(parts))
 
         def forget(self) -> None: ...

@@ -253,10 +253,10 @@ def test_who_comes_while_something_changes_forgets_it_at_the_end() -> None:
         def __init__(self) -> None:
             self.words: list[str] = []
 
-        def changing(self, _parts: Any) -> None:
+        def before_change(self, _parts: Any) -> None:
             self.words.append("changing")
 
-        def changed(self, _parts: Any) -> None:
+        def after_change(self, _parts: Any) -> None:
             self.words.append("changed")
 
         def forget(self) -> None:
@@ -264,11 +264,11 @@ def test_who_comes_while_something_changes_forgets_it_at_the_end() -> None:
 
     listeners, early, late = ListenerGroup(), Told(), Told()
     listeners.add(early)
-    listeners.changing([("x",)])
+    listeners.before_change([("x",)])
     listeners.add(late)
-    listeners.changed([("x",)])
-    listeners.changing([("y",)])
-    listeners.changed([("y",)])
+    listeners.after_change([("x",)])
+    listeners.before_change([("y",)])
+    listeners.after_change([("y",)])
     assert early.words == ["changing", "changed"] * 2
     assert late.words == ["forget", "changing", "changed"]
 

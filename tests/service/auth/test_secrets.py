@@ -33,7 +33,7 @@ MASKED: list[tuple[str, str]] = [
 def test_what_is_masked() -> None:
     def check(row: tuple[str, str]) -> None:
         text, masked = row
-        assert logs.masked(text) == masked
+        assert logs.mask_credentials(text) == masked
         for formatter in (logs.TextLines(), logs.JsonLines()):
             line = formatter.format(logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), None))
             assert (json.loads(line)["message"] if line.startswith("{") else line.partition(": error: ")[2]) == masked
@@ -50,7 +50,7 @@ def test_masking_hostile_text_ends() -> None:
         "basic " * 20_000,
         "password=" * 20_000,
     ):
-        assert len(logs.masked(text)) <= len(text)
+        assert len(logs.mask_credentials(text)) <= len(text)
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])

@@ -164,7 +164,7 @@ def test_column_selectors_leave_columns_out() -> None:
     )
     some = feed("open-protocol", "[[sink.column-selectors]]\nmatcher=['a.*']\ncolumns=['*','!sec*']")
     assert table is not None
-    assert [c.name for c in some.sent(table).columns] == ["id", "a"]
+    assert [c.name for c in some.sent_table(table).columns] == ["id", "a"]
 
 
 BAD_PATTERNS: list[str] = ["/a*b*c*d*/.e", "a", "a.b.c", "/(a+)+b/.c", "@file", "a.[", "." * 5000, ".b", "!"]

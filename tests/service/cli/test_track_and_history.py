@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from schemas.model.errors import BridgeError
-from service.cli.track import with_end
+from service.cli.track import fill_end
 from service.store import open_store
 from service.store.history_reader import HistoryStore
-from service.tracker.config import TrackedChangefeed, tracked
+from service.tracker.config import TrackedChangefeed, parse_tracked
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import ended
 from tests.support.table import check_rows
@@ -71,27 +71,27 @@ def test_wrong_usage(tmp_path: Path) -> None:
 
 
 def test_a_flag_without_value() -> None:
-    assert with_end(["track", "--until-resolved"]) == ["track", "--until-resolved", "end"]
-    assert with_end(["--until-resolved", "--in", "x"]) == ["--until-resolved", "end", "--in", "x"]
-    assert with_end(["--until-resolved", "55"]) == ["--until-resolved", "55"]
+    assert fill_end(["track", "--until-resolved"]) == ["track", "--until-resolved", "end"]
+    assert fill_end(["--until-resolved", "--in", "x"]) == ["--until-resolved", "end", "--in", "x"]
+    assert fill_end(["--until-resolved", "55"]) == ["--until-resolved", "55"]
 
 
 def test_what_serve_is_given(tmp_path: Path) -> None:
-    assert tracked("") == []
-    assert tracked("kafka:a,b", "h:1") == [TrackedChangefeed("default", ("a", "b"), bootstrap_servers="h:1")]
-    assert tracked("kafka:a", "", "c.properties") == [
+    assert parse_tracked("") == []
+    assert parse_tracked("kafka:a,b", "h:1") == [TrackedChangefeed("default", ("a", "b"), bootstrap_servers="h:1")]
+    assert parse_tracked("kafka:a", "", "c.properties") == [
         TrackedChangefeed("default", ("a",), kafka_config=Path("c.properties"))
     ]
-    assert tracked("shop=kafka:a") == [TrackedChangefeed("shop", ("a",))]
+    assert parse_tracked("shop=kafka:a") == [TrackedChangefeed("shop", ("a",))]
     config = tmp_path / "t.toml"
     config.write_text(
         '[[changefeed]]\nname="a"\nin=["kafka:x","kafka:y"]\nformat="craft"\n[[changefeed]]\nname="b"\nin="m"\n'
     )
-    assert tracked(str(config)) == [
+    assert parse_tracked(str(config)) == [
         TrackedChangefeed("a", ("x", "y"), format="craft"),
         TrackedChangefeed("b", (), tmp_path / "m"),
     ]
     for text in ('[[changefeed]]\nname="a"\n', "x = 1", "[", '[[changefeed]]\nname="a"\nin="kafka:t"\ncolour="red"\n'):
         config.write_text(text)
         with pytest.raises(BridgeError):
-            tracked(str(config))
+            parse_tracked(str(config))

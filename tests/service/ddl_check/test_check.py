@@ -236,7 +236,7 @@ PIECES: list[tuple[str, list[str]]] = [
 def test_split() -> None:
     def check(row: tuple[str, list[str]]) -> None:
         text, pieces = row
-        assert [p.sql for p in split(text, LexicalMode.typed())] == pieces
+        assert [p.sql for p in split(text, LexicalMode.of_sql_mode())] == pieces
 
     check_rows(PIECES, check)
 
@@ -306,7 +306,7 @@ def test_tables_after_are_those_of_a_real_tidb(name: str, every: int) -> None:
         catalog, script = (catalog if script == line["script"] else new_catalog()), line["script"]
         if not (line["ok"] and expected["ok"]):
             continue
-        mode_, db = LexicalMode.typed(line["sql_mode"]), line["db"]
+        mode_, db = LexicalMode.of_sql_mode(line["sql_mode"]), line["db"]
         if number % every == 0:
             last = check(CheckInput(line["ddl"], db, catalog, zone="UTC", mode=mode_), NoSubjects()).each[-1]
             shown = {(t["db"].lower(), t["table"].lower()): t for t in last.form()["after"]}

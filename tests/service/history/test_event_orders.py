@@ -176,7 +176,7 @@ def test_from_a_snapshot_on_the_tail_is_the_same(share: float) -> None:
             wanted = [v for v in whole.versions("c", *row.id) if v.from_ts > split]
             assert [(v.from_ts, v.state) for v in later] == [(v.from_ts, v.state) for v in wanted]
             for mine, theirs in zip(later, wanted, strict=True):
-                if mine.live and theirs.table is not None and mine.table is not None:
+                if mine.is_live and theirs.table is not None and mine.table is not None:
                     assert [c.name for c in mine.table.columns] == [c.name for c in theirs.table.columns]
                     assert [replace(c, multiple_key=False) for c in mine.table.columns] == [
                         replace(c, multiple_key=False) for c in theirs.table.columns

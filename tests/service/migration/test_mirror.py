@@ -16,7 +16,7 @@ import pytest
 
 from schemas.model.errors import SetupError
 from service.app import create_app
-from service.cli.mirror import MirrorOptions, mirrored
+from service.cli.mirror import MirrorOptions, open_mirror
 from service.migration.http_client import V1, AppRegistry, HttpRegistry, RegistryClient, RegistryLogin, RegistryResponse
 from service.migration.mirror import Mirror, RestMirrorSource
 from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, subject_of
@@ -368,7 +368,7 @@ def test_a_mirror_that_asks_for_credentials(tmp_path: Path) -> None:
         assert code == 0, told
         wish = MirrorOptions(url, url, RegistryLogin(), None, None, None, (), False, forward_writes=True)
         settings = Settings(store=store, auth_file=str(tmp_path / "auth"))
-        with mirrored(wish, settings) as (one, app), closing(AppRegistry(app)) as served:
+        with open_mirror(wish, settings) as (one, app), closing(AppRegistry(app)) as served:
             one.sync()
             assert served.ask("GET", "/subjects").status == 401
             assert served.ask("POST", "/subjects/new/versions", {"schema": '"int"'}).status == 401

@@ -14,7 +14,7 @@ import pytest
 
 from schemas.model.errors import SetupError
 from service.migration.http_client import HttpRegistry, RegistryLogin, RegistryResponse
-from service.migration.plan import merged
+from service.migration.plan import plan_merge
 from service.migration.progress import LineProgress
 from service.migration.rest_reader import RestSource
 from service.migration.rest_writer import RestTarget
@@ -137,7 +137,7 @@ def test_modes_are_put_back_as_far_as_it_goes() -> None:
     target = Snapshot(modes={"stuck": "READONLY", "t": "READONLY"})
     asker = Refusing()
     with pytest.raises(SetupError, match="modes not put back, perhaps still IMPORT: stuck"):
-        RestTarget(asker).carry_out(merged(source, target), source, target)
+        RestTarget(asker).carry_out(plan_merge(source, target), source, target)
     assert asker.modes == [
         "/mode?force=true IMPORT",
         "/mode/stuck?force=true IMPORT",

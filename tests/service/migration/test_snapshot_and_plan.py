@@ -24,14 +24,14 @@ from service.migration.plan import (
     OTHER_SCHEMA,
     carry_out,
     fingerprint,
-    followed,
-    merged,
+    plan_follow,
+    plan_merge,
     with_contents,
 )
-from service.migration.snapshot import SchemaComparison, Snapshot, in_order, snapshot_of, understood
+from service.migration.snapshot import SchemaComparison, Snapshot, order_by_references, parse_versions, snapshot_of
 from service.migration.topic_records import TopicRecord
 from service.migration.topic_replay import Replay
-from service.registry.model import Content, Reference, Stored
+from service.registry.model import Content, Reference, StoredVersion
 from service.registry.registry import Registry
 from service.store import SqlStore, open_store
 from service.testing import running_service
@@ -114,10 +114,10 @@ def test_what_karapace_wrote_is_found_again(registry: Registry) -> None:
     from service.registry.model import NewSchema
 
     source = replayed(*read_records(str(KARAPACE))).snapshot
-    done, unread = understood(registry, source.versions.values(), source)
+    done, unread = parse_versions(registry, source.versions.values(), source)
     assert unread == [("jb3", 1)]  # the Karapace it came from took a number for a JSON schema
     with registry.store.write() as tx:
-        carry_out(tx, with_contents(merged(source, snapshot_of(tx)), done))
+        carry_out(tx, with_contents(plan_merge(source, snapshot_of(tx)), done))
     sent = '{"type":"record","namespace":"ns","name":"A","fields":[{"name":"id","type":"long"}]}'
     stored = source.versions["s1", 1]
     for found in (
@@ -265,23 +265,23 @@ def test_conflicts_are_found_all_at_once(registry: Registry) -> None:
         record("CONFIG", {"compatibilityLevel": "NONE"}, subject="text"),
         record("MODE", {"mode": "IMPORT"}),
     )
-    plan = merged(source, target, alike=SchemaComparison(registry, source, target))
+    plan = plan_merge(source, target, alike=SchemaComparison(registry, source, target))
     assert [one.kind for one in plan.conflicts] == [OTHER_SCHEMA, OTHER_ID, DELETED, ID_TAKEN, OTHER_CONFIG, OTHER_MODE]
     assert 'text version 1: source AVRO "boolean", target AVRO "int"' in plan.conflicts[0].what
     assert plan.conflicts[3].what == "id 9 of taken version 1: in the target it is the schema of other version 1"
     assert plan.same == 1
-    forced = merged(source, target, overwrite_settings=True)
+    forced = plan_merge(source, target, overwrite_settings=True)
     assert (forced.configs, forced.modes) == ({"text": {"compatibilityLevel": "NONE"}}, {":.:": "IMPORT"})
 
 
 def test_a_second_import_brings_what_is_new_only() -> None:
     first = (schema("s", 1, 1), schema("s", 2, 2, '"long"'))
     target = snapshot(*first)
-    assert merged(target, target).changes == {}
+    assert plan_merge(target, target).changes == {}
     later = snapshot(
         *first, schema("s", 1, 1, deleted=True), schema("s", 3, 3, '"string"'), schema("x", 1, 8), gone("x", 1)
     )
-    plan = merged(later, target)
+    plan = plan_merge(later, target)
     assert plan.changes == {"versions": 1, "soft deletes": 1, "id marks": 1}
     assert plan.delete == [("s", 1)]
     assert plan.marks == {".": 8}
@@ -311,32 +311,34 @@ def test_following_makes_the_target_the_source(examples: int) -> None:
         with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{folder}/registry.db")) as store:
             registry = Registry(store)
             for one in (target, source):
-                done, _ = understood(registry, one.versions.values(), one)
+                done, _ = parse_versions(registry, one.versions.values(), one)
                 one.versions = {(stored.subject, stored.version): stored for stored in done}
                 with store.write() as tx:
-                    carry_out(tx, followed(one, snapshot_of(tx)))
+                    carry_out(tx, plan_follow(one, snapshot_of(tx)))
             with store.read() as reader:
                 found = snapshot_of(reader)
             assert rows(found) == rows(source)
             assert (found.configs, found.modes, found.contexts) == (source.configs, source.modes, source.contexts)
             assert all(found.marks[context] >= number for context, number in {**target.marks, **source.marks}.items())
-            assert followed(source, found).changes == {}
+            assert plan_follow(source, found).changes == {}
 
     holds()
 
 
-def stored(subject: str, version: int, *to: tuple[str, int]) -> Stored:
+def stored(subject: str, version: int, *to: tuple[str, int]) -> StoredVersion:
     references = tuple(Reference(f"{s}{v}", s, v) for s, v in to)
-    return Stored(subject, version, version, Content(b"", "x", references=references), 0)
+    return StoredVersion(subject, version, version, Content(b"", "x", references=references), 0)
 
 
 def test_versions_come_after_those_they_refer_to() -> None:
-    order = in_order([stored("a", 1, ("b", 1)), stored("b", 1, ("c", 2), ("d", 1)), stored("c", 2), stored("d", 1)])
+    order = order_by_references(
+        [stored("a", 1, ("b", 1)), stored("b", 1, ("c", 2), ("d", 1)), stored("c", 2), stored("d", 1)]
+    )
     assert [one.subject for one in order] == ["d", "c", "b", "a"]
-    circle = in_order([stored("a", 1, ("b", 1)), stored("b", 1, ("a", 1))])
+    circle = order_by_references([stored("a", 1, ("b", 1)), stored("b", 1, ("a", 1))])
     assert {one.subject for one in circle} == {"a", "b"}
     long = [stored("s", number, ("s", number - 1)) for number in range(5000, 1, -1)]
-    assert [one.version for one in in_order(long)] == list(range(2, 5001))
+    assert [one.version for one in order_by_references(long)] == list(range(2, 5001))
 
 
 def test_ids_are_not_handed_out_again(store: SqlStore) -> None:
@@ -345,15 +347,15 @@ def test_ids_are_not_handed_out_again(store: SqlStore) -> None:
 
     registry = Registry(store)
     source = snapshot(schema("s", 1, 1), schema("t", 1, 70, '"long"'), gone("t", 1))
-    done, _ = understood(registry, source.versions.values(), source)
+    done, _ = parse_versions(registry, source.versions.values(), source)
     with store.write() as tx:
-        carry_out(tx, with_contents(merged(source, snapshot_of(tx)), done))
+        carry_out(tx, with_contents(plan_merge(source, snapshot_of(tx)), done))
     assert register.register(registry, "u", NewSchema('"string"')).stored.id == 71
 
 
 def test_a_schema_that_cannot_be_read_is_kept(registry: Registry) -> None:
     source = snapshot(schema("s", 1, 1, "no schema"), schema("t", 1, 2, "x", schemaType="XML"))
-    done, unread = understood(registry, source.versions.values(), source)
+    done, unread = parse_versions(registry, source.versions.values(), source)
     assert unread == [("s", 1), ("t", 1)]
     assert [one.content.text for one in done] == ["no schema", "x"]
     assert all(replace(one.content, identity=b"") == source.versions[one.subject, 1].content for one in done)

@@ -15,7 +15,7 @@ from service.registry.model import NewSchema
 from service.registry.names import LATEST
 from service.registry.register import register, tag
 from service.registry.registry import Registry
-from service.schema_types.base import Tagged
+from service.schema_types.base import TaggedPart
 from service.testing import running_service
 from tests.support.service import Client, column, record
 from tests.support.table import check_rows
@@ -101,7 +101,7 @@ def test_new_schemas_may_be_read_leniently(registry: Registry) -> None:
 def test_tags(registry: Registry) -> None:
     inner = json.loads(record("In", column("x"), namespace="n.m"))
     register(registry, "s", NewSchema(record("R", column("a"), column("i", ["null", inner]), namespace="n")))
-    added = (Tagged("n.R.a", "sr_field", ("PII", "KEY")), Tagged("n.m.In", "sr_record", ("OLD",)))
+    added = (TaggedPart("n.R.a", "sr_field", ("PII", "KEY")), TaggedPart("n.m.In", "sr_record", ("OLD",)))
     tagged = tag(registry, "s", 1, NewSchema(tags_to_add=added)).stored
     assert (tagged.version, tagged.content.metadata) == (2, {"properties": {"confluent:version": "2"}})
     assert schemas.tags(registry, tagged, ["*"]) == list(added)
@@ -109,10 +109,10 @@ def test_tags(registry: Registry) -> None:
     carried = NewSchema(record("R", column("a"), namespace="n"), keep_tags=True)
     third = register(registry, "t", carried).stored
     assert third.version == 1
-    removed = NewSchema(tags_to_remove=(Tagged("n.R.a", "sr_field", ("PII", "KEY")),))
+    removed = NewSchema(tags_to_remove=(TaggedPart("n.R.a", "sr_field", ("PII", "KEY")),))
     assert schemas.tags(registry, tag(registry, "s", 2, removed).stored, ["*"]) == [added[1]]
     with pytest.raises(RegistryError, match=r"No matching path 'n\.R\.none' found"):
-        tag(registry, "s", 1, NewSchema(tags_to_add=(Tagged("n.R.none", "sr_field", ("X",)),)))
+        tag(registry, "s", 1, NewSchema(tags_to_add=(TaggedPart("n.R.none", "sr_field", ("X",)),)))
 
 
 def test_properties_find_the_latest_version(registry: Registry) -> None:
@@ -156,17 +156,17 @@ def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture) -
         with pytest.raises(RegistryError) as refused:
             register(registry, "s", second)
         assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
-        assert compatibility.of(registry) == []
+        assert compatibility.warnings_of(registry) == []
         registry.strict_logical_types = False
         with caplog.at_level(logging.WARNING, logger="service"):
             register(registry, "s", second)
-        [warned] = compatibility.of(registry, "s")
+        [warned] = compatibility.warnings_of(registry, "s")
         assert (warned.subject, warned.version) == ("s", 2)
         assert warned.message in caplog.text
         subjects.delete_subject(registry, "s")
-        assert compatibility.of(registry) == [warned]
+        assert compatibility.warnings_of(registry) == [warned]
         subjects.delete_subject(registry, "s", permanent=True)
-        assert compatibility.of(registry) == []
+        assert compatibility.warnings_of(registry) == []
 
     check_rows(LOGICAL_CHANGES, check)
 
@@ -188,7 +188,7 @@ def test_what_is_no_logical_change(registry: Registry) -> None:
         number, (old, new) = row
         register(registry, f"s{number}", NewSchema(record("R", column("c", old))))
         assert register(registry, f"s{number}", NewSchema(record("R", column("c", new)))).stored.version in (1, 2)
-        assert compatibility.of(registry) == []
+        assert compatibility.warnings_of(registry) == []
 
     check_rows(enumerate(NO_LOGICAL_CHANGES), check)
 
@@ -209,4 +209,4 @@ def test_imports_are_not_warned_about(registry: Registry) -> None:
     mode.update(registry, "s", "IMPORT")
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 2))), id=1))
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 4))), id=2))
-    assert compatibility.of(registry) == []
+    assert compatibility.warnings_of(registry) == []

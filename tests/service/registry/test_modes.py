@@ -131,9 +131,9 @@ def test_references_stay_in_their_context(registry: Registry) -> None:
     register(registry, ":.c:inner", NewSchema(record("Inner", column("here"))))
     new = NewSchema(record("Outer", column("i", "Inner")), references=(Reference("Inner", "inner", -1),))
     stored = register(registry, ":.c:outer", new).stored
-    assert '"here"' in schemas.formatted(registry, stored, "resolved")
-    assert subjects.referenced_by(registry, ":.c:inner", 1) == [stored.id]
-    assert subjects.referenced_by(registry, "inner", 1) == []
+    assert '"here"' in schemas.format_schema(registry, stored, "resolved")
+    assert subjects.referrers_of(registry, ":.c:inner", 1) == [stored.id]
+    assert subjects.referrers_of(registry, "inner", 1) == []
 
 
 def test_an_id_is_not_taken_from_another_context(registry: Registry) -> None:

@@ -92,7 +92,7 @@ def test_references_of_references(registry: Registry) -> None:
         registry, "outer", None, NewSchema(wider, references=stored.content.references), normalize=False
     )
     assert "READER_FIELD_MISSING_DEFAULT_VALUE" in problems[0]
-    assert schemas.formatted(registry, stored, "resolved").count('"name":"Inner"') == 1
+    assert schemas.format_schema(registry, stored, "resolved").count('"name":"Inner"') == 1
     with pytest.raises(RegistryError) as held:
         subjects.delete_subject(registry, "inner")
     assert code(held) == "REFERENCED"
@@ -113,7 +113,7 @@ def test_a_soft_deleted_schema_keeps_its_references(registry: Registry) -> None:
     subjects.delete_subject(registry, "outer")
     subjects.delete_subject(registry, "inner")
     stored = subjects.get_version(registry, "outer", 1, deleted=True)
-    assert '"name":"x"' in schemas.formatted(registry, stored, "resolved")
+    assert '"name":"x"' in schemas.format_schema(registry, stored, "resolved")
 
 
 def test_force_skips_the_check(registry: Registry) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.schema_types.base import Referenced
+from service.schema_types.base import ReferencedText
 from service.schema_types.java_json import dump_schema, hash_order, load_schema
-from service.schema_types.json_schema.differences import matched
+from service.schema_types.json_schema.differences import count_matches
 from service.schema_types.json_schema.pattern import problem
 from service.schema_types.json_schema.schema import JsonSchema, parse_json
 from tests.support.service import Client
@@ -22,14 +22,14 @@ DRAFT = {4: "http://json-schema.org/draft-04/schema#", 2020: "https://json-schem
 
 
 def parsed(schema: Any, *referenced: tuple[str, Any]) -> JsonSchema:
-    texts = [Referenced(name, name, 1, json.dumps(other), True) for name, other in referenced]
+    texts = [ReferencedText(name, name, 1, json.dumps(other), True) for name, other in referenced]
     return parse_json(schema if isinstance(schema, str) else json.dumps(schema), texts, strict=True)
 
 
 def differences(old: Any, new: Any, *, lenient: bool = False) -> list[str]:
     """The kinds and places of what keeps `new` from reading what `old` wrote."""
     before, after = parsed(old), parsed(new)
-    messages = (after.leniently() if lenient else after).differences(before, "new", "old")
+    messages = (after.to_lenient() if lenient else after).differences(before, "new", "old")
     return [f"{message.split(chr(34))[1]} {message.split(chr(39))[1]}" for message in messages]
 
 
@@ -52,7 +52,7 @@ def test_canonical_text() -> None:
 
 
 def test_normalised_text_sorts_keys_as_java_does() -> None:
-    assert parsed('{"\uffff":1,"😀":2,"b":{"d":1,"c":[{"y":1,"x":2}]}}').normalized() == (
+    assert parsed('{"\uffff":1,"😀":2,"b":{"d":1,"c":[{"y":1,"x":2}]}}').normalized_text() == (
         '{"b":{"c":[{"x":2,"y":1}],"d":1},"😀":2,"\uffff":1}'
     )
 
@@ -137,7 +137,7 @@ def test_matching_is_the_largest(edges: list[list[int]]) -> None:
         used = [1 + best(left + 1, taken | {one}) for one in edges[left] if one not in taken]
         return max([best(left + 1, taken), *used])
 
-    assert matched(edges, 5) == best(0, frozenset())
+    assert count_matches(edges, 5) == best(0, frozenset())
 
 
 # Differences that no capture shows: (old, new, what is reported).

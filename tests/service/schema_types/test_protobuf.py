@@ -11,7 +11,7 @@ import google.type
 import pytest
 from google.protobuf import descriptor_pb2
 
-from service.schema_types.base import NotParsed, NotValid, Referenced
+from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError
 from service.schema_types.protobuf.built_in import known_types
 from service.schema_types.protobuf.canonical import text_of
 from service.schema_types.protobuf.compatibility import java_order
@@ -28,7 +28,7 @@ SHIPPED = Path(next(iter(google.type.__path__))).parent.parent
 HEAD = 'syntax = "proto3";\n'
 
 
-def read(text: str, *referenced: Referenced, strict: bool = True) -> ProtobufSchema:
+def read(text: str, *referenced: ReferencedText, strict: bool = True) -> ProtobufSchema:
     return parse_protobuf(text, referenced, strict)
 
 
@@ -85,28 +85,28 @@ enum E { option allow_alias = true; B = 1; A = 1; ZERO = 0; reserved 5 to 5; }
 def test_options_extensions_and_sorting() -> None:
     schema = read(OPTIONS)
     assert schema.text == (Path(__file__).parent / "data" / "protobuf-canonical.txt").read_text("utf-8")
-    assert schema.normalized() == (Path(__file__).parent / "data" / "protobuf-normalized.txt").read_text("utf-8")
-    short = schema.formatted("ignore_extensions")
+    assert schema.normalized_text() == (Path(__file__).parent / "data" / "protobuf-normalized.txt").read_text("utf-8")
+    short = schema.format_text("ignore_extensions")
     assert "confluent.file_meta" in short
     assert not any(word in short for word in ("zeta", "mine", "extend ", "extensions"))
-    assert schema.formatted("nobody knows") == schema.text
-    full = read(OPTIONS.replace("oneof none {}", "oneof one { bool o = 9; }")).normalized()
-    assert read(full).normalized() == full
+    assert schema.format_text("nobody knows") == schema.text
+    full = read(OPTIONS.replace("oneof none {}", "oneof one { bool o = 9; }")).normalized_text()
+    assert read(full).normalized_text() == full
 
 
 def test_serialized_can_be_read_again() -> None:
     schema = read(OPTIONS)
-    back = from_base64(schema.formatted("serialized"))
+    back = from_base64(schema.format_text("serialized"))
     assert [one.name for one in back.types] == ["Opt", "M", "E"]
-    again = read(schema.formatted("serialized"), strict=False)
+    again = read(schema.format_text("serialized"), strict=False)
     assert "map_entry = true" in again.text
-    proto = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema.formatted("serialized")))
+    proto = descriptor_pb2.FileDescriptorProto.FromString(base64.b64decode(schema.format_text("serialized")))
     assert proto.name == "default"
     assert list(proto.dependency) == []  # none of the imports leads anywhere
     assert [field.name for field in proto.message_type[1].field] == ["b", "a", "m"]
     bad = read(HEAD + "option optimize_for = NOBODY; message A {}")
     with pytest.raises(ValueError, match="optimize_for = NOBODY is not known"):
-        bad.formatted("serialized")
+        bad.format_text("serialized")
 
 
 def test_a_descriptor_is_a_schema() -> None:
@@ -125,7 +125,7 @@ def test_a_descriptor_is_a_schema() -> None:
     entry.field.add(name="value", number=2, type="TYPE_MESSAGE", label="LABEL_OPTIONAL", type_name=".p.M")
     message.reserved_range.add(start=9, end=10)
     schema = read(base64.b64encode(proto.SerializeToString()).decode())
-    assert schema.normalized() == (
+    assert schema.normalized_text() == (
         HEAD + "package p;\n\nmessage M {\n  reserved 9;\n\n  optional int32 a = 1;\n  map<string, .p.M> e = 3;\n\n"
         "  oneof o {\n    string b = 2;\n  }\n}\n"
     )
@@ -153,7 +153,7 @@ REFUSED: list[tuple[str, str]] = [
 def test_refused() -> None:
     def check(row: tuple[str, str]) -> None:
         text, reason = row
-        with pytest.raises(NotParsed) as refused:
+        with pytest.raises(SchemaParseError) as refused:
             read(text)
         assert str(refused.value).startswith("Could not parse Protobuf - ")
         assert reason in str(refused.value)
@@ -165,7 +165,7 @@ def test_long_names_do_not_multiply() -> None:
     """A short text whose full names would fill the memory."""
     name, levels = "N" * 10_000, 40
     deep = HEAD + f"message {name} {{" * levels + "message T {}" + "T t = 1;" * 20_000 + "}" * levels
-    with pytest.raises(NotValid, match="more than 33554432 characters"):
+    with pytest.raises(SchemaValidityError, match="more than 33554432 characters"):
         read(deep)
 
 
@@ -173,28 +173,28 @@ def test_many_settings_of_one_option() -> None:
     """Joining them one by one would take the square of their number."""
     settings_ = ",".join(f'(confluent.field_meta).tags = "t{n % 7000}"' for n in range(14_000))
     schema = read(HEAD + f"message A {{ int32 a = 1 [{settings_}]; }}")
-    assert schema.normalized().count('"t') == 7000
+    assert schema.normalized_text().count('"t') == 7000
 
 
 def test_references_are_found_by_name() -> None:
-    a = Referenced("a.proto", "a", 1, HEAD + "package a; message A { int32 x = 1; }", True)
+    a = ReferencedText("a.proto", "a", 1, HEAD + "package a; message A { int32 x = 1; }", True)
     main = HEAD + 'package m; import "a.proto"; message M { a.A one = 1; map<int32, a.A> two = 2; }'
-    with pytest.raises(NotValid, match=r"Could not resolve type: a\.A"):
+    with pytest.raises(SchemaValidityError, match=r"Could not resolve type: a\.A"):
         read(main)
     old = read(main, a)
-    newer = Referenced("a.proto", "a", 2, HEAD + "package a; message A { bytes x = 1; }", True)
+    newer = ReferencedText("a.proto", "a", 2, HEAD + "package a; message A { bytes x = 1; }", True)
     kinds = [message.split('"')[1] for message in read(main, newer).differences(old, "new", "old")]
     assert kinds == ["FIELD_SCALAR_KIND_CHANGED", "FIELD_NAMED_TYPE_CHANGED"] * 2
     assert read(main, a).differences(old, "new", "old") == []
 
 
-def chain(length: int, width: int, last: str) -> tuple[Referenced, ...]:
+def chain(length: int, width: int, last: str) -> tuple[ReferencedText, ...]:
     """Messages that each use the next one `width` times."""
     bodies = [
         f"message M{n} {{ " + " ".join(f"M{n + 1} f{w} = {w + 1};" for w in range(width)) + " }" for n in range(length)
     ]
     text = HEAD + "package c;" + "".join(bodies) + f"message M{length} {{ {last} }}"
-    return (Referenced("c.proto", "c", 1, text, False),)
+    return (ReferencedText("c.proto", "c", 1, text, False),)
 
 
 def test_comparisons_end() -> None:

@@ -11,7 +11,7 @@ from google.protobuf import descriptor_pb2
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.schema_types.base import NotParsed, NotValid
+from service.schema_types.base import SchemaParseError, SchemaValidityError
 from service.schema_types.protobuf.descriptor import from_base64
 from service.schema_types.protobuf.model import Enum, Message
 from service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
@@ -196,7 +196,7 @@ SCHEMAS: Any = st.tuples(
 def understood(text: str) -> ProtobufSchema | None:
     try:
         return read(text)
-    except (NotParsed, NotValid):
+    except (SchemaParseError, SchemaValidityError):
         return None
 
 
@@ -220,11 +220,11 @@ def use(schemas: Sequence[ProtobufSchema | None]) -> None:
     for one in there:
         assert read(one.text, strict=False).text == one.text
         try:
-            back = from_base64(one.formatted("serialized"))
+            back = from_base64(one.format_text("serialized"))
         except ValueError:
             continue
         assert len(back.types) == len(one.file.types)
-        assert isinstance(one.formatted("ignore_extensions"), str)
+        assert isinstance(one.format_text("ignore_extensions"), str)
     for old in there:
         for new in there:
             for message in new.differences(old, "new", "old"):
@@ -252,7 +252,7 @@ def test_damaged_texts_and_descriptors(examples: int) -> None:
     @given(SCHEMAS, st.randoms(use_true_random=False), st.integers(1, 8))
     def holds(text: str, dice: random.Random, times: int) -> None:
         schema = understood(text)
-        data = bytearray(base64.b64decode(schema.formatted("serialized")) if schema else text.encode())
+        data = bytearray(base64.b64decode(schema.format_text("serialized")) if schema else text.encode())
         letters = [*text, " "]
         for _ in range(times):
             letters[dice.randrange(len(letters))] = dice.choice('{}[]()<>"=;/\\.0aA\n')

@@ -13,7 +13,7 @@ from sqlalchemy import insert, select
 
 from schemas.model.errors import SetupError
 from service.registry import config, mode, subjects
-from service.registry.compatibility import of as warnings_of
+from service.registry.compatibility import warnings_of as warnings_of
 from service.registry.model import NewSchema, Reference
 from service.registry.register import register
 from service.registry.registry import Registry
@@ -68,7 +68,7 @@ def everything(url: Url) -> dict[str, list[Any]]:
             for table in metadata.sorted_tables
         }
     dialect.engine.dispose()
-    found[facts.name] = [row for row in found[facts.name] if not dialect.own_facts(row[0])]
+    found[facts.name] = [row for row in found[facts.name] if not dialect.is_own_fact(row[0])]
     return found
 
 

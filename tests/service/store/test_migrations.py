@@ -97,7 +97,7 @@ def test_an_older_store_is_brought_up_to_date(old: tuple[str, str]) -> None:
             assert [row.subject for row in tx.referrers("inner", 1)] == [":.c:outer"]
             outer = tx.version(":.c:outer", 1)
             assert outer is not None
-            assert stored_schema(registry, tx, outer).resolved().count('"name":"In"') == 1
+            assert stored_schema(registry, tx, outer).resolved_text().count('"name":"In"') == 1
             first = name == "layout1"
             assert [tx.max_id("."), tx.max_id(".c")] == [3 if first else 6, 2]
             assert tx.modes([":.:", "d"]) == ({} if first else {"d": "READONLY"})

@@ -17,7 +17,7 @@ from service.registry.model import NewSchema, StoredWarning
 from service.registry.read_set import Part
 from service.registry.register import register
 from service.registry.registry import Registry
-from service.store import SqlStore, dialect_of, open_store, shown_url
+from service.store import SqlStore, dialect_of, mask_store_url, open_store
 from service.store.dialects import driver
 from service.store.dialects.change_counter import ChangeCounter, ChangePoller
 from service.testing import running_service
@@ -211,7 +211,7 @@ def test_databases_that_will_not_do(postgres: Postgres) -> None:
 
 def test_passwords_do_not_show(postgres: Postgres) -> None:
     for url in ("postgresql://u:secret@h/d", "postgresql://u@h/d?password=secret&sslpassword=secret"):
-        assert "secret" not in shown_url(url)
+        assert "secret" not in mask_store_url(url)
     with pytest.raises(SetupError) as refused:
         open_store(postgres.database().replace("postgres@", "nobody:secret@"), wait_seconds=0.1)
     assert "secret" not in refused.value.detail
@@ -243,8 +243,8 @@ class Told:
     def __init__(self) -> None:
         self.times = 0
 
-    def changing(self, parts: Any) -> None: ...
-    def changed(self, parts: Any) -> None: ...
+    def before_change(self, parts: Any) -> None: ...
+    def after_change(self, parts: Any) -> None: ...
 
     def forget(self) -> None:
         self.times += 1
@@ -285,21 +285,21 @@ def test_own_writes_are_not_taken_for_others(postgres: Postgres) -> None:
 def test_numbers() -> None:
     told: list[Part] = []
     numbers = ChangeCounter(lambda: told.append(("forget",)))
-    assert numbers.began(5)
-    numbers.committing(5)
-    numbers.saw(5, 5, numbers.seen)
-    numbers.committed(5)
-    assert not numbers.began(6)
+    assert numbers.note_begin(5)
+    numbers.note_committing(5)
+    numbers.note_seen(5, 5, numbers.last_seen)
+    numbers.note_committed(5)
+    assert not numbers.note_begin(6)
     assert told == []
-    numbers.saw(4, 4, 4)  # a late answer
+    numbers.note_seen(4, 4, 4)  # a late answer
     assert told == []
-    numbers.committing(6)
-    numbers.in_doubt()
-    numbers.saw(6, 6, numbers.seen)  # it did count
+    numbers.note_committing(6)
+    numbers.note_doubt()
+    numbers.note_seen(6, 6, numbers.last_seen)  # it did count
     assert len(told) == 1
-    numbers.saw(3, 0, numbers.seen)  # the database lost writes
+    numbers.note_seen(3, 0, numbers.last_seen)  # the database lost writes
     assert len(told) == 2
-    assert numbers.seen == 3
+    assert numbers.last_seen == 3
 
 
 def test_a_look_that_is_asked_for_begins_afterwards() -> None:
@@ -313,7 +313,7 @@ def test_a_look_that_is_asked_for_begins_afterwards() -> None:
 
     def ask(_: int) -> bool:
         asked = time.monotonic()
-        future = looks.soon(0)
+        future = looks.request_look(0)
         assert future is not None
         future.result(10)
         return any(asked <= one for one in began)
@@ -321,6 +321,6 @@ def test_a_look_that_is_asked_for_begins_afterwards() -> None:
     with ThreadPoolExecutor(8) as pool:
         assert all(pool.map(ask, range(60)))
     assert len(began) < 60, "those who wait share one"
-    assert looks.soon(60) is None, "a recent one is enough"
+    assert looks.request_look(60) is None, "a recent one is enough"
     looks.close()
-    assert looks.soon(0) is None
+    assert looks.request_look(0) is None

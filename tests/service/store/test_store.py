@@ -58,7 +58,7 @@ def test_soft_deleted_versions_count_only_when_asked(store: SqlStore) -> None:
         add(tx, "s", 2, LONG)
         tx.soft_delete("s", [2])
         assert [(row.version, row.deleted) for row in tx.versions("s")] == [(1, False), (2, True)]
-        assert [one.version for one in tx.live("s")] == [1]
+        assert [one.version for one in tx.live_versions("s")] == [1]
         latest, with_deleted = tx.latest("s"), tx.latest("s", deleted=True)
         assert latest is not None
         assert with_deleted is not None

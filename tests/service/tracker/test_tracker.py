@@ -52,7 +52,7 @@ def test_every_format_agrees_with_its_rows(histories: HistoryStore, format_: str
         assert (progress.errors, progress.failed, progress.pending, progress.drift) == ({}, 0, 0, 0)
         assert progress.sealed >= 1
         assert progress.events["rows"] >= 3
-        seen = [n for row in histories.tables(case) for n in histories.fitting(case, *row.id).values()]
+        seen = [n for row in histories.tables(case) for n in histories.count_fitting(case, *row.id).values()]
         assert sum(seen) >= progress.events["rows"]
         again = followed(histories, case, file)
         assert again.new == 0

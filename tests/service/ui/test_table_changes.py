@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from service.testing import running_service
-from service.ui.tables import changes, look
+from service.ui.tables import changes, table_lines
 from tests.support.service import Client
 from tests.support.table import check_rows
 
@@ -40,7 +40,7 @@ def test_each_kind_of_change(client: Client) -> None:
         looks = []
         for ts, query in ((100 << 18, CREATE), (200 << 18, f"ALTER TABLE t {statement}")):
             assert client.send("POST", "/history/ddl", {"commit_ts": ts, "db": db, "query": query}).status == 200
-            looks.append(look(client.get(f"/history/{db}/t/at/{ts}?inclusive=true").json))
+            looks.append(table_lines(client.get(f"/history/{db}/t/at/{ts}?inclusive=true").json))
         found = changes(looks[0], looks[1])
         assert changes(looks[1], looks[1]) == []
         if said is None:  # another column in its place: told as what it is, never as a rename

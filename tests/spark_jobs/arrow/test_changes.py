@@ -194,7 +194,7 @@ def _is_row(event: Event) -> TypeGuard[RowChange]:
     return isinstance(event, RowChange)
 
 
-class _Source(data_source._Decoding):
+class _Source(data_source._PartitionDecoder):
     def __init__(self, side: CodecConfig, schema: Any, messages: Iterable[Message] = ()) -> None:
         self._side, self._schema, self._messages = side, schema, messages
 
@@ -232,13 +232,13 @@ def test_the_command_without_spark(
     words = ["decode", "--format", format_, "--in", "in.jsonl", "--dead-letter", "dead", *more]
     words += ["--schemas" if format_ == "avro" else "--ddl", str(golden.meta_file)]
     end, told, taken = "parquet" if "--table" in more else "jsonl", [], []
-    in_order = in_process_batches._in_order
+    in_order = in_process_batches._merge_in_order
 
     def noted(items: Any, fast: Any, rest: list[int]) -> Any:
         taken.append(0 if fast is None else len(fast.origin))
         return in_order(items, fast, rest)
 
-    monkeypatch.setattr(in_process_batches, "_in_order", noted)
+    monkeypatch.setattr(in_process_batches, "_merge_in_order", noted)
     for ready in (False, True):
         monkeypatch.setattr(in_process_batches.KernelWarmUp, "check", lambda _, ready=ready: ready)
         monkeypatch.setattr(input_batches, "_BATCH", 50)
@@ -308,7 +308,7 @@ def test_lines_of_the_command_with_spark(format_: str) -> None:
     batch = batch.append_column("position", pa.array(range(7, 7 + len(messages)), pa.int64()))
     job = JobBatches(work, _results().append(pa.field("messages", pa.int64())))
     got = [row for made in job([batch]) for row in made.to_pylist()]
-    want = [row for made in job._one_by_one([batch], message_function(work)) for row in made.to_pylist()]
+    want = [row for made in job._run_one_by_one([batch], message_function(work)) for row in made.to_pylist()]
     assert [line for row in got for line in row["lines"]] == [line for row in want for line in row["lines"]]
     assert [row["error"] for row in got if row["error"]] == [row["error"] for row in want if row["error"]]
     assert _added(got) == _added(want)

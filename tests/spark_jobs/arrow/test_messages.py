@@ -113,7 +113,7 @@ def _same(batch: Any, read: CodecConfig, write: CodecConfig, topic: str | None) 
     worker, told, rest = TaskCodecs(Job(read, write, topic)), BatchCounts(), 0
     for part, _, others in worker.parts(batch, told):
         for row in part.take(pa.array(others)).to_pylist():
-            done = worker.done(row)
+            done = worker.process_row(row)
             assert done is not None
             told.count(*done, row)
             rest += 1
@@ -157,7 +157,7 @@ def test_lines_of_a_message_file() -> None:
         lines.insert(number * 3, line)
     batch = pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.binary()), "position": pa.array(range(len(lines)))})
     job = JobBatches(Job(read, write), _results())
-    one_by_one = job._one_by_one([batch], Transcoder(read, write).one)
+    one_by_one = job._run_one_by_one([batch], Transcoder(read, write).one)
     want = [row for made in one_by_one for row in made.to_pylist()]
     got = [row for made in job([batch]) for row in made.to_pylist()]
     assert (counts := [_added(rows) for rows in (got, want)])[0] == counts[1]
@@ -272,7 +272,7 @@ def test_messages_that_may_be_ddl(read: str, step: int) -> None:
         messages = _mixed(golden) * (4 if len(golden.messages()) < 100 else 1)
         side = golden.side(ddl=True)
         decoder = side.decoder()
-        others = [message_of_row(row) for row in RowFinder(side).others(_batch(messages)).to_pylist()]
+        others = [message_of_row(row) for row in RowFinder(side).find_others(_batch(messages)).to_pylist()]
         assert _ddl(decoder, others) == _ddl(decoder, messages)
         left, all_ = left + len(others), all_ + len(messages)
     assert left < 0.9 * all_, "hardly a message was taken for a row's"

@@ -52,8 +52,8 @@ def _kafka(messages: Sequence[Message]) -> Any:
 class _ByTheDecoder(AvroBatches):
     """Every message is left."""
 
-    def _whole(self, reader: Any, plain: Any, batch: Any) -> Any:
-        return self._odd(plain, batch)
+    def _decode_batch(self, reader: Any, plain: Any, batch: Any) -> Any:
+        return self._decode_odd(plain, batch)
 
 
 def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> AvroBatches | None:

@@ -173,11 +173,11 @@ def test_the_lag_counts_partitions_without_rows(
     running._stream, running._topic, running._read = what, "t", {}
     running._metrics, running.total = JobMetrics(place, "orders"), Summary()
     newest = {0: 10, 1: 5, 2: 0}
-    monkeypatch.setattr(stream, "ends", lambda *_: newest)
+    monkeypatch.setattr(stream, "end_offsets", lambda *_: newest)
     running._tell(BatchResult(Summary(messages=9), {0: 7, 1: 4}), 0, 1.0)
     newest = {0: 20, 1: 8, 2: 0}
     running._tell(BatchResult(Summary(messages=10), {0: 19}), 1, 2.0)
-    monkeypatch.setattr(stream, "ends", _away)
+    monkeypatch.setattr(stream, "end_offsets", _away)
     running._tell(BatchResult(Summary(messages=1), {0: 20}), 2, 1.0)
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("decode: batch")]
     assert [line.rpartition("lag ")[2] for line in told] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]

@@ -13,7 +13,7 @@ from schemas.model.event import Message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON, dead_letter, dead_letter_line
 from spark_jobs.io.message_files import parse_line
-from spark_jobs.jobs.replay import original
+from spark_jobs.jobs.replay import original_message
 from tests.spark_jobs.io.test_message_files import messages
 
 ERROR = WireError("MALFORMED", where="value", details="nope 订单")
@@ -63,7 +63,7 @@ def test_headers_of_others_that_are_called_alike_stay() -> None:
     message = Message(b"k", b"v", "t", 0, 4, None, (("bridge.id", b"0/1/0/0"), ("bridge", None)))
     letter = dead_letter(ERROR, message)
     assert letter.headers[:2] == message.headers
-    assert original(letter).headers == (*message.headers, (ORIGIN, b"t/0/4"), (ATTEMPT, b"1"))
+    assert original_message(letter).headers == (*message.headers, (ORIGIN, b"t/0/4"), (ATTEMPT, b"1"))
 
 
 def test_the_origin_of_a_replayed_message_is_its_first() -> None:

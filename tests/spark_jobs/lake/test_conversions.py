@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.model.table import Column
 from schemas.model.types import BY_NAME
-from spark_jobs.lake.conversions import converted_text, converter
+from spark_jobs.lake.conversions import converter, text_converter
 from tests.support.table import check_rows
 
 
@@ -74,7 +74,7 @@ def _names(row: tuple[Column, Column, object]) -> str:
 
 
 def _check_made(old: Column, new: Column, made: dict[Any, str | None]) -> None:
-    convert = converted_text(old, new)
+    convert = text_converter(old, new)
     assert {value: convert(value) for value in made} == made
     assert convert(None) is None
     for text in made.values():

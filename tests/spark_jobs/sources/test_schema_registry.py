@@ -150,10 +150,10 @@ def test_where_an_id_is_registered() -> None:
 
     with serving(respond) as server:
         schemas = HttpSchemas(server.url)
-        assert schemas.registered(4) == [("a-value", 2)]
-        assert schemas.registered(5) == []
+        assert schemas.versions_of_id(4) == [("a-value", 2)]
+        assert schemas.versions_of_id(5) == []
     entry = next(iter(GOLDEN.schemas.all()))
-    assert GOLDEN.schemas.registered(entry.id) == [(entry.subject, entry.version)]
+    assert GOLDEN.schemas.versions_of_id(entry.id) == [(entry.subject, entry.version)]
 
 
 def test_names_in_paths_are_quoted() -> None:

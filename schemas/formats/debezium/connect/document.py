@@ -64,10 +64,10 @@ def number(value: float) -> Number:
 
 def connect_schema(of: SchemaType, field: SchemaField | None = None) -> dict[str, Any]:
     """An Avro type, and the field it is of → Connect schema. ValueError."""
-    present = of.present
+    present = of.value_type
     props = present.props
     out: dict[str, Any] = {"type": _text(props.get("connect.type", _CONNECT[present.kind]))}
-    out["optional"] = of.optional
+    out["optional"] = of.is_optional
     if present.kind == "record":
         out["fields"] = [connect_schema(f.type, f) for f in present.fields]
     elif present.kind == "array":

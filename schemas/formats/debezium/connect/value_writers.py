@@ -130,7 +130,7 @@ def _year(_to: ConnectForm, text: str, _event: RowChange) -> int:
 
 
 def _float(to: ConnectForm, text: str, _event: RowChange) -> float:
-    single = values.single(text)
+    single = values.parse_float32(text)
     # FLOAT(M,D) is a double, widened as TiCDC and the connector do; a float keeps its short text in JSON.
     return single if to.connect == "double" else values.real(text)
 
@@ -202,7 +202,7 @@ BINARY_TEXT: dict[str, Callable[[bytes], str]] = {
 
 
 # ---------------------------------------------------------------------------------- dates and times
-def _datelike(convert: Callable[[ConnectForm, str, RowChange], Any]) -> Callable[[ConnectForm, str, RowChange], Any]:
+def _date_writer(convert: Callable[[ConnectForm, str, RowChange], Any]) -> Callable[[ConnectForm, str, RowChange], Any]:
     """Dates that Debezium has no number for are refused, or become NULL (1970 in a NOT NULL column) as in TiCDC."""
 
     def write(to: ConnectForm, text: str, event: RowChange) -> Any:
@@ -285,8 +285,8 @@ _WRITERS: dict[Kind, Callable[[ConnectForm, Any, RowChange], Any]] = {
     Kind.DECIMAL: _decimal,
     Kind.BIT: _bit,
     Kind.BINARY: _binary,
-    Kind.DATE: _datelike(_date),
-    Kind.DATETIME: _datelike(_datetime),
+    Kind.DATE: _date_writer(_date),
+    Kind.DATETIME: _date_writer(_datetime),
     Kind.TIMESTAMP: _timestamp,
     Kind.TIME: _time,
     Kind.ENUM: _enum,

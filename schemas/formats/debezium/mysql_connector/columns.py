@@ -50,7 +50,7 @@ def column_of(field: Mapping[str, Any]) -> Column:
     column = Column(name, BY_NAME["text"], nullable=bool(field["optional"]))
     if semantic.startswith(DATA + "geometry."):
         return replace(column, vague=GEOMETRY)
-    return _propagated(column, connect, parameters) or _guessed(column, connect, semantic, parameters)
+    return _read_propagated(column, connect, parameters) or _guess_column(column, connect, semantic, parameters)
 
 
 # What a field without a semantic name can be.
@@ -74,7 +74,7 @@ def fits(column: Column, field: Mapping[str, Any]) -> bool:
     return kind in _KINDS.get(field["type"], ())
 
 
-def _guessed(column: Column, connect: str, semantic: str, parameters: Mapping[str, str]) -> Column:
+def _guess_column(column: Column, connect: str, semantic: str, parameters: Mapping[str, str]) -> Column:
     """From Connect's type and the semantic name: what they leave open is `vague`."""
     if semantic:
         if semantic not in SEMANTIC:
@@ -99,7 +99,7 @@ def _guessed(column: Column, connect: str, semantic: str, parameters: Mapping[st
     return column
 
 
-def _propagated(column: Column, connect: str, parameters: Mapping[str, str]) -> Column | None:
+def _read_propagated(column: Column, connect: str, parameters: Mapping[str, str]) -> Column | None:
     """From `column.propagate.source.type`: the exact type. None where it is not told, or not one of TiDB's."""
     words = parameters.get(_SOURCE + "type", "").lower().split()
     name = _ALIASES.get(words[0], words[0]) if words else ""

@@ -40,7 +40,7 @@ class DebeziumMysqlDecoder:
         self._schemas = context.schemas
         self._rows = DebeziumRowReader(values.dialect(context.options), context)
         self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
-        self._recent = _Recent()
+        self._recent = _RecentSchemas()
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event, none for a tombstone. WireError as the error table says."""
@@ -56,7 +56,7 @@ class DebeziumMysqlDecoder:
             event = self._event(payload, token, schema, keys)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise _malformed("value", f"not an event of Debezium's MySQL connector: {reason}") from error
+            raise _malformed_error("value", f"not an event of Debezium's MySQL connector: {reason}") from error
         if isinstance(event, RowChange) and isinstance(token, int):
             event.schema_id = token
         return [event]
@@ -69,7 +69,7 @@ class DebeziumMysqlDecoder:
         if "ddl" in payload and "source" in payload:
             return _ddl(payload)
         if any(name in payload for name in _FLAT):
-            return self._flattened(payload, token, schema, keys)
+            return self._read_flattened(payload, token, schema, keys)
         if "status" in payload and "event_count" in payload:
             raise ValueError("a transaction marker (provide.transaction.metadata): read the topics of the tables only")
         if set(payload) == {"ts_ms"}:
@@ -87,11 +87,11 @@ class DebeziumMysqlDecoder:
                 extra[name] = json_exact.python(payload[name])
         if payload["op"] == "t":
             db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
-            query = f"TRUNCATE TABLE {_quoted(db)}.{_quoted(table)}"
+            query = f"TRUNCATE TABLE {_quote(db)}.{_quote(table)}"
             return DdlEvent(NAME, db, table, commit_ts, _TRUNCATE, query, {"op": "t", **extra})
         return self._rows.read(MessageParts(payload, source, token, schema, keys), commit_ts, extra)
 
-    def _flattened(
+    def _read_flattened(
         self, payload: dict[str, Any], token: Hashable, schema: Mapping[str, Any] | None, keys: tuple[str, ...]
     ) -> RowChange:
         """A row as ExtractNewRecordState leaves it: op and names from the fields it added. ValueError without them."""
@@ -124,7 +124,7 @@ class DebeziumMysqlDecoder:
         try:
             return self._json(json_exact.document(data))
         except ValueError as error:
-            raise _malformed(where, f"not a message of Debezium's MySQL connector: {error}") from error
+            raise _malformed_error(where, f"not a message of Debezium's MySQL connector: {error}") from error
 
     def _json(self, text: str) -> tuple[dict[str, Any] | None, Hashable, Mapping[str, Any] | None]:
         """`{"schema":…,"payload":…}`, the payload with our own wrapper, or the payload alone. ValueError.
@@ -150,20 +150,20 @@ class DebeziumMysqlDecoder:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _KnownSchema:
     """A schema, and the text of a message up to its payload."""
 
     head: str
     schema: dict[str, Any]
 
 
-class _Recent:
+class _RecentSchemas:
     """The schemas of the last messages. Their texts are compared, not parsed; few and small ones are kept."""
 
     def __init__(self) -> None:
-        self._found: list[_Known] = []
+        self._found: list[_KnownSchema] = []
 
-    def find(self, text: str) -> _Known | None:
+    def find(self, text: str) -> _KnownSchema | None:
         for place, known in enumerate(self._found):
             if text.startswith(known.head):
                 if place > 8:
@@ -176,7 +176,7 @@ class _Recent:
             return
         end = json_exact.decode_from(text, len(_SCHEMA))[1]
         if end < _LARGEST and text.startswith(_PAYLOAD, end):
-            self._found = [_Known(text[: end + len(_PAYLOAD)], schema), *self._found][:_MOST_RECENT]
+            self._found = [_KnownSchema(text[: end + len(_PAYLOAD)], schema), *self._found][:_MOST_RECENT]
 
 
 _MOST_RECENT, _LARGEST = 64, 1 << 18
@@ -189,11 +189,11 @@ def _object(payload: Any) -> dict[str, Any] | None:
     return payload
 
 
-def _malformed(where: str, details: str) -> WireError:
+def _malformed_error(where: str, details: str) -> WireError:
     return WireError("MALFORMED", where=where, details=details[:300])
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 

@@ -97,13 +97,13 @@ class MysqlEncoder:
             details = f"the columns of {id_} are not known; give a table definition (--ddl)"
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
         plan = self._plan(version.table if version else Table(id_, ()), (), None, origin.topic)
-        source = _carried(event, id_) or self._source(id_, event, event.commit_ts, origin, "false")
+        source = _carried_source(event, id_) or self._source(id_, event, event.commit_ts, origin, "false")
         payload = {"before": None, "after": None, **self._tail(event, source, "t")}
         return replace(origin, key=None, value=plan.value(payload))
 
     # ------------------------------------------------------------------------------ the blocks around the row
     def _row_source(self, event: RowChange, origin: Message) -> dict[str, Any]:
-        carried = _carried(event, event.table.id)
+        carried = _carried_source(event, event.table.id)
         if carried is not None:
             return carried
         commit_ts = commit_ts_of(event, origin)
@@ -183,7 +183,7 @@ class MysqlEncoder:
     def _json(self, schema: dict[str, Any], _subject: str) -> Serialise:
         if self._options.debezium_disable_schema:
             return _json_bytes
-        head = f'{{"schema":{_compact(schema)},"payload":'.encode()
+        head = f'{{"schema":{_compact_json(schema)},"payload":'.encode()
         return lambda payload: head + _json_bytes(payload) + b"}"
 
     def _avro(self, schema: dict[str, Any], subject: str) -> Serialise:
@@ -193,7 +193,7 @@ class MysqlEncoder:
         text = connect_avro_schema.text(schema)
         write, id_ = avro_schema.writer(avro_schema.parse_schema(text)), self._context.schemas.id_of(subject, text)
 
-        def framed(payload: Any) -> bytes:
+        def frame_payload(payload: Any) -> bytes:
             try:
                 return frame(id_, write(payload))
             except ValueError as error:
@@ -201,10 +201,10 @@ class MysqlEncoder:
                     "INVALID_VALUE", column=str(error)[:100], details="no value of its Avro type"
                 ) from error
 
-        return framed
+        return frame_payload
 
 
-def _carried(event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
+def _carried_source(event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
     """The source block of an event that was a connector's message; ours follows it with two fields.
 
     WireError INVALID_VALUE for one of another table: a reader would take the row for that table's.
@@ -218,9 +218,9 @@ def _carried(event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None
     return {**carried, "commit_ts": carried.get("commit_ts"), "cluster_id": carried.get("cluster_id")}
 
 
-def _compact(value: Any) -> str:
+def _compact_json(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=values.base64_text)
 
 
 def _json_bytes(payload: Any) -> bytes:
-    return _compact(payload).encode("utf-8", "surrogateescape")
+    return _compact_json(payload).encode("utf-8", "surrogateescape")

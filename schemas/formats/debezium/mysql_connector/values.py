@@ -61,7 +61,7 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
     WireError TYPE_UNKNOWN where the options must say how the column is written.
     """
     if column.vague == GEOMETRY:
-        return partial(_refused, column)
+        return partial(_refuse, column)
     kind = column.type.kind
     semantic = _semantic_of(options, column) if field is None else field.get("name", "")
     if kind in _TEMPORALS:
@@ -99,7 +99,7 @@ def _semantic_of(options: Options, column: Column) -> str:
     return temporal_name(column, mode)
 
 
-def _refused(column: Column, _value: Any) -> tuple[Value, str]:
+def _refuse(column: Column, _value: Any) -> tuple[Value, str]:
     raise WireError("TYPE_UNKNOWN", column=column.name, details=f"it is {GEOMETRY}: leave the column out")
 
 
@@ -109,7 +109,7 @@ def _text(value: Any) -> str:
     return value
 
 
-def _whole(value: Any) -> int:
+def _whole_number(value: Any) -> int:
     if not isinstance(value, Number):
         raise ValueError("a number is needed")
     return values.integer(str(value))
@@ -132,7 +132,7 @@ def _data(value: Any) -> bytes:
 
 
 def _year(_column: Column, value: Any) -> tuple[Value, str]:
-    number = _whole(value)
+    number = _whole_number(value)
     if number == 1900:  # no YEAR: what the connector makes of 0000 (measured)
         return "0", ""
     values.check_year(number)
@@ -176,7 +176,7 @@ def _fits(check: Callable[[str], Any], text: str) -> bool:
 
 
 # ---- text and bytes
-def _url_safe(text: str) -> bytes:
+def _decode_url_safe(text: str) -> bytes:
     data = base64.b64decode(text, altchars=b"-_", validate=True)
     if base64.urlsafe_b64encode(data).decode("ascii") != text:
         raise ValueError("not canonical base64")
@@ -192,7 +192,7 @@ def _hex(text: str) -> bytes:
 
 _BINARY_TEXT: dict[str, Callable[[str], bytes]] = {
     "base64": values.base64_bytes,
-    "base64-url-safe": _url_safe,
+    "base64-url-safe": _decode_url_safe,
     "hex": _hex,
 }
 
@@ -253,7 +253,7 @@ def _number(value: Any) -> str:
 
 
 # ---- dates and times
-def _padded(text: str, fsp: int | None) -> str:
+def _pad_fraction(text: str, fsp: int | None) -> str:
     """Text with as many fraction digits as the column has; a snapshot trims zeros. ValueError if it has more."""
     if fsp is None:
         return text
@@ -271,27 +271,27 @@ def _digits(column: Column, semantic: str) -> int | None:
     return 3 if semantic.startswith(CONNECT) or semantic == TIME + "Time" else 6
 
 
-def _zulu(value: Any) -> str:
+def _utc_text(value: Any) -> str:
     text = _text(value)
     if not text.endswith("Z"):
         raise ValueError(f"{text[:40]!r} is not in UTC")
     return text[:-1]
 
 
-def _ambiguous(column: Column, zero: bool) -> str:
+def _zero_flag(column: Column, zero: bool) -> str:
     return "temporal_zero_ambiguous" if zero and not column.nullable else ""
 
 
 def _date(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
-    days = values.days_of_date(_zulu(value)) if semantic.endswith("IsoDate") else _whole(value)
-    return values.date_of_days(days), _ambiguous(column, not days)
+    days = values.days_of_date(_utc_text(value)) if semantic.endswith("IsoDate") else _whole_number(value)
+    return values.date_of_days(days), _zero_flag(column, not days)
 
 
 _PER_MICRO = {"Timestamp": 1000, "Time": 1000}  # milliseconds; the others are micro- or nanoseconds
 
 
 def _micros(semantic: str, value: Any) -> int:
-    number, name = _whole(value), semantic.rpartition(".")[2]
+    number, name = _whole_number(value), semantic.rpartition(".")[2]
     if name.startswith("Nano"):
         micros, left = divmod(number, 1000)
         if left:
@@ -300,7 +300,7 @@ def _micros(semantic: str, value: Any) -> int:
     return number * _PER_MICRO.get(name, 1)
 
 
-def _cut(column: Column, semantic: str) -> str:
+def _cut_flag(column: Column, semantic: str) -> str:
     """connect mode cuts at the millisecond: where the column has more digits, or nobody knows."""
     known = column.scale is not None and column.scale <= 3
     return "" if known or not semantic.startswith(CONNECT) else "fraction_cut"
@@ -308,30 +308,30 @@ def _cut(column: Column, semantic: str) -> str:
 
 def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
     if semantic.endswith("IsoTimestamp"):
-        text = _zulu(value).replace("T", " ")
+        text = _utc_text(value).replace("T", " ")
         micros = values.micros_of_datetime(text)
     else:
         micros = _micros(semantic, value)
         text = values.datetime_of_micros(micros, 6)
-    text = _padded(text, _digits(column, semantic))
-    return text, _ambiguous(column, not micros) or _cut(column, semantic)
+    text = _pad_fraction(text, _digits(column, semantic))
+    return text, _zero_flag(column, not micros) or _cut_flag(column, semantic)
 
 
 def _timestamp(column: Column, _semantic: str, value: Any) -> tuple[Value, str]:
-    text = _zulu(value).replace("T", " ")
+    text = _utc_text(value).replace("T", " ")
     if values.micros_of_datetime(text) == 0:  # no TIMESTAMP is that early: the zero value
-        return _padded(values.ZERO_TIMESTAMP, column.scale), ""
+        return _pad_fraction(values.ZERO_TIMESTAMP, column.scale), ""
     # In a NOT NULL column the connector writes the default for the zero value.
-    return _padded(text, column.scale), _ambiguous(column, column.has_default and text == column.default)
+    return _pad_fraction(text, column.scale), _zero_flag(column, column.has_default and text == column.default)
 
 
 def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
     if semantic.endswith("IsoTime"):
-        text = _zulu(value)
+        text = _utc_text(value)
         values.micros_of_time(text)
     else:
         text = values.time_of_micros(_micros(semantic, value), 6)
-    return _padded(text, _digits(column, semantic)), _cut(column, semantic)
+    return _pad_fraction(text, _digits(column, semantic)), _cut_flag(column, semantic)
 
 
 _Temporal = Callable[[Column, str, Any], tuple[Value, str]]
