@@ -17,12 +17,13 @@ import pytest
 
 from tests.support import class_archive
 from tests.support.costs import Measuring
-from tests.support.order import SlowUntil, longest_first
+from tests.support.order import SlowUntil, SparkTogether, longest_first
 from tests.support.sharing import Run
 from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+    from xdist.remote import Producer
 
     from tests.support.kafka import Broker, Kafka
     from tests.support.postgres import DatabaseServer
@@ -78,6 +79,10 @@ def pytest_runtestloop(session: pytest.Session) -> None:
         warm(run)
         if _OWN_OPTIONS:
             os.environ["SPARK_SUBMIT_OPTS"] = class_archive.java_options()
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> SparkTogether:
+    return SparkTogether(config, log)
 
 
 @pytest.hookimpl(trylast=True)

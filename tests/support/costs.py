@@ -53,10 +53,9 @@ def read_costs(table: Path = TABLE) -> dict[Part, Cost]:
 
 
 def write_costs(measured: Mapping[Part, Cost], table: Path) -> None:
-    """Writes the table: new rows for the files that ran, the old ones for others that are still there."""
-    ran = {part.file for part in measured}
-    kept = {p: c for p, c in read_costs(table).items() if p.file not in ran and (ROOT / p.file).exists()}
-    rows = sorted({**kept, **measured}.items(), key=lambda row: (row[0].file, row[0].slow))
+    """Writes the table: new rows for the parts that ran, the old ones for others whose file is still there."""
+    before = {part: cost for part, cost in read_costs(table).items() if (ROOT / part.file).exists()}
+    rows = sorted({**before, **measured}.items(), key=lambda row: (row[0].file, row[0].slow))
     lines = [
         (part.file, "slow" if part.slow else "quick", f"{cost.wall:.1f}", f"{cost.cpu:.1f}", str(cost.tests))
         for part, cost in rows

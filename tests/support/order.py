@@ -1,28 +1,35 @@
 """In what order the test files run, by their known costs (`tests/costs.tsv`), and which slow ones fit into today.
 
 Workers take file by file (`--dist loadfile --no-loadscope-reorder`): the longest first, so that no worker is left with
-a long file at the end. With `--slow-until TIME` only slow tests run, as many as there is time for: their files are cut
+a long file at the end. A Spark session takes most of its CPU in its first minute, so two workers of three get the files
+that use it. With `--slow-until TIME` only slow tests run, as many as there is time for: their files are cut
 in seven parts of about equal cost, and each day begins with another one.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 import statistics
 import threading
 import time
 from collections.abc import Mapping
 from datetime import date
+from pathlib import Path
 
 import pytest
+from xdist.remote import Producer
+from xdist.scheduler import LoadFileScheduling
 
 from tests.support.costs import Part, read_costs
+from tests.support.golden import ROOT
 
 DAYS = 7
 _UNKNOWN = 60.0  # s, of slow files without a known cost
 _ENOUGH = 2  # times the known cost: the machine may be slower
 _END_SECONDS = 20  # that a run needs to end
+_USES = re.compile(r"\bspark: SparkSession|usefixtures\(\"spark\"")
 
 
 def longest_first(items: list[pytest.Item]) -> None:
@@ -46,6 +53,47 @@ def rotated(costs: Mapping[str, float], day: int) -> list[str]:
         so_far += costs[file]
     turned = [*parts[day % DAYS :], *parts[: day % DAYS]]
     return [file for part in turned for file in sorted(part, key=lambda file: (-costs[file], file))]
+
+
+class SparkTogether(LoadFileScheduling):  # type: ignore[misc]
+    """Workers take file by file, but those that use the Spark session are one unit for each of two thirds of them."""
+
+    def __init__(self, config: pytest.Config, log: Producer) -> None:
+        super().__init__(config, log)
+        quick = config.option.markexpr == "not slow"
+        self._units = spark_units(_spark_files(quick), max(1, 2 * config.option.numprocesses // 3))
+
+    def _split_scope(self, nodeid: str) -> str:
+        file: str = super()._split_scope(nodeid)
+        return self._units.get(file, file)
+
+
+def spark_units(costs: Mapping[str, float], number: int) -> dict[str, str]:
+    """File → name of its unit; the units cost about the same."""
+    units, sums = dict[str, str](), [0.0] * number
+    for file in sorted(costs, key=lambda file: (-costs[file], file)):
+        unit = sums.index(min(sums))
+        units[file] = f"Spark {unit + 1}"
+        sums[unit] += costs[file]
+    return units
+
+
+def _spark_files(quick: bool) -> dict[str, float]:
+    """The files with tests that take the fixture `spark`, by their text, and what they cost.
+
+    quick: without their slow tests.
+    """
+    costs = {
+        path.relative_to(ROOT).as_posix(): 0.0 for path in (ROOT / "tests").rglob("test_*.py") if _uses_spark(path)
+    }
+    for part, cost in read_costs().items():
+        if part.file in costs and not (quick and part.slow):
+            costs[part.file] += cost.wall
+    return costs
+
+
+def _uses_spark(path: Path) -> bool:
+    return _USES.search(path.read_text(encoding="utf-8")) is not None
 
 
 class SlowUntil:
