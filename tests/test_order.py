@@ -15,7 +15,7 @@ from tests.support.changed import TESTS, to_run
 from tests.support.costs import Cost, Part
 from tests.support.features import PAGE, features, has_quick_test
 from tests.support.golden import ROOT
-from tests.support.order import DAYS, rotated
+from tests.support.order import DAYS, rotated, spark_units
 from tests.support.table import check_rows
 
 _SLOW_RUN = """
@@ -60,6 +60,12 @@ def test_each_day_begins_with_another_part_and_runs_all() -> None:
     assert max(weights) - min(weights) <= 2 * max(known.values())
     assert rotated({}, 3) == []
     assert rotated({"a": 1.0}, 3) == ["a"]
+
+
+def test_files_that_use_spark_are_units_of_the_same_cost() -> None:
+    costs = {"a": 9.0, "b": 8.0, "c": 3.0, "d": 3.0, "new": 0.0}
+    assert spark_units(costs, 2) == {"a": "Spark 1", "b": "Spark 2", "c": "Spark 2", "d": "Spark 1", "new": "Spark 2"}
+    assert set(spark_units(costs, 1).values()) == {"Spark 1"}
 
 
 @pytest.mark.parametrize(
