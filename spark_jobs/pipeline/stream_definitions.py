@@ -91,10 +91,10 @@ class LearningDecoder:
         self.decoder: Decoder = side.decoder()
         if side.learn:
             self.tables = learned = StreamDefinitions(side.tables)
-            self.decoder = _LearningDecoder(replace(side, tables=learned).decoder(), learned)
+            self.decoder = _DdlDecoder(replace(side, tables=learned).decoder(), learned)
 
 
-class _LearningDecoder:
+class _DdlDecoder:
     def __init__(self, decoder: Decoder, tables: StreamDefinitions) -> None:
         self._decoder = decoder
         self._tables = tables
