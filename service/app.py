@@ -60,18 +60,18 @@ ROUTERS = (
 
 
 def create_app(
-    settings: Settings | None = None, store: SqlStore | None = None, seen: Callable[[Store], Store] = lambda it: it
+    settings: Settings | None = None, store: SqlStore | None = None, view: Callable[[Store], Store] = lambda it: it
 ) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
 
-    `store`: one that is open already, instead of the one that the settings name; it is not closed here. `seen`: what
+    `store`: one that is open already, instead of the one that the settings name; it is not closed here. `view`: what
     the registry sees of it.
     """
     settings = settings or Settings()
     files = access_files(settings)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
     opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
-    registry = Registry(seen(opened), settings.compatibility, settings.logical_types == STRICT)
+    registry = Registry(view(opened), settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(opened)
     trackers = Trackers(
@@ -127,9 +127,9 @@ def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:
         return CachedAnswers(app, view.store, app.state.metrics, lane, log=settings.access_log)
 
     def make_view(view: Registry) -> CachedAnswers:
-        made = make_answers(view)
-        made.answers.limit = _VIEW_BYTES
-        return made
+        cached_app = make_answers(view)
+        cached_app.answers.limit = _VIEW_BYTES
+        return cached_app
 
     served: ASGIApp = make_answers(registry)
     if settings.controls_access:

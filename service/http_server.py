@@ -80,8 +80,8 @@ def name_in(certificate: dict[str, Any] | None) -> str | None:
         for key, value in part:
             if key == "commonName" and value:
                 return str(value)
-    named = dict(reversed(certificate.get("subjectAltName", ())))
-    return next((str(named[kind]) for kind in _NAMES if named.get(kind)), None)
+    alt_names = dict(reversed(certificate.get("subjectAltName", ())))
+    return next((str(alt_names[kind]) for kind in _NAMES if alt_names.get(kind)), None)
 
 
 def watched_context(settings: Settings) -> tuple[ssl.SSLContext | None, FileWatcher]:
@@ -132,11 +132,11 @@ def in_head(connection: Any) -> bool:
 
 def waiting_for(connection: Any) -> object | None:
     """What a client has to go on with: a request to send or an answer to take; None while it owes nothing."""
-    found: object = connection.scope or connection
+    exchange: object = connection.scope or connection
     if in_head(connection):
-        return found
-    found, cycle = connection.cycle, connection.cycle
-    return found if not cycle.response_complete and (cycle.more_body or connection.flow.write_paused) else None
+        return exchange
+    exchange, cycle = connection.cycle, connection.cycle
+    return exchange if not cycle.response_complete and (cycle.more_body or connection.flow.write_paused) else None
 
 
 class SlowClients:

@@ -34,10 +34,10 @@ class FetchError(ValueError):
 
 def place_of(text: str) -> tuple[str, int, int]:
     """Topic, partition and offset of `TOPIC@PARTITION:OFFSET`. Raises FetchError."""
-    found = _PLACE.fullmatch(text)
-    if found is None or int(found[2]) > _MOST_PARTITION or int(found[3]) > _MOST_OFFSET:
+    match = _PLACE.fullmatch(text)
+    if match is None or int(match[2]) > _MOST_PARTITION or int(match[3]) > _MOST_OFFSET:
         raise FetchError(f"{text!r} is no message's place; write TOPIC@PARTITION:OFFSET, such as shop@0:17.")
-    return found[1], int(found[2]), int(found[3])
+    return match[1], int(match[2]), int(match[3])
 
 
 def make_fetcher(servers: str, config: str) -> Callable[[str], Message] | None:
@@ -72,19 +72,19 @@ def fetch(servers: str, text: str, seconds: float = _SECONDS, config: Path | Non
     consumer = None
     try:
         consumer = Consumer(of)
-        known = consumer.list_topics(topic, timeout=seconds).topics[topic]
-        if known.error is not None:
-            raise FetchError(f"Topic {topic}: {known.error.str()}")
-        if partition not in known.partitions:
-            raise FetchError(f"Topic {topic} has no partition {partition}; it has {len(known.partitions)}.")
+        metadata = consumer.list_topics(topic, timeout=seconds).topics[topic]
+        if metadata.error is not None:
+            raise FetchError(f"Topic {topic}: {metadata.error.str()}")
+        if partition not in metadata.partitions:
+            raise FetchError(f"Topic {topic} has no partition {partition}; it has {len(metadata.partitions)}.")
         low, high = consumer.get_watermark_offsets(where, timeout=max(until - time.monotonic(), 0.1))
         if not low <= offset < high:
             raise FetchError(f"{topic}@{partition} has no message {offset}; it has those from {low} to before {high}.")
         consumer.assign([where])
         record = consumer.poll(max(until - time.monotonic(), 0.1))
     except (KafkaException, BridgeError) as error:
-        said = error.args[0].str() if isinstance(error, KafkaException) else error.detail
-        raise FetchError(f"Kafka at {settings['bootstrap.servers']}: {said}") from error
+        reason = error.args[0].str() if isinstance(error, KafkaException) else error.detail
+        raise FetchError(f"Kafka at {settings['bootstrap.servers']}: {reason}") from error
     finally:
         if consumer is not None:
             consumer.close()

@@ -38,15 +38,15 @@ class RegistryHolders:
         self._registry = registry
 
     def find_holders(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
-        found: dict[str, list[RegisteredVersion]] = {}
+        by_text: dict[str, list[RegisteredVersion]] = {}
         with self._registry.store.read() as tx:
             for text in texts:
                 for context, number in tx.ids_of(identity(self.canonical_text(text))):
                     holders = (one for one in tx.holders(context, number) if not one.deleted)
-                    found.setdefault(text, []).extend(
+                    by_text.setdefault(text, []).extend(
                         RegisteredVersion(one.subject, one.version, one.id) for one in holders
                     )
-        return found
+        return by_text
 
     def canonical_text(self, text: str) -> str:
         """A schema as the registry keeps it."""
@@ -65,12 +65,12 @@ class RegistryHolders:
     def text(self, subject: str, version: int | None) -> tuple[str, int]:
         """(schema text, version) of a subject. RegistryError SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
         with self._registry.store.read() as tx:
-            found = tx.latest(subject) if version is None else tx.version(subject, version)
-        if found is None:
+            stored = tx.latest(subject) if version is None else tx.version(subject, version)
+        if stored is None:
             if version is None:
                 raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
             raise RegistryError("VERSION_NOT_FOUND", version=version)
-        return found.content.text, found.version
+        return stored.content.text, stored.version
 
 
 class SubjectTexts:
@@ -82,9 +82,9 @@ class SubjectTexts:
     def text(self, subject: str, version: int | None) -> tuple[str, int]:
         """(schema text, version). RegistryError SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
         with self._store.read() as tx:
-            found = tx.latest(subject) if version is None else tx.version(subject, version)
-        if found is not None:
-            return found.content.text, found.version
+            stored = tx.latest(subject) if version is None else tx.version(subject, version)
+        if stored is not None:
+            return stored.content.text, stored.version
         if version is None:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         raise RegistryError("VERSION_NOT_FOUND", version=version)
@@ -105,20 +105,20 @@ class RegistrySubjects:
         """As registering does (`register.register`), in one read. Raises STORE_FAILED, STORE_TIMEOUT only."""
         registry = self._registry
         with registry.store.read() as tx:
-            found = Rehearsal(registry.default_level)
+            rehearsal = Rehearsal(registry.default_level)
             try:
                 check_subject(subject)
                 name, rules = config.resolve_subject(registry, tx, subject)
                 own = tx.configs([name]).get(name, {})
                 newest = tx.latest(name)
-                found = Rehearsal(
+                rehearsal = Rehearsal(
                     rules.level.name, _registered_version(newest) if newest else None, own_level=LEVEL in own
                 )
-                return self._answer(tx, name, schema, pending, rules, found)
+                return self._answer(tx, name, schema, pending, rules, rehearsal)
             except RegistryError as error:
                 if error.row.http >= 500:
                     raise
-                return replace(found, refusal=error.code, messages=(error.detail,))
+                return replace(rehearsal, refusal=error.code, messages=(error.detail,))
 
     def _answer(
         self,
@@ -127,32 +127,32 @@ class RegistrySubjects:
         schema: str,
         pending: Sequence[str],
         rules: config.EffectiveConfig,
-        found: Rehearsal,
+        rehearsal: Rehearsal,
     ) -> Rehearsal:
-        registry, new, wish = self._registry, NewSchema(text=schema), register.RegisterOptions()
-        known = register.find_repeat(registry, tx, name, new, rules, wish)
-        if known is not None:
-            return replace(found, same=_registered_version(known.stored))
-        parsed, content = register.parse_for_storage(registry, tx, name, new, rules, wish)
+        registry, new, options = self._registry, NewSchema(text=schema), register.RegisterOptions()
+        repeat = register.find_repeat(registry, tx, name, new, rules, options)
+        if repeat is not None:
+            return replace(rehearsal, same=_registered_version(repeat.stored))
+        parsed, content = register.parse_for_storage(registry, tx, name, new, rules, options)
         latest = tx.latest(name)
         olds = tx.live_versions(name) if rules.compares_many else [latest] if latest else []
         for text in pending:
-            _, waiting = register.parse_for_storage(registry, tx, name, NewSchema(text=text), rules, wish)
+            _, waiting = register.parse_for_storage(registry, tx, name, NewSchema(text=text), rules, options)
             if waiting.identity == content.identity:
-                return found
+                return rehearsal
             olds.append(StoredVersion(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))
         changes = logical_changes(registry, tx, olds, parsed)
         problems = check_against(registry, tx, olds, parsed, content, rules)
         if registry.strict_logical_types and not problems:
             problems = refusal(changes, olds, rules)
         if problems:
-            return replace(found, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
-        return replace(found, warnings=tuple(change.message() for change in changes))
+            return replace(rehearsal, refusal="INCOMPATIBLE_SCHEMA", messages=tuple(problems))
+        return replace(rehearsal, warnings=tuple(change.message() for change in changes))
 
     def newest(self, subject: str) -> CheckedVersion | None:
         with self._registry.store.read() as tx:
-            found = tx.latest(config.target(tx, subject))
-        return _registered_version(found) if found else None
+            latest = tx.latest(config.target(tx, subject))
+        return _registered_version(latest) if latest else None
 
     def find_containing(self, part: str) -> list[str]:
         part = part.lower()
@@ -203,16 +203,16 @@ class OwnSchemas:
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
         if schema_id not in self._texts:
             with self._store.read() as tx:
-                found = tx.schema(DEFAULT_CONTEXT, schema_id)
-            if found is None:
+                content = tx.schema(DEFAULT_CONTEXT, schema_id)
+            if content is None:
                 raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
-            self._texts[schema_id] = found.text
+            self._texts[schema_id] = content.text
         return self._texts[schema_id]
 
     def newest(self, subject: str) -> str | None:
         with self._store.read() as tx:
-            found = tx.latest(subject)
-        return None if found is None else found.content.text
+            latest = tx.latest(subject)
+        return None if latest is None else latest.content.text
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         raise RegistryError("SCHEMA_NOT_FOUND")

@@ -89,10 +89,10 @@ class _Parser:
 
     def _reference(self, name: str, namespace: str) -> SchemaType:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
-        found = self._named.get(full)
-        if found is None:
+        definition = self._named.get(full)
+        if definition is None:
             raise ValueError(f"the schema refers to {name[:80]!r}, which {_UNKNOWN[full in self._named]}")
-        return found
+        return definition
 
     def _union(self, branches: list[SchemaType]) -> SchemaType:
         if len(branches) != 2 or sum(b.kind == "null" for b in branches) != 1:
@@ -111,9 +111,9 @@ class _Parser:
             label = listed.get("connect.field", listed["name"])
             if not isinstance(label, str) or not isinstance(listed["name"], str):
                 raise ValueError("the schema has a field without a name")
-            made = SchemaField(listed["name"], label, self.type(listed["type"], namespace, level + 1), listed)
-            nodes = _check_node_count(nodes + made.type.nodes)
-            fields.append(made)
+            schema_field = SchemaField(listed["name"], label, self.type(listed["type"], namespace, level + 1), listed)
+            nodes = _check_node_count(nodes + schema_field.type.nodes)
+            fields.append(schema_field)
         for names in ([f.name for f in fields], [f.label for f in fields]):
             if len(set(names)) < len(names):
                 raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")

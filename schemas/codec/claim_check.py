@@ -20,8 +20,8 @@ def fetch_message(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, b
         raise WireError("CLAIM_CHECK", uri=uri[:300], details="give a folder that has the file (--claim-check-dir)")
     file = claims.fetch(uri.rpartition("/")[2])
     try:
-        found = json_exact.decode(json_exact.document(file))
-        key, value = found.get("key"), json_exact.string(found["value"], "value")
+        content = json_exact.decode(json_exact.document(file))
+        key, value = content.get("key"), json_exact.string(content["value"], "value")
         key = None if key is None else values.base64_bytes(json_exact.string(key, "key"))
         return key, values.base64_bytes(value)
     except (ValueError, LookupError, TypeError, AttributeError) as error:

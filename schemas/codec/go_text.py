@@ -112,9 +112,9 @@ def unquote(text: str) -> bytes:
 
 def _unescape_match(match: re.Match[bytes]) -> bytes:
     escape = match[0]
-    made = _UNQUOTED.get(escape)
-    if made is not None:
-        return made
+    char = _UNQUOTED.get(escape)
+    if char is not None:
+        return char
     kind = escape[1:2]
     if kind in (b"x", b"u", b"U"):
         code = int(escape[2:], 16)

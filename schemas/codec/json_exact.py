@@ -16,10 +16,10 @@ class Number(str):
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a key stands twice in one object")
-    return found
+    return members
 
 
 def _constant(text: str) -> None:
@@ -39,10 +39,10 @@ def _shared_number(text: str) -> Number:
     """A number; of the few (under 2,000) that have at most three characters there is one object each."""
     if len(text) > 3:
         return Number(text)
-    found = _SHORT.get(text)
-    if found is None:
-        found = _SHORT[text] = Number(text)
-    return found
+    number = _SHORT.get(text)
+    if number is None:
+        number = _SHORT[text] = Number(text)
+    return number
 
 
 # (ordinary, sparing) decoders: a Number takes 96 bytes, of 2 bytes of text at worst. Sharing takes a sixth more time.
@@ -64,9 +64,9 @@ def _choose_decoder(decoders: tuple[json.JSONDecoder, json.JSONDecoder], text: s
     most = (len(text) * 16 + _ROOM) // _CONTAINER
     if text.count("[") + text.count("{") > most:
         outside = _STRINGS.sub("", text)
-        found = outside.count("[") + outside.count("{")
-        if found > most:
-            raise ValueError(f"{found} lists and objects in {len(text)} characters")
+        count = outside.count("[") + outside.count("{")
+        if count > most:
+            raise ValueError(f"{count} lists and objects in {len(text)} characters")
     return decoders[1]
 
 
@@ -172,10 +172,10 @@ def string(value: Any, what: str) -> str:
 
 def utf8(value: Any, what: str) -> str:
     """A JSON string that is UTF-8: a name or a statement. ValueError."""
-    found = string(value, what)
-    if not found.isascii() and not _encodes(found):
+    text = string(value, what)
+    if not text.isascii() and not _encodes(text):
         raise ValueError(f"{what} is not UTF-8")
-    return found
+    return text
 
 
 def _encodes(text: str) -> bool:

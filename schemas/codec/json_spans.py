@@ -44,10 +44,10 @@ def find(text: str, path: tuple[str | int, ...]) -> int | None:
     """Where the value at a path of keys and indexes starts, None where there is none. ValueError."""
     pos = 0
     for step in path:
-        found = next((start for key, start, _ in members(text, pos) if key == step), None)
-        if found is None:
+        value_start = next((start for key, start, _ in members(text, pos) if key == step), None)
+        if value_start is None:
             return None
-        pos = found
+        pos = value_start
     return pos
 
 

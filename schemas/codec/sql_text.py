@@ -16,8 +16,8 @@ def read(column: Column, text: str) -> tuple[Value, str]:
 
     ValueError when the text is not of the column's type. Text read with surrogateescape that is not UTF-8 is bytes.
     """
-    found = _READERS.get(column.type.kind)
-    return found(column, text) if found else (text_or_bytes(text), "")
+    reader = _READERS.get(column.type.kind)
+    return reader(column, text) if reader else (text_or_bytes(text), "")
 
 
 def text_or_bytes(text: str) -> str | bytes:

@@ -51,13 +51,13 @@ class CompiledSchemas:
 
     def program(self, text: str, where: str, schema_id: int) -> RecordSteps | None:
         """None for a schema that only the decoder reads."""
-        known = (text, where, schema_id)
-        if known not in self._programs:
+        key = (text, where, schema_id)
+        if key not in self._programs:
             try:
-                self._programs[known] = compile_steps(schema_id, self.record(text, where), text)
+                self._programs[key] = compile_steps(schema_id, self.record(text, where), text)
             except WireError:
-                self._programs[known] = None
-        return self._programs[known]
+                self._programs[key] = None
+        return self._programs[key]
 
 
 def _new_text_cache() -> BoundedCache[Any, Any]:
@@ -94,15 +94,15 @@ class AvroReader:
         absent = 0
         for chosen, kind in self._groups(rows, programs, topics):
             for index, version in versions_at(self._context.tables, kind, rows.commit_ts, chosen):
-                found = (self._compiled.shapes if version is None else self._shapes).of(kind, version)
-                if found is None:
+                entry = (self._compiled.shapes if version is None else self._shapes).of(kind, version)
+                if entry is None:
                     continue
-                if found[1] is not None:
-                    absent += len(index) * int((found[1] < 0).sum())
+                if entry[1] is not None:
+                    absent += len(index) * int((entry[1] < 0).sum())
                     if absent > _MOST_ABSENT:
                         continue
-                    moves.append((index, found[1]))
-                shape[index] = shapes.setdefault(id(found[0]), (len(shapes), found[0]))[0]
+                    moves.append((index, entry[1]))
+                shape[index] = shapes.setdefault(id(entry[0]), (len(shapes), entry[0]))[0]
         used = tuple(one for _, one in shapes.values())
         return _build_rows(_rearrange_cells(rows, cells, moves), shape, used, data, count)
 
@@ -116,8 +116,8 @@ class AvroReader:
         programs: list[RecordSteps] = []
         places: dict[int, int] = {}
         parts = []
-        for where, given in (("value", values), ("key", keys)):
-            data, offsets, ids = _split_messages(given)
+        for where, binaries in (("value", values), ("key", keys)):
+            data, offsets, ids = _split_messages(binaries)
             different = np.unique(ids)
             places |= _NO_IDS[where]
             for id_ in different.tolist():
@@ -168,12 +168,12 @@ class AvroReader:
 
     def _upsert(self, value: RecordSteps, key: RecordSteps | None) -> RecordPair | None:
         kinds = self._compiled.kinds
-        known = kinds.get((value, key))
-        if known is None:
+        entry = kinds.get((value, key))
+        if entry is None:
             record, keys = value.record, key.record if key is not None else None
             kind = record_pair_of(record, record.columns, keys, value.schema_id, key_only=False, extra=value.extra)
-            known = kinds[value, key] = None, kind
-        return known[1]
+            entry = kinds[value, key] = None, kind
+        return entry[1]
 
     def _delete(self, key: RecordSteps, topic: str | None) -> RecordPair | None:
         """The key record lists only the key; the newest value schema of the topic tells the other columns' names."""
@@ -182,11 +182,11 @@ class AvroReader:
         if record.id != key.record.id or not {c.name for c in columns} <= {c.name for c in record.columns}:
             record = key.record
         kinds = self._compiled.kinds
-        known = kinds.get((key, id(record)))
-        if known is None or known[0] is not record:
+        entry = kinds.get((key, id(record)))
+        if entry is None or entry[0] is not record:
             kind = record_pair_of(record, columns, key.record, key.schema_id, key_only=True, extra=False)
-            known = kinds[key, id(record)] = record, kind
-        return known[1]
+            entry = kinds[key, id(record)] = record, kind
+        return entry[1]
 
 
 _NO_IDS = {
@@ -229,7 +229,7 @@ def _run(
     import numpy as np
 
     steps = [step for program in programs for step in program.steps]
-    made = kernel.ReadSteps(
+    read_steps = kernel.ReadSteps(
         freeze(np.array(steps, np.int64).reshape(-1, kernel.STEP)),
         freeze(np.cumsum([len(program.steps) for program in programs], dtype=np.int64)),
     )
@@ -252,13 +252,13 @@ def _run(
     work = Scratch(
         np.empty(text, np.uint8), np.empty(96, np.uint8), np.empty(8, np.uint64), np.zeros(kernel.STATES, np.int64)
     )
-    found, used = kernel.read(value, key, base, start, made, rows, work)
-    taken = kernel.ReadRows._make([*(part[:found] for part in rows[:-2]), rows.place, rows.length])
-    written = kernel.scratch_used(work)
+    row_count, used = kernel.read(value, key, base, start, read_steps, rows, work)
+    read_rows = kernel.ReadRows._make([*(part[:row_count] for part in rows[:-2]), rows.place, rows.length])
+    scratch_size = kernel.scratch_used(work)
     data = value.data
-    if alone or written:
-        data = np.concatenate([data, *([key.data] if alone else []), work.scratch[:written]])
-    return taken, used, data
+    if alone or scratch_size:
+        data = np.concatenate([data, *([key.data] if alone else []), work.scratch[:scratch_size]])
+    return read_rows, used, data
 
 
 def _rearrange_cells(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.ReadRows:
@@ -284,17 +284,17 @@ def _build_rows(
     import numpy as np
 
     if (shape < 0).any():
-        kept = np.flatnonzero(shape >= 0)
-        rows = kernel.ReadRows._make([*(part[kept] for part in rows[:-2]), rows.place, rows.length])
-        shape = shape[kept]
+        index = np.flatnonzero(shape >= 0)
+        rows = kernel.ReadRows._make([*(part[index] for part in rows[:-2]), rows.place, rows.length])
+        shape = shape[index]
     left = np.ones(count, np.bool_)
     left[rows.message] = False
     flags = {"op_unknown": rows.unknown} if rows.unknown.any() else {}
-    made = Rows(
+    result = Rows(
         shapes, rows.message, shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, data,
         flags,
     )  # fmt: skip
-    return made, np.flatnonzero(left)
+    return result, np.flatnonzero(left)
 
 
 def _no_rows() -> Rows:

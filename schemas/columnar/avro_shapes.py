@@ -65,10 +65,10 @@ class ShapeCache:
 
         None where the version's cells can't say what the schema's do.
         """
-        known = self._known.get((kind, id(version)))
-        if known is None or known[0] is not version:
-            known = self._known[kind, id(version)] = version, self._make_shape(kind, version)
-        return known[1]
+        entry = self._known.get((kind, id(version)))
+        if entry is None or entry[0] is not version:
+            entry = self._known[kind, id(version)] = version, self._make_shape(kind, version)
+        return entry[1]
 
     def _make_shape(self, kind: RecordPair, version: TableVersion | None) -> tuple[RowShape, Any] | None:
         names, twice = (
@@ -161,9 +161,9 @@ def _find_one_by_one(
     import numpy as np
 
     different, of = np.unique(stamps, return_inverse=True)
-    found: dict[int, tuple[TableVersion | None, list[int]]] = {}
+    by_version: dict[int, tuple[TableVersion | None, list[int]]] = {}
     for n, commit_ts in enumerate(different.tolist()):
         for _, version in _find_version(tables, kind, commit_ts, index):
-            found.setdefault(id(version), (version, []))[1].append(n)
-    for version, stamped in found.values():
+            by_version.setdefault(id(version), (version, []))[1].append(n)
+    for version, stamped in by_version.values():
         yield index[np.isin(of, stamped)], version

@@ -37,8 +37,8 @@ def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
         return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
     low, high = int(numbers.min()), int(numbers.max())
     if high - low >= 1 << 16:
-        found, first, back = np.unique(numbers, return_index=True, return_inverse=True)
-        return found, first, back
+        distinct, first, back = np.unique(numbers, return_index=True, return_inverse=True)
+        return distinct, first, back
     shifted = (numbers - numbers.dtype.type(low)).astype(np.int64)
     first = np.full(high - low + 1, -1, np.int64)
     first[shifted[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of the same number, the last one written stays
@@ -101,11 +101,11 @@ class AvroWriter:
             if self._options.on_lossy == "error" and says_changed(name):
                 usable &= ~mask
         kinds = (rows.shape * len(topics.names) + topics.of) * 2 + valued
-        found, first, back = find_distinct(np.where(usable, kinds, -1))
-        programs = np.full(len(found), -1, np.int64)
+        distinct, first, back = find_distinct(np.where(usable, kinds, -1))
+        programs = np.full(len(distinct), -1, np.int64)
         for k in np.argsort(first, kind="stable").tolist():  # in the order in which the encoder meets them
-            if found[k] >= 0:
-                pair, with_value = divmod(int(found[k]), 2)
+            if distinct[k] >= 0:
+                pair, with_value = divmod(int(distinct[k]), 2)
                 shape, topic = divmod(pair, len(topics.names))
                 programs[k] = self._program(rows.shapes[shape], topics.names[topic], bool(with_value))
         return programs[back]
@@ -113,9 +113,9 @@ class AvroWriter:
     def _program(self, shape: RowShape, topic: str | None, valued: bool) -> int:
         if topic is None:
             return -1
-        known = self._programs.get((id(shape), topic, valued))
-        if known is not None:
-            return known[1]
+        entry = self._programs.get((id(shape), topic, valued))
+        if entry is not None:
+            return entry[1]
         try:
             plan = self._plans.of(shape.table, topic, None, valued)
             number = self._made.add(shape, plan.key, plan.value)
@@ -129,10 +129,14 @@ class AvroWriter:
         """commit_ts as the value has it, and which are made of the message's timestamp (as `commit_ts_of` does)."""
         import numpy as np
 
-        made = valued & (rows.commit_ts == NO_COMMIT_TS) & (timestamps > 0) & (timestamps <= tso_physical_ms(MAX_TSO))
-        if not self._options.enable_tidb_extension or not made.any():
-            return rows.commit_ts, np.zeros(len(made), np.bool_)
-        return np.where(made, np.where(made, timestamps, 0) * ms_to_tso(1), rows.commit_ts), made
+        is_synthetic = (
+            valued & (rows.commit_ts == NO_COMMIT_TS) & (timestamps > 0) & (timestamps <= tso_physical_ms(MAX_TSO))
+        )
+        if not self._options.enable_tidb_extension or not is_synthetic.any():
+            return rows.commit_ts, np.zeros(len(is_synthetic), np.bool_)
+        return np.where(
+            is_synthetic, np.where(is_synthetic, timestamps, 0) * ms_to_tso(1), rows.commit_ts
+        ), is_synthetic
 
     def _find_empty(self, rows: Rows, program: Any) -> Any:
         """Deletes of which nothing would be left: neither key nor value."""
@@ -149,8 +153,8 @@ class AvroWriter:
         from schemas.columnar.kernels import avro_write as kernel
 
         count, options = len(program), self._options
-        given = (program, commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, rows.data)
-        plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in given))
+        arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, rows.data)
+        plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in arrays))
         modes = kernel.WriteOptions(
             options.avro_include_before_value,
             options.enable_tidb_extension,

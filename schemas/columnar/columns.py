@@ -28,13 +28,13 @@ def cells_of(shape: RowShape, columns: Sequence[Column]) -> list[int] | None:
     None where a column can't hold what the shape has under its name: rows of it are for the plain codec.
     """
     own = {column.name: (n, column) for n, column in enumerate(shape.columns)}
-    found = []
+    cells = []
     for column in columns:
         number, source = own.get(column.name, (-1, column))
         if not _can_hold(source, column):
             return None
-        found.append(number)
-    return found
+        cells.append(number)
+    return cells
 
 
 def _can_hold(source: Column, target: Column) -> bool:
@@ -62,12 +62,12 @@ def typed_columns(
 
     count = len(first)
     place, length = (np.empty((len(columns), count), np.int64) for _ in range(2))
-    given = [freeze(np.ascontiguousarray(part, np.int64)) for part in (first, shape, places, rows.place, rows.length)]
-    kernel.by_column(given[0], given[1], given[2], given[3], given[4], place, length)
+    arrays = [freeze(np.ascontiguousarray(part, np.int64)) for part in (first, shape, places, rows.place, rows.length)]
+    kernel.by_column(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], place, length)
     bad = np.zeros(count, np.uint8)
     data = freeze(rows.data)
     forms = np.array([[_form(one, number) for number in of] for one, of in zip(rows.shapes, places, strict=True)])
-    made = []
+    result = []
     for n, column in enumerate(columns):
         make, form = _maker(column)
         valid = length[n] >= 0
@@ -76,8 +76,8 @@ def typed_columns(
             other = forms[:, n] == (CellForm.UINT if form == "int" else CellForm.INT)
             if other.any():  # the same bits are another number, if the first of them is set
                 bad |= (other[shape] & valid & (place[n] < 0)).astype(np.uint8)
-        made.append(TypedColumn(column, form, values, valid, offsets))
-    return tuple(made), bad.astype(np.bool_)
+        result.append(TypedColumn(column, form, values, valid, offsets))
+    return tuple(result), bad.astype(np.bool_)
 
 
 def _form(shape: RowShape, number: int) -> int:

@@ -63,41 +63,41 @@ class CraftTableReader:
         work = _new_scratch(room, count)
         cells = [np.empty((2 * count, room), np.int32) for _ in range(2)]
         while at < len(index):
-            found = _new_scan_result(cells, room, len(index))
-            rows, after = craft_read.scan(data, first, last, at, self._plan, found, work)
-            taken = np.arange(at, after)[found.status[at:after] == craft_read.TAKEN]
+            scan = _new_scan_result(cells, room, len(index))
+            rows, after = craft_read.scan(data, first, last, at, self._plan, scan, work)
+            positions = np.arange(at, after)[scan.status[at:after] == craft_read.TAKEN]
             bad = np.zeros(rows, np.uint8)
-            typed = self._fill(data, found, rows, index, bad)
+            typed = self._fill(data, scan, rows, index, bad)
             if bad.any():
-                spoilt = np.unique(found.message[:rows][bad != 0])
-                yield from self._chunks(data, starts, ends, index[np.setdiff1d(taken, spoilt)], status)
+                spoilt = np.unique(scan.message[:rows][bad != 0])
+                yield from self._chunks(data, starts, ends, index[np.setdiff1d(positions, spoilt)], status)
             elif rows:
-                status[index[taken]] = 1
+                status[index[positions]] = 1
                 yield typed
             at = after
 
-    def _fill(self, data: Any, found: Any, rows: int, index: Any, bad: Any) -> TypedRows:
+    def _fill(self, data: Any, scan: Any, rows: int, index: Any, bad: Any) -> TypedRows:
         import numpy as np
 
         count = len(self.columns)
         sides = []
         for shift in (0, count):
-            there = bool((found.side[:rows] & (2 if shift else 1)).any())
+            there = bool((scan.side[:rows] & (2 if shift else 1)).any())
             sides.append(
                 tuple(
                     _fill_column(
-                        data, c, found.places[shift + k], found.lengths[shift + k], rows if there else 0, rows, bad
+                        data, c, scan.places[shift + k], scan.lengths[shift + k], rows if there else 0, rows, bad
                     )
                     for k, c in enumerate(self.columns)
                 )
             )
-        sent = found.lengths[count:, :rows] != -2
-        key_only = (found.side[:rows] == 2) & ~sent.all(axis=0)
+        sent = scan.lengths[count:, :rows] != -2
+        key_only = (scan.side[:rows] == 2) & ~sent.all(axis=0)
         if key_only.any():  # some other columns than the key's: the decoder says what that is
             keys = np.array([c.handle_key for c in self.columns], np.bool_)
             bad[key_only & (sent != keys[:, None]).any(axis=0)] = 1
         return TypedRows(
-            index[found.message[:rows]], found.commit_ts[:rows], found.partition[:rows], found.side[:rows], key_only,
+            index[scan.message[:rows]], scan.commit_ts[:rows], scan.partition[:rows], scan.side[:rows], key_only,
             sides[0], sides[1],
         )  # fmt: skip
 
@@ -185,11 +185,11 @@ def _fill_column(data: Any, column: Column, places: Any, lengths: Any, rows: int
         form = "number"
     elif form == "decimal" and not is_decimal128(column):
         form, fill = "text", _fill_decimal_text
-    made = fill(column, data, places, lengths, total, bad)
+    values = fill(column, data, places, lengths, total, bad)
     offsets = None
-    if isinstance(made, tuple):
-        made, offsets = made
-    return TypedColumn(column, form, made, valid, offsets)
+    if isinstance(values, tuple):
+        values, offsets = values
+    return TypedColumn(column, form, values, valid, offsets)
 
 
 _Fill = Callable[[Column, Any, Any, Any, int, Any], Any]
@@ -280,8 +280,8 @@ def _bytes(check: int, column: Column, data: Any, places: Any, lengths: Any, row
 
     offsets = np.empty(rows + 1, np.int32)
     out = np.empty(craft_fill.sizes_of(lengths, rows, offsets), np.uint8)
-    known = column.length is not None and column.scale is not None
-    precision, scale = (column.length or 0, column.scale or 0) if known else (0, 0)
+    is_sized = column.length is not None and column.scale is not None
+    precision, scale = (column.length or 0, column.scale or 0) if is_sized else (0, 0)
     craft_fill.fill_bytes(data, places, lengths, rows, check, precision, scale, offsets, out, bad)
     return out, offsets
 

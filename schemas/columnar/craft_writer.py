@@ -76,10 +76,10 @@ class CraftWriter:
         target = self._target._replace(most_rows=most_rows)
         stamps, partition, side = freeze(rows.commit_ts), freeze(rows.partition), side.astype(np.int64)
         estimates = self._estimates(lengths)
-        made = craft_write.write(
+        message_count = craft_write.write(
             target, contents, places, lengths, stamps, partition, side, estimates, out, ends, counts
         )
-        return out[: ends[made - 1] if made else 0], ends[:made], counts[:made]
+        return out[: ends[message_count - 1] if message_count else 0], ends[:message_count], counts[:message_count]
 
     def _estimates(self, lengths: Any) -> Any:
         """TiCDC's estimates of the rows' sizes, by which it cuts batches."""
@@ -212,8 +212,8 @@ def _texts(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad
     out[at : at + size] = typed.values
     craft_content.place_bytes(typed.values, typed.offsets, typed.valid, text, least, at, places, lengths, bad)
     if kind is Kind.DECIMAL:
-        known = typed.column.length is not None and typed.column.scale is not None
-        precision, scale = (typed.column.length or 0, typed.column.scale or 0) if known else (0, 0)
+        is_sized = typed.column.length is not None and typed.column.scale is not None
+        precision, scale = (typed.column.length or 0, typed.column.scale or 0) if is_sized else (0, 0)
         craft_content.check_decimals(out, places, lengths, precision, scale, bad)
     return at + size
 

@@ -78,9 +78,9 @@ class DebeziumTableReader:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, given: MessageBuffers) -> DecodedRows:
+    def decode(self, buffers: MessageBuffers) -> DecodedRows:
         """Messages → rows in chunks, and the indices of those that `DebeziumDecoder` has to read."""
-        return self._batch.decode(given)
+        return self._batch.decode(buffers)
 
 
 def _cell(column: Column) -> ValueKind | None:
@@ -102,24 +102,24 @@ def _cell(column: Column) -> ValueKind | None:
 class _Format:
     """TiCDC Debezium JSON, as the batch decoder has to know it."""
 
-    def __init__(self, table: Table, options: Options, low: int, high: int, told: LearnedTable) -> None:
+    def __init__(self, table: Table, options: Options, low: int, high: int, learned_table: LearnedTable) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
-        found = [_cell(c) for c in self.columns]
-        self.cells = () if None in found else tuple(c for c in found if c is not None)
+        kinds = [_cell(c) for c in self.columns]
+        self.cells = () if None in kinds else tuple(c for c in kinds if c is not None)
         self._table, self._low, self._high = table, low, high
         self._decoder = DebeziumDecoder(
             Context(OneTable(TableVersion(low, table)), OneTable(TableVersion(low, table)), options)
         )
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
-        self.told = told
+        self.told = learned_table
 
-    def rows(self, given: MessageBuffers) -> Any:
+    def rows(self, buffers: MessageBuffers) -> Any:
         import numpy as np
 
-        fine = (given.value_first >= 0) & (given.value_last - given.value_first <= MAX_MESSAGE)
-        fine &= given.key_last - given.key_first <= MAX_MESSAGE
+        fine = (buffers.value_first >= 0) & (buffers.value_last - buffers.value_first <= MAX_MESSAGE)
+        fine &= buffers.key_last - buffers.key_first <= MAX_MESSAGE
         messages = np.flatnonzero(fine)
-        places = (given.key_first, given.key_last, given.value_first, given.value_last)
+        places = (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
         return np.stack((messages, *(p[messages] for p in places)), axis=1)
 
     def sample(self, key: bytes | None, value: bytes) -> SampleRow | None:
@@ -150,17 +150,17 @@ class _Format:
 
     def _images(self, schema: Any) -> dict[str, tuple[bytes, ...]]:
         """Contents that stand for NULL or a default alike, by the message's schema and the table's definition."""
-        found: dict[str, tuple[bytes, ...]] = {}
+        contents: dict[str, tuple[bytes, ...]] = {}
         for column in self.columns:
             if column.nullable and column.has_default and column.default is not None:
-                found[column.name] = tuple(_contents(defaults.default_images(column)))
+                contents[column.name] = tuple(_contents(defaults.default_images(column)))
         for field in _fields(schema):
             name = field["field"]
             if "default" in field and name in self._slots:
                 images = defaults.null_images(self.columns[self._slots[name]], field["default"])
                 if field["optional"]:
-                    found[name] = (*found.get(name, ()), *_contents(images))
-        return found
+                    contents[name] = (*contents.get(name, ()), *_contents(images))
+        return contents
 
 
 def _fields(schema: Any) -> Iterator[Mapping[str, Any]]:

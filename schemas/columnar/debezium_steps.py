@@ -177,15 +177,17 @@ class Compiler:
 def _stretches(name: str) -> list[tuple[int, int, int]]:
     """A zone as stretches of local time: (first second, offset, how often a clock shows its times)."""
     (start, offset), *changes = zone_changes(name)
-    found = [(start + offset, offset, ONCE)]
+    stretches = [(start + offset, offset, ONCE)]
     for at, after in changes:
         if after > offset:
-            found += [(at + offset, 0, NEVER), (at + after, after, ONCE)]
+            stretches += [(at + offset, 0, NEVER), (at + after, after, ONCE)]
         else:
-            found += [(at + after, offset, TWICE), (at + offset, after, ONCE)]
+            stretches += [(at + after, offset, TWICE), (at + offset, after, ONCE)]
         offset = after
-    ends = [start for start, _, _ in found[1:]] + [LAST]
-    within = [(max(s, FIRST), offset, seen) for (s, offset, seen), end in zip(found, ends, strict=True) if end > FIRST]
+    ends = [start for start, _, _ in stretches[1:]] + [LAST]
+    within = [
+        (max(s, FIRST), offset, times) for (s, offset, times), end in zip(stretches, ends, strict=True) if end > FIRST
+    ]
     return [*(s for s in within if s[0] < LAST), (LAST, 0, NEVER)]
 
 

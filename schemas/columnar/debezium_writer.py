@@ -50,22 +50,22 @@ class DebeziumWriter:
 
     def program(self, shape: RowShape, bits: int) -> int:
         """The first program of a shape, -1 where the encoder has to say why there is none. bits: see `_sizes`."""
-        known = self._programs.get((id(shape), bits))
-        if known is None:
+        entry = self._programs.get((id(shape), bits))
+        if entry is None:
             if self.compiler.size > 2 * _MOST_TEXT:
                 return -1  # the next batch starts anew
             number = self._equal.get((shape, bits))
             if number is None:
                 number = self._equal[shape, bits] = self._compile(shape, bits)
-            known = shape, number
-            self._programs[id(shape), bits] = known  # with the shape, so that no other one gets its id
-        return known[1]
+            entry = shape, number
+            self._programs[id(shape), bits] = entry  # with the shape, so that no other one gets its id
+        return entry[1]
 
     def _compile(self, shape: RowShape, bits: int) -> int:
         scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(unsized_columns(shape.table))}
-        known = frozenset(shape.key) if shape.key_only else None
+        key_columns = frozenset(shape.key) if shape.key_only else None
         try:
-            plan = compile_plan(shape.table, scales, known, self.options.cluster_id, self.options)
+            plan = compile_plan(shape.table, scales, key_columns, self.options.cluster_id, self.options)
             return self.compiler.add(shape, plan)
         except (WireError, ValueError):
             return -1
@@ -85,9 +85,9 @@ class _Batch:
         self._shape = np.ascontiguousarray(rows.shape, np.int64)
         unset = np.zeros(0, np.int64)
         commit_ts, usable = self._commit_ts(timestamps)
-        given = (unset, commit_ts, rows.after, rows.before, rows.place, rows.length)
+        arrays = (unset, commit_ts, rows.after, rows.before, rows.place, rows.length)
         self._given = kernel.JsonRows._make(
-            [*(freeze(np.ascontiguousarray(array, np.int64)) for array in given),
+            [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
              freeze(np.ascontiguousarray(rows.data, np.uint8))]
         )  # fmt: skip
         self._program = freeze(np.where(self._find_usable(usable), self._programs(), -1))
@@ -98,11 +98,11 @@ class _Batch:
         import numpy as np
 
         unknown = self._rows.commit_ts == NO_COMMIT_TS
-        made = unknown & (timestamps > 0)
-        self._flags["synthetic_commit_ts"] = made
-        self._flags["commit_ts_unknown"] = unknown & ~made
-        usable = (self._rows.commit_ts >= NO_COMMIT_TS) & (~made | (timestamps <= tso_physical_ms(MAX_TSO)))
-        synthetic = np.where(made & usable, timestamps, 0) * ms_to_tso(1)
+        is_synthetic = unknown & (timestamps > 0)
+        self._flags["synthetic_commit_ts"] = is_synthetic
+        self._flags["commit_ts_unknown"] = unknown & ~is_synthetic
+        usable = (self._rows.commit_ts >= NO_COMMIT_TS) & (~is_synthetic | (timestamps <= tso_physical_ms(MAX_TSO)))
+        synthetic = np.where(is_synthetic & usable, timestamps, 0) * ms_to_tso(1)
         return np.ascontiguousarray(np.where(unknown, synthetic, self._rows.commit_ts), np.int64), usable
 
     def _find_usable(self, usable: Any) -> Any:
@@ -140,12 +140,14 @@ class _Batch:
             used = np.bincount(self._shape, minlength=len(shapes)).tolist()
             of = [self._writer.program(s, 0) if used[n] else -1 for n, s in enumerate(shapes)]
             return np.array(of, np.int64)[self._shape]
-        found, back = np.unique(self._shape << _MOST_UNSIZED | sizes, return_inverse=True)
-        made = []
-        for pair in found.tolist():
+        distinct, back = np.unique(self._shape << _MOST_UNSIZED | sizes, return_inverse=True)
+        programs = []
+        for pair in distinct.tolist():
             shape, bits = shapes[pair >> _MOST_UNSIZED], pair & (1 << _MOST_UNSIZED) - 1
-            made.append(-1 if len(unsized_columns(shape.table)) > _MOST_UNSIZED else self._writer.program(shape, bits))
-        return np.array(made, np.int64)[back]
+            programs.append(
+                -1 if len(unsized_columns(shape.table)) > _MOST_UNSIZED else self._writer.program(shape, bits)
+            )
+        return np.array(programs, np.int64)[back]
 
     def _sizes(self, bare: Any) -> Any:
         """A bit for each DATETIME without fsp, as the encoder goes by a row's values; None where no table has any."""
@@ -174,25 +176,25 @@ class _Batch:
         from schemas.columnar.kernels import json_write as kernel
 
         programs, zones = self._writer.compiler.arrays()
-        given = self._given._replace(program=self._program)
+        rows = self._given._replace(program=self._program)
         keys, values = self._first_room(programs.table)
         ends = np.zeros((2, self._count + 1), np.int64)
         left = np.ones(self._count, np.bool_)
-        notes = np.empty((len(given.place), 2), np.int64)
+        notes = np.empty((len(rows.place), 2), np.int64)
         state = np.zeros(kernel.VALUE_NEED + 1, np.int64)
         at = 0
         while True:
             out = kernel.JsonOutput(keys, values, ends[0], ends[1], left, notes, state)
-            at = kernel.write(at, given, programs, zones, out)
+            at = kernel.write(at, rows, programs, zones, out)
             if at == self._count:
                 break
             keys = _grow(keys, int(state[kernel.KEY_TO]), int(state[kernel.KEY_NEED]))
             values = _grow(values, int(state[kernel.VALUE_TO]), int(state[kernel.VALUE_NEED]))
         self._note(notes[: state[kernel.NOTES]])
-        taken = ~left
+        valid = ~left
         return WrittenMessages(
-            Binaries(keys[: ends[0, -1]], ends[0], taken),
-            Binaries(values[: ends[1, -1]], ends[1], taken),
+            Binaries(keys[: ends[0, -1]], ends[0], valid),
+            Binaries(values[: ends[1, -1]], ends[1], valid),
             left,
             {name: mask for name, mask in self._flags.items() if mask.any()},
         )

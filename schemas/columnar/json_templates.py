@@ -94,7 +94,7 @@ class JsonFormat(Protocol):
     columns: tuple[Column, ...]
     cells: tuple[ValueKind, ...]
 
-    def rows(self, given: MessageBuffers) -> Any:
+    def rows(self, buffers: MessageBuffers) -> Any:
         """The rows of messages: int64 (message, key first, key last, value first, value last), key first -1: none."""
         ...
 
@@ -131,27 +131,27 @@ class TemplateReader:
         self._heads: list[tuple[int, int, int, bool, int]] = []
         self._plan: Any = None
 
-    def decode(self, given: MessageBuffers) -> DecodedRows:
+    def decode(self, buffers: MessageBuffers) -> DecodedRows:
         """Messages, at most MAX_BATCH bytes of keys and of values. ValueError for more."""
         import numpy as np
 
         decoded = DecodedRows()
-        count = len(given.value_first)
+        count = len(buffers.value_first)
         if not COMPILED or self._format.cells == ():
             decoded.left = list(range(count))
             return decoded
-        if max(len(given.keys), len(given.values)) > MAX_BATCH:
+        if max(len(buffers.keys), len(buffers.values)) > MAX_BATCH:
             raise ValueError(f"more than {MAX_BATCH} bytes in one batch")
         if len(self._heads) >= _MOST_TEMPLATES:  # of odd messages perhaps, which must not stand in the way for ever
             self._forget()
         status = np.zeros(count, np.uint8)
-        rows = self._format.rows(given)
-        for chunk in self._chunks(given, rows, status, learning=True):
+        rows = self._format.rows(buffers)
+        for chunk in self._chunks(buffers, rows, status, learning=True):
             decoded.chunks.append(chunk)
         decoded.left = np.flatnonzero(status == 0).tolist()
         return decoded
 
-    def _chunks(self, given: MessageBuffers, rows: Any, status: Any, learning: bool) -> Iterator[TypedRows]:
+    def _chunks(self, buffers: MessageBuffers, rows: Any, status: Any, learning: bool) -> Iterator[TypedRows]:
         """Rows, in order; status of the messages that were taken becomes 1."""
         import numpy as np
 
@@ -163,62 +163,64 @@ class TemplateReader:
         rows = rows[sizes[back] <= room]  # a message of more rows is left
         room = min(room, len(rows))
         cells = [np.empty((2 * width, room), np.int32) for _ in range(2)]
-        scanned = _message_rows(kernel, given, rows)
-        taken, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
+        scanned = _message_rows(kernel, buffers, rows)
+        taken_mask, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)
         while at < len(rows):
-            found = kernel.ValuePositions(*cells, *(np.empty(room, np.int64) for _ in range(4)))
+            positions = kernel.ValuePositions(*cells, *(np.empty(room, np.int64) for _ in range(4)))
             start, count, unknown = at, 0, 0
             while unknown >= 0:
-                count, at, unknown = kernel.scan(scanned, at, count, learn_from, self._build_plan(), found, taken, last)
-                if unknown >= 0 and not self._learn(given, rows[unknown]):
+                count, at, unknown = kernel.scan(
+                    scanned, at, count, learn_from, self._build_plan(), positions, taken_mask, last
+                )
+                if unknown >= 0 and not self._learn(buffers, rows[unknown]):
                     misses += 1
                     at = int(np.searchsorted(rows[:, 0], rows[at, 0], "right"))
                     learn_from = at + ((1 << misses - _TRIES) if misses > _TRIES else 0)
             if not count:
                 continue
             bad = np.zeros(count, np.uint8)
-            made = self._fill(scanned.values, found, count, bad)
+            chunk = self._fill(scanned.values, positions, count, bad)
             if bad.any():
-                spoilt = np.unique(found.message[:count][bad != 0])
-                kept = rows[start:at][taken[start:at] == 1]
-                yield from self._chunks(given, kept[~np.isin(kept[:, 0], spoilt)], status, learning=False)
+                spoilt = np.unique(positions.message[:count][bad != 0])
+                taken_rows = rows[start:at][taken_mask[start:at] == 1]
+                yield from self._chunks(buffers, taken_rows[~np.isin(taken_rows[:, 0], spoilt)], status, learning=False)
             else:
-                status[found.message[:count]] = 1
-                yield made
+                status[positions.message[:count]] = 1
+                yield chunk
 
-    def _fill(self, data: Any, found: Any, count: int, bad: Any) -> TypedRows:
+    def _fill(self, data: Any, positions: Any, count: int, bad: Any) -> TypedRows:
         import numpy as np
 
         from schemas.columnar.kernels.json_text import mark_images
 
-        sides = self._filler.fill(data, found.places, found.lengths, count, bad)
+        sides = self._filler.fill(data, positions.places, positions.lengths, count, bad)
         for slot, column in enumerate(self._format.columns * 2):
             if images := self._images.get(column.name):
                 ends = np.cumsum(np.array([len(i) for i in images], np.int64))
                 texts = np.frombuffer(b"".join(images) or b"\0", np.uint8)
-                mark_images(data, found.places[slot], found.lengths[slot], count, texts, ends, bad)
+                mark_images(data, positions.places[slot], positions.lengths[slot], count, texts, ends, bad)
         return TypedRows(
-            found.message[:count], found.commit_ts[:count], found.partition[:count], found.side[:count],
+            positions.message[:count], positions.commit_ts[:count], positions.partition[:count], positions.side[:count],
             np.zeros(count, np.bool_), tuple(sides[0]), tuple(sides[1]),
         )  # fmt: skip
 
     # ---- templates
-    def _learn(self, given: MessageBuffers, row: Any) -> bool:
+    def _learn(self, buffers: MessageBuffers, row: Any) -> bool:
         """Makes a template of a row. Out: False where it teaches nothing that is new."""
         _, key_first, key_last, first, last = map(int, row)
         if len(self._heads) >= _MOST_TEMPLATES or len(self._text) + last - first > _MAX_TEXT:
             return False
-        key = bytes(given.keys[key_first:key_last]) if key_first >= 0 else None
-        sample = self._format.sample(key, bytes(given.values[first:last]))
+        key = bytes(buffers.keys[key_first:key_last]) if key_first >= 0 else None
+        sample = self._format.sample(key, bytes(buffers.values[first:last]))
         if sample is None or not self._is_whole(sample):
             return False
         parts = [[], []] if sample.key is None else [list(_parts(sample.key, sample.key_places)), []]
         parts[1] = list(_parts(sample.value, sample.value_places))
-        known = (sample.key is None, sample.side, *map(tuple, parts))
-        if known in self._samples:
+        signature = (sample.key is None, sample.side, *map(tuple, parts))
+        if signature in self._samples:
             return False
-        self._samples.add(known)
+        self._samples.add(signature)
         for name, images in sample.images.items():
             self._images[name] = tuple(dict.fromkeys((*self._images.get(name, ()), *images)))
         bounds = [len(self._steps)]
@@ -242,10 +244,10 @@ class TemplateReader:
         from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT, PARTITION
 
         width = len(self._format.columns)
-        wanted = [*range(width * (sample.side & 1)), *range(width, width + width * (sample.side >> 1 & 1))]
+        wanted_slots = [*range(width * (sample.side & 1)), *range(width, width + width * (sample.side >> 1 & 1))]
         places = [*sample.key_places, *sample.value_places]
         slots = sorted(p.slot for p in places if p.kind not in (ANY, COMMIT, COUNT, PARTITION))
-        return slots == wanted and sum(p.kind == COMMIT for p in places) == 1
+        return slots == wanted_slots and sum(p.kind == COMMIT for p in places) == 1
 
     def _build_plan(self) -> Any:
         import numpy as np

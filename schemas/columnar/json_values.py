@@ -167,16 +167,16 @@ class RowFiller:
         )  # fmt: skip
         kernel.fill(data, places, lengths, rows, slots, out, bad)
         valid = lengths[:, :rows] >= 0
-        made = []
+        typed_columns = []
         for slot, (column, cell) in enumerate(zip(self.columns * 2, self.cells * 2, strict=True)):
             code, place = int(slots.code[slot]), int(slots.place[slot])
             offsets = None
             if code >= kernel.FIRST_TEXT:
                 offsets = out.offsets[place]
-                found = out.texts[starts[place] : starts[place] + offsets[-1]]
+                array = out.texts[starts[place] : starts[place] + offsets[-1]]
             elif code >= kernel.FIRST_DECIMAL:
-                found = out.decimals[place]
+                array = out.decimals[place]
             else:
-                found = (out.signed if cell.form == "int" else out.unsigned)[place]
-            made.append(TypedColumn(column, cell.form, found, valid[slot], offsets))
-        return made[: len(self.columns)], made[len(self.columns) :]
+                array = (out.signed if cell.form == "int" else out.unsigned)[place]
+            typed_columns.append(TypedColumn(column, cell.form, array, valid[slot], offsets))
+        return typed_columns[: len(self.columns)], typed_columns[len(self.columns) :]

@@ -71,9 +71,9 @@ class OpenTableReader:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, given: MessageBuffers) -> DecodedRows:
+    def decode(self, buffers: MessageBuffers) -> DecodedRows:
         """Messages → rows in chunks, and the indices of those that `OpenDecoder` has to read."""
-        return self._batch.decode(given)
+        return self._batch.decode(buffers)
 
 
 def _cell(column: Column, varchar_base64: bool) -> ValueKind | None:
@@ -102,28 +102,28 @@ def _cell(column: Column, varchar_base64: bool) -> ValueKind | None:
 class _Format:
     """The Open Protocol, as the batch decoder has to know it."""
 
-    def __init__(self, table: Table, options: Options, low: int, high: int, told: LearnedTable) -> None:
+    def __init__(self, table: Table, options: Options, low: int, high: int, learned_table: LearnedTable) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
-        found = [_cell(c, options.open_varchar_base64) for c in self.columns]
-        self.cells = () if None in found else tuple(c for c in found if c is not None)
+        column_cells = [_cell(c, options.open_varchar_base64) for c in self.columns]
+        self.cells = () if None in column_cells else tuple(c for c in column_cells if c is not None)
         self._table, self._low, self._high = table, low, high
         source = OneTable(TableVersion(low, table))
         self._decoder = OpenDecoder(Context(source, source, options))
         self._slots = {c.name: k for k, c in enumerate(self.columns)}
-        self.told = told
+        self.told = learned_table
 
-    def rows(self, given: MessageBuffers) -> Any:
+    def rows(self, buffers: MessageBuffers) -> Any:
         import numpy as np
 
         from schemas.columnar.kernels.json_scan import frames
 
         # What is too large or not there has an empty value or key here: no frame, so it is left.
-        fine = (given.key_first >= 0) & (given.value_first >= 0)
-        fine &= (given.key_last - given.key_first <= MAX_MESSAGE) & (
-            given.value_last - given.value_first <= MAX_MESSAGE
+        fine = (buffers.key_first >= 0) & (buffers.value_first >= 0)
+        fine &= (buffers.key_last - buffers.key_first <= MAX_MESSAGE) & (
+            buffers.value_last - buffers.value_first <= MAX_MESSAGE
         )
-        key_first = np.where(fine, given.key_first, -1)
-        whole = (given.keys, key_first, given.key_last, given.values, given.value_first, given.value_last)
+        key_first = np.where(fine, buffers.key_first, -1)
+        whole = (buffers.keys, key_first, buffers.key_last, buffers.values, buffers.value_first, buffers.value_last)
         out = np.empty((frames(*whole, np.empty((0, 5), np.int64)), 5), np.int64)
         frames(*whole, out)
         return out

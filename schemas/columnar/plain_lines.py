@@ -99,10 +99,10 @@ def plain_lines(
     ]
     flags = [text.add(f', "flags": {_json(names)}') for names in ([], *([name] for name in rows.flags))]
     shapes = [_shape(text, shape) for shape in rows.shapes]
-    columns = [column for _, _, found in shapes for column in found]
+    columns = [column for _, _, shape_columns in shapes for column in shape_columns]
 
-    def places(found: Sequence[tuple[int, int]]) -> Any:
-        return freeze(np.array(found, np.int64).reshape(-1, 2))
+    def places(spans: Sequence[tuple[int, int]]) -> Any:
+        return freeze(np.array(spans, np.int64).reshape(-1, 2))
 
     lines = kernel.LineLiterals(
         freeze(np.frombuffer(bytes(text.data), np.uint8)), places(heads), places([s[0] for s in shapes]),
@@ -113,14 +113,14 @@ def plain_lines(
     commit_ts = np.where(rows.commit_ts == NO_COMMIT_TS, kernel.NONE, rows.commit_ts)
     beside = extra or Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.ones(count, np.bool_))
     topic, partition, offset = origins
-    given = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after]
-    given += [beside.data, beside.offsets]
-    made = kernel.LineRows._make(freeze(np.ascontiguousarray(array)) for array in given)
+    arrays = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after]
+    arrays += [beside.data, beside.offsets]
+    line_rows = kernel.LineRows._make(freeze(np.ascontiguousarray(array)) for array in arrays)
     cells, data = freeze(np.ascontiguousarray(texts.offsets)), freeze(np.ascontiguousarray(texts.data))
     length = freeze(np.ascontiguousarray(rows.length, np.int64))
     ends = np.zeros(count + 1, np.int64)
-    out = np.empty(_room(lines, made, data, kernel), np.uint8)
-    kernel.fill(lines, made, data, cells, length, out, ends)
+    out = np.empty(_room(lines, line_rows, data, kernel), np.uint8)
+    kernel.fill(lines, line_rows, data, cells, length, out, ends)
     return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_))
 
 
@@ -149,12 +149,12 @@ def _shape(text: _Text, shape: RowShape) -> tuple[tuple[int, int], tuple[int, in
     rest = f', "schema_id": {_json(shape.schema_id)}, "table_version": {_json(shape.table_version)}'
     before_row = text.add(f'{rest}, "key": {_json(list(shape.key))}, "before": ')
     at = {column.name: n for n, column in enumerate(shape.columns)}
-    found = []
+    columns = []
     for name in dict.fromkeys((*shape.order, *at)):
         column = shape.columns[at[name]]
         hexed = form_of(column) is CellForm.BYTES or column.type.kind is Kind.BIT
-        found.append((text.add(f"{_json(name)}: "), at[name], hexed))
-    return before_op, before_row, found
+        columns.append((text.add(f"{_json(name)}: "), at[name], hexed))
+    return before_op, before_row, columns
 
 
 def _json(value: Any) -> str:

@@ -59,20 +59,20 @@ class TableDispatcher:
 
         count = len(values.offsets) - 1
         cells = CellsOfTyped()
-        taken = np.zeros(count, np.bool_)
+        taken_mask = np.zeros(count, np.bool_)
         if (
             count
             and COMPILED
             and self._context.tables is not None
             and max(len(keys.data), len(values.data)) <= MAX_BATCH
         ):
-            given = _buffers(keys, values)
-            for hash_, index in self._groups(given, topics):
+            buffers = _buffers(keys, values)
+            for hash_, index in self._groups(buffers, topics):
                 for id_ in self._hashes.get(hash_, ()):
-                    index = self._table(id_).read(given, index, cells, taken)
+                    index = self._table(id_).read(buffers, index, cells, taken_mask)
                     if not len(index):
                         break
-        return cells.rows(), np.flatnonzero(~taken)
+        return cells.rows(), np.flatnonzero(~taken_mask)
 
     def _table(self, id_: TableId) -> _Table:
         if id_ not in self._tables:
@@ -80,15 +80,15 @@ class TableDispatcher:
         return self._tables[id_]
 
     # ---- which table
-    def _groups(self, given: MessageBuffers, topics: Topics) -> list[tuple[int, Any]]:
+    def _groups(self, buffers: MessageBuffers, topics: Topics) -> list[tuple[int, Any]]:
         """Messages (indices, ascending) that have a hash in common, where they are not too few; learns the tables."""
         import numpy as np
 
         by_topic = np.array([crc32((name or "").encode()) << 1 for name in topics.names] or [0], np.uint64)
-        found = self._hash(given)
-        found = np.where(found == 0, by_topic[topics.of], found)  # of an odd hash no more than of an even one
-        order = np.argsort(found, kind="stable")
-        hashes, starts = np.unique(found[order], return_index=True)
+        digests = self._hash(buffers)
+        digests = np.where(digests == 0, by_topic[topics.of], digests)  # of an odd hash no more than of an even one
+        order = np.argsort(digests, kind="stable")
+        hashes, starts = np.unique(digests[order], return_index=True)
         groups = [
             (int(hash_), index)
             for hash_, index in zip(hashes, np.split(order, starts[1:]), strict=True)
@@ -97,50 +97,50 @@ class TableDispatcher:
         groups.sort(key=lambda group: int(group[1][0]))
         tries, again = _TRIES, _AGAIN
         for hash_, index in groups:
-            known = self._hashes.get(hash_)
-            if known or tries <= 0 or (known is not None and not again):
+            ids = self._hashes.get(hash_)
+            if ids or tries <= 0 or (ids is not None and not again):
                 continue
-            again -= known is not None
+            again -= ids is not None
             for number in (index[0], index[len(index) // 2], index[-1]):
                 tries -= 1
-                if self._learn(hash_, given, int(number), topics):
+                if self._learn(hash_, buffers, int(number), topics):
                     break
         return groups
 
-    def _hash(self, given: MessageBuffers) -> Any:
+    def _hash(self, buffers: MessageBuffers) -> Any:
         import numpy as np
 
         from schemas.columnar.kernels.table_hash import hash_names, hash_terms
 
-        out = np.zeros(len(given.value_first), np.uint64)
+        out = np.zeros(len(buffers.value_first), np.uint64)
         if self.FORMAT == "craft":
-            hash_terms(given.values, given.value_first, given.value_last, out)
+            hash_terms(buffers.values, buffers.value_first, buffers.value_last, out)
             return out
         one, other = (np.frombuffer(text, np.uint8) for text in _FORMATS[self.FORMAT.partition("-")[0]])
         if self.FORMAT == "debezium":
-            hash_names(given.values, given.value_first, given.value_last, one, other, out)
+            hash_names(buffers.values, buffers.value_first, buffers.value_last, one, other, out)
         else:
-            hash_names(given.keys, given.key_first, given.key_last, one, other, out)
+            hash_names(buffers.keys, buffers.key_first, buffers.key_last, one, other, out)
         return out
 
-    def _learn(self, hash_: int, given: MessageBuffers, number: int, topics: Topics) -> bool:
+    def _learn(self, hash_: int, buffers: MessageBuffers, number: int, topics: Topics) -> bool:
         """Adds the table of a message to those of a hash. Out: False where it teaches none."""
-        first, last = int(given.value_first[number]), int(given.value_last[number])
-        known = self._hashes.setdefault(hash_, [])
+        first, last = int(buffers.value_first[number]), int(buffers.value_last[number])
+        ids = self._hashes.setdefault(hash_, [])
         if first < 0 or last - first > _MAX_SAMPLE:
             return False
-        key_first, key_last = int(given.key_first[number]), int(given.key_last[number])
-        key = given.keys[key_first:key_last].tobytes() if key_first >= 0 else None
-        message = Message(key, given.values[first:last].tobytes(), topics.names[int(topics.of[number])])
+        key_first, key_last = int(buffers.key_first[number]), int(buffers.key_last[number])
+        key = buffers.keys[key_first:key_last].tobytes() if key_first >= 0 else None
+        message = Message(key, buffers.values[first:last].tobytes(), topics.names[int(topics.of[number])])
         try:
             events = self._plain.decode(message)
         except (WireError, RecursionError):
             return False
         tables = (e.table.id if isinstance(e, RowChange) else TableId(e.db, e.table) for e in events if _has_table(e))
         for id_ in dict.fromkeys(tables):
-            if len(known) < _MOST_TABLES and id_ not in known:
-                known.append(id_)
-        return bool(known)
+            if len(ids) < _MOST_TABLES and id_ not in ids:
+                ids.append(id_)
+        return bool(ids)
 
 
 def _has_table(event: Event) -> TypeGuard[RowChange | DdlEvent]:
@@ -167,10 +167,10 @@ def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
     import numpy as np
 
     parts: list[Any] = []
-    for given in (keys, values):
-        offsets = np.asarray(given.offsets, np.int64)
-        first = np.where(given.valid, offsets[:-1], -1)
-        parts += [freeze(given.data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
+    for binaries in (keys, values):
+        offsets = np.asarray(binaries.offsets, np.int64)
+        first = np.where(binaries.valid, offsets[:-1], -1)
+        parts += [freeze(binaries.data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
     return MessageBuffers(*parts)
 
 
@@ -185,10 +185,10 @@ class _Version:
     zone: str
     shapes: tuple[RowShape, RowShape] | None = None
 
-    def shapes_of(self, known: list[tuple[RowShape, RowShape]]) -> tuple[RowShape, RowShape]:
+    def shapes_of(self, shape_pairs: list[tuple[RowShape, RowShape]]) -> tuple[RowShape, RowShape]:
         """Once it has read rows: until then it may not be known what messages add to the table.
 
-        known: those of the table, so that equal rows have one object; this version's is added.
+        shape_pairs: those of the table, so that equal rows have one object; this version's is added.
         """
         if self.shapes is None:
             table = getattr(self.decoder, "learned_table", None) or self.version.table
@@ -197,10 +197,10 @@ class _Version:
             order = getattr(self.decoder, "order", ())
             order = () if order == names else order
             shape = RowShape(table, columns, table.handle_key, self.version.commit_ts, None, self.zone, order=order)
-            self.shapes = next((both for both in known if both[0] == shape), None)
+            self.shapes = next((both for both in shape_pairs if both[0] == shape), None)
             if self.shapes is None:
                 self.shapes = shape, replace(shape, key_only=True)
-                known.append(self.shapes)
+                shape_pairs.append(self.shapes)
         return self.shapes
 
 
@@ -215,7 +215,7 @@ class _Table:
     versions: list[_Version] = field(default_factory=list)
     shapes: list[tuple[RowShape, RowShape]] = field(default_factory=list)
 
-    def read(self, given: MessageBuffers, index: Any, cells: CellsOfTyped, taken: Any) -> Any:
+    def read(self, buffers: MessageBuffers, index: Any, cells: CellsOfTyped, taken_mask: Any) -> Any:
         """Adds the rows of messages at `index` to cells; out: the indices that are left."""
         if not self.versions:
             self._extend()
@@ -223,25 +223,26 @@ class _Table:
             for version in list(self.versions):
                 if not len(index):
                     return index
-                decoded = self._decode(version, given, index)
+                decoded = self._decode(version, buffers, index)
                 for rows in decoded.chunks:
                     if self._holds(version, rows):
                         rows = replace(rows, message=index[rows.message])
                         cells.add(rows, *version.shapes_of(self.shapes))
-                        taken[rows.message] = True
-                index = index[~taken[index]]
+                        taken_mask[rows.message] = True
+                index = index[~taken_mask[index]]
             if not len(index) or not self._extend():
                 break
         return index
 
-    def _decode(self, version: _Version, given: MessageBuffers, index: Any) -> DecodedRows:
+    def _decode(self, version: _Version, buffers: MessageBuffers, index: Any) -> DecodedRows:
         places = [
-            freeze(array[index]) for array in (given.key_first, given.key_last, given.value_first, given.value_last)
+            freeze(array[index])
+            for array in (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
         ]
         if self.format == "craft":
-            return _decode_craft(version.decoder, given.values, places[2], places[3])
+            return _decode_craft(version.decoder, buffers.values, places[2], places[3])
         decoded: DecodedRows = version.decoder.decode(
-            MessageBuffers(given.keys, places[0], places[1], given.values, places[2], places[3])
+            MessageBuffers(buffers.keys, places[0], places[1], buffers.values, places[2], places[3])
         )
         return decoded
 
@@ -252,18 +253,18 @@ class _Table:
 
     def _extend(self) -> bool:
         """Asks for the versions again; decoders of those that are as they were stay. Out: whether any is new."""
-        known = {v.version.commit_ts: v for v in self.versions}
+        by_commit_ts = {v.version.commit_ts: v for v in self.versions}
         self.versions.clear()
         high = MAX_TSO
         for version in _versions(self.context.tables, self.id):
             if len(self.versions) >= _MOST_VERSIONS:
                 break
-            made = known.get(version.commit_ts)
-            if made is None or made.high != high or made.version != version:
-                made = self._make_version(version, high)
-            self.versions.append(made)
+            candidate = by_commit_ts.get(version.commit_ts)
+            if candidate is None or candidate.high != high or candidate.version != version:
+                candidate = self._make_version(version, high)
+            self.versions.append(candidate)
             high = version.commit_ts
-        return any(known.get(v.version.commit_ts) is not v for v in self.versions)
+        return any(by_commit_ts.get(v.version.commit_ts) is not v for v in self.versions)
 
     def _make_version(self, version: TableVersion, high: int) -> _Version:
         table, low, options = version.table, version.commit_ts + 1, self.context.options

@@ -22,16 +22,16 @@ def zone_changes(name: str) -> tuple[tuple[int, int], ...]:
     """
     of = zone(name)
     start = FIRST - _MARGIN
-    found = [(start, _offset(of, start))]
+    changes = [(start, _offset(of, start))]
     for late in range(start + _STEP, LAST + _MARGIN, _STEP):
         offset = _offset(of, late)
-        if offset != found[-1][1]:
+        if offset != changes[-1][1]:
             early = late - _STEP
             while late - early > 1:
                 middle = (early + late) // 2
-                early, late = (middle, late) if _offset(of, middle) == found[-1][1] else (early, middle)
-            found.append((late, offset))
-    return tuple(found)
+                early, late = (middle, late) if _offset(of, middle) == changes[-1][1] else (early, middle)
+            changes.append((late, offset))
+    return tuple(changes)
 
 
 def _offset(of: tzinfo, seconds: int) -> int:

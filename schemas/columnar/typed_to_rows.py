@@ -66,8 +66,8 @@ class CellsOfTyped:
                 if not column.handle_key:
                     length[rows.key_only, k] = ABSENT  # of the old row, which a delete has
         op = np.array(_OPS, np.uint8)[np.asarray(rows.side, np.int64)]
-        for known, array in zip(self._columns, (rows.message, of, rows.commit_ts, op, *starts), strict=True):
-            known.append(array)
+        for chunks, array in zip(self._columns, (rows.message, of, rows.commit_ts, op, *starts), strict=True):
+            chunks.append(array)
         self._rows += count
 
     def _add_side(self, side: Sequence[TypedColumn], there: Any) -> Any:
@@ -77,8 +77,8 @@ class CellsOfTyped:
         count = len(there)
         place, length = np.zeros((count, len(side)), np.int64), np.empty((count, len(side)), np.int64)
         for k, typed in enumerate(side):
-            found, size = _CELLS[typed.form](typed, self._data)
-            place[:, k], length[:, k] = found, np.where(typed.valid, size, NULL)
+            starts, size = _CELLS[typed.form](typed, self._data)
+            place[:, k], length[:, k] = starts, np.where(typed.valid, size, NULL)
             numbered = there & typed.valid if typed.form == "number" else there[:0]
             if numbered.any():
                 self._flags.setdefault(f"enum_number:{typed.column.name}", []).append((self._rows, numbered))
@@ -94,8 +94,8 @@ class CellsOfTyped:
         import numpy as np
 
         kinds = (np.int64, np.int64, np.int64, np.uint8, np.int64, np.int64)
-        made = [np.concatenate([np.zeros(0, k), *c], dtype=k) for c, k in zip(self._columns, kinds, strict=True)]
-        order = np.argsort(made[0], kind="stable")
+        columns = [np.concatenate([np.zeros(0, k), *c], dtype=k) for c, k in zip(self._columns, kinds, strict=True)]
+        order = np.argsort(columns[0], kind="stable")
         flags = {}
         for name, parts in self._flags.items():
             flags[name] = np.zeros(self._rows, np.bool_)
@@ -107,15 +107,15 @@ class CellsOfTyped:
             for parts, kind in ((self._places, np.int64), (self._lengths, np.int64), (self._data.parts, np.uint8))
         )
         shapes = tuple(shape for _, shape in self._shapes.values())
-        message, of, commit_ts, op, after, before = (column[order] for column in made)
+        message, of, commit_ts, op, after, before = (column[order] for column in columns)
         return Rows(shapes, message, of, commit_ts, op, after, before, place, length, freeze(data), flags)
 
 
 def cells_of_typed(rows: TypedRows, shape: RowShape, key_only: RowShape | None = None) -> Rows:
     """A chunk of rows as cells (`CellsOfTyped.add`)."""
-    made = CellsOfTyped()
-    made.add(rows, shape, key_only)
-    return made.rows()
+    cells = CellsOfTyped()
+    cells.add(rows, shape, key_only)
+    return cells.rows()
 
 
 # ---------------------------------------------------------------------------------- columns
@@ -143,12 +143,12 @@ def _reals(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:
 
     bits, left = np.empty(len(typed.valid), np.uint64), np.empty(len(typed.valid), np.int64)
     count = read_reals(freeze(typed.values), freeze(typed.offsets), freeze(typed.valid), bits, left)
-    found = bits.view(np.float64)
+    reals = bits.view(np.float64)
     for row in left[:count].tolist():  # of more digits than the kernel takes
-        found[row] = float(typed.values[typed.offsets[row] : typed.offsets[row + 1]].tobytes())
+        reals[row] = float(typed.values[typed.offsets[row] : typed.offsets[row + 1]].tobytes())
     if typed.form == "real32":
-        found = found.astype(np.float32).astype(np.float64)
-    return found.view(np.int64), _NO_LENGTH
+        reals = reals.astype(np.float32).astype(np.float64)
+    return reals.view(np.int64), _NO_LENGTH
 
 
 def _texts(typed: TypedColumn, data: _Data) -> tuple[Any, Any]:

@@ -35,7 +35,7 @@ class CanalJsonDecoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._tables: BoundedCache[tuple[Any, ...], tuple[Table, TableVersion | None]] = BoundedCache(
-            10_000, _MOST_KEPT, lambda known, _: len(known[1])
+            10_000, _MOST_KEPT, lambda key, _: len(key[1])
         )
 
     def decode(self, message: Message) -> list[Event]:
@@ -51,8 +51,8 @@ class CanalJsonDecoder:
                 tidb = body.get("_tidb") or {}
             if body["type"] == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
-            told = tidb.get("commitTs")
-            commit_ts = None if told is None else json_exact.integer(told, "commitTs")
+            tso = tidb.get("commitTs")
+            commit_ts = None if tso is None else json_exact.integer(tso, "commitTs")
             if body["isDdl"] is True:
                 db, table, query = (_text(body[name], name) for name in ("database", "table", "sql"))
                 extra: dict[str, Any] = {"type": _text(body["type"], "type")}
@@ -82,10 +82,10 @@ class CanalJsonDecoder:
         if len(types) != len(body["mysqlType"]):
             raise ValueError("sqlType and mysqlType list different columns")
         table, version = self._table(id_, types, body["pkNames"], commit_ts, es)
-        found = []
-        for number, shown in enumerate(data):
+        events = []
+        for number, image in enumerate(data):
             flags: dict[str, None] = {}
-            row = _row(table, shown, flags, replaced)
+            row = _row(table, image, flags, replaced)
             before = None if op != "u" or old is None else _row(table, old[number], flags, replaced)
             if op == "d":
                 before, row_after = row, None
@@ -99,8 +99,8 @@ class CanalJsonDecoder:
                 version.commit_ts if version else None, list(flags), {} if commit_ts is not None else {"es": es},
                 key_only,
             )  # fmt: skip
-            found.append(event)
-        return found
+            events.append(event)
+        return events
 
     def _table(
         self, id_: TableId, types: dict[str, Any], keys: Any, commit_ts: int | None, es: int
@@ -115,15 +115,15 @@ class CanalJsonDecoder:
         if self._context.tables is not None:
             # Without the extension es, the commit's millisecond, is all that tells the time.
             version = self._context.tables.at(id_, ms_to_tso(es) + 1 if commit_ts is None else commit_ts)
-        known = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
-        if known not in self._tables:
-            own = Table(id_, tuple(_column(n, t, n in known[2]) for n, t in listed))
+        key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
+        if key not in self._tables:
+            own = Table(id_, tuple(_column(n, t, n in key[2]) for n, t in listed))
             fits = version is not None and all(
                 c.name in version.table.by_name and version.table.by_name[c.name].type.name == c.type.name
                 for c in own.columns
             )
-            self._tables[known] = (version.table, version) if version and fits else (own, None)
-        return self._tables[known]
+            self._tables[key] = (version.table, version) if version and fits else (own, None)
+        return self._tables[key]
 
 
 def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
@@ -132,24 +132,24 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
         data = compression.decompress(data, MAX_MESSAGE)
-        found = json_exact.decode(json_exact.document(data))
+        body = json_exact.decode(json_exact.document(data))
     except ValueError as error:
         raise WireError("MALFORMED", where="value", details=f"not JSON: {error}"[:300]) from error
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise WireError("MALFORMED", where="value", details="not a JSON object")
-    return found, b"\\ufffd" in data
+    return body, b"\\ufffd" in data
 
 
 def _text(value: Any, what: str) -> str:
     return json_exact.utf8(value, what)
 
 
-def _column(name: str, told: str, key: bool) -> Column:
+def _column(name: str, mysql_type: str, key: bool) -> Column:
     """A column of `mysqlType`: "bigint unsigned", with content-compatible "decimal(16,4)" or "set('a','b')"."""
-    found = _TYPE.match(_text(told, "a type"))
-    if not found or found[1] not in BY_NAME:
-        raise ValueError(f"type {told[:40]!r} is not known")
-    kind, inner = BY_NAME[found[1]], found[2]
+    match = _TYPE.match(_text(mysql_type, "a type"))
+    if not match or match[1] not in BY_NAME:
+        raise ValueError(f"type {mysql_type[:40]!r} is not known")
+    kind, inner = BY_NAME[match[1]], match[2]
     length = scale = None
     elements: tuple[str, ...] = ()
     if inner is not None and kind.kind in (Kind.ENUM, Kind.SET):
@@ -157,15 +157,15 @@ def _column(name: str, told: str, key: bool) -> Column:
     elif inner is not None:
         numbers = _NUMBERS.match(inner)
         if not numbers:
-            raise ValueError(f"type {told[:40]!r} is not known")
+            raise ValueError(f"type {mysql_type[:40]!r} is not known")
         first, second = int(numbers[1]), int(numbers[2] or 0)
         length = first if kind.kind in _SIZED else None
         scale = first if kind.kind in _TEMPORAL else second if kind.kind is Kind.DECIMAL else None
         if kind.kind is Kind.FLOAT and numbers[2]:
             scale = second
     if (kind.kind is Kind.BIT and length is not None and not 1 <= length <= 64) or (scale or 0) > 30:
-        raise ValueError(f"type {told[:40]!r} is not known")
-    unsigned = "unsigned" in found[3] and kind.kind not in (Kind.BIT, Kind.YEAR)
+        raise ValueError(f"type {mysql_type[:40]!r} is not known")
+    unsigned = "unsigned" in match[3] and kind.kind not in (Kind.BIT, Kind.YEAR)
     vague = _VAGUE.get(kind.kind, "") if inner is None else ""
     return Column(
         _text(name, "column"), kind, unsigned, length, scale, elements, handle_key=key, primary_key=key, vague=vague
@@ -182,21 +182,21 @@ _VAGUE = {
 
 def _elements(inner: str) -> tuple[str, ...]:
     """The quoted list of an ENUM or SET; a quote is doubled, a backslash too."""
-    found, pos = [], 0
+    elements, pos = [], 0
     while pos < len(inner):
         one = _ELEMENT.match(inner, pos)
         if not one:
             raise ValueError(f"elements {inner[:40]!r} can't be read")
-        found.append(re.sub(r"''|\\(.)", lambda m: m[1] or "'", one[1], flags=re.DOTALL))
+        elements.append(re.sub(r"''|\\(.)", lambda m: m[1] or "'", one[1], flags=re.DOTALL))
         pos = one.end()
-    return tuple(found)
+    return tuple(elements)
 
 
-def _row(table: Table, shown: Any, flags: dict[str, None], replaced: bool) -> dict[str, Value]:
-    if not isinstance(shown, Mapping):
+def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool) -> dict[str, Value]:
+    if not isinstance(image, Mapping):
         raise ValueError("a row is no object")
     row: dict[str, Value] = {}
-    for name, cell in shown.items():
+    for name, cell in image.items():
         column = table.by_name.get(name)
         if column is None:
             raise ValueError(f"column {name[:80]!r} is not in mysqlType")

@@ -28,15 +28,15 @@ class SubjectVersion(NamedTuple):
 
 def ddl_lines(text: str) -> list[DdlText]:
     """The statements of a file of JSON lines, in order of their commit_ts. ValueError says which line is wrong."""
-    found = []
+    ddl_texts = []
     for number, line in _number_lines(text):
         try:
-            found.append(_statement(json.loads(line)))
+            ddl_texts.append(_statement(json.loads(line)))
         except (ValueError, LookupError, TypeError, RecursionError) as error:
             raise ValueError(f"line {number}: {error}") from error
-    if not found:
+    if not ddl_texts:
         raise ValueError("it is empty")
-    return sorted(found, key=lambda s: s.commit_ts)
+    return sorted(ddl_texts, key=lambda s: s.commit_ts)
 
 
 def ddl_of_meta(meta: dict[str, Any]) -> list[DdlText]:
@@ -67,10 +67,10 @@ def schemas(text: str) -> list[SubjectVersion]:
 def meta_of(text: str, *keys: str) -> dict[str, Any] | None:
     """The document, where the whole text is one JSON object that has one of these keys."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except (ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) and set(keys) & found.keys() else None
+    return document if isinstance(document, dict) and set(keys) & document.keys() else None
 
 
 def _number_lines(text: str) -> Iterator[tuple[int, str]]:
@@ -78,23 +78,23 @@ def _number_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_version(row: dict[str, Any]) -> SubjectVersion:
-    found = SubjectVersion(row["subject"], row["version"], row["id"], row["schema"])
-    if not isinstance(found.subject, str) or not isinstance(found.schema, str):
+    version = SubjectVersion(row["subject"], row["version"], row["id"], row["schema"])
+    if not isinstance(version.subject, str) or not isinstance(version.schema, str):
         raise ValueError("subject and schema must be texts")
-    if type(found.version) is not int or found.version < 1:
+    if type(version.version) is not int or version.version < 1:
         raise ValueError("version must be a whole number from 1 on")
-    if type(found.id) not in (int, str) or (isinstance(found.id, int) and found.id < 1):
+    if type(version.id) not in (int, str) or (isinstance(version.id, int) and version.id < 1):
         raise ValueError("id must be a whole number from 1 on, or a UUID")
-    return found
+    return version
 
 
-def _statement(found: dict[str, Any]) -> DdlText:
-    commit_ts, db, query = found["commit_ts"], found.get("db", ""), found["query"]
+def _statement(row: dict[str, Any]) -> DdlText:
+    commit_ts, db, query = row["commit_ts"], row.get("db", ""), row["query"]
     if type(commit_ts) is not int or not isinstance(db, str) or not isinstance(query, str):
         raise ValueError("commit_ts must be a whole number, db and query texts")
-    mode = found.get("mode", "typed" if found.get("typed") else "wire")
+    mode = row.get("mode", "typed" if row.get("typed") else "wire")
     if mode not in _MODES:
         raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
     return DdlText(
-        commit_ts, db, query, LexicalMode.of_sql_mode(found.get("sql_mode", "")) if mode == "typed" else _MODES[mode]
+        commit_ts, db, query, LexicalMode.of_sql_mode(row.get("sql_mode", "")) if mode == "typed" else _MODES[mode]
     )

@@ -108,62 +108,62 @@ _OPTION = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|([^\s;]+))')
 def settings_for_java(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by either client's names → those of the Java one. Files of PEM are told by their text: executors on
     other machines have none. SetupError USAGE for what it can't do."""
-    found = {name: value for name, value in settings.items() if not _RD_ONLY.fullmatch(name) and name not in _RENAMED}
+    result = {name: value for name, value in settings.items() if not _RD_ONLY.fullmatch(name) and name not in _RENAMED}
     for theirs, ours in _RENAMED.items():
         if theirs in settings:
-            found.setdefault(ours, settings[theirs])
-    for name in found.keys() & _INLINE_PEM:
-        found[name] = _lines(found[name])
-    if "security.protocol" in found:
-        found["security.protocol"] = found["security.protocol"].upper()
-    if found.get("ssl.endpoint.identification.algorithm") == "none":
-        found["ssl.endpoint.identification.algorithm"] = ""
+            result.setdefault(ours, settings[theirs])
+    for name in result.keys() & _INLINE_PEM:
+        result[name] = _lines(result[name])
+    if "security.protocol" in result:
+        result["security.protocol"] = result["security.protocol"].upper()
+    if result.get("ssl.endpoint.identification.algorithm") == "none":
+        result["ssl.endpoint.identification.algorithm"] = ""
     if settings.get("enable.ssl.certificate.verification", "true").lower() == "false":
         raise _settings_error(
             "enable.ssl.certificate.verification=false", "Spark's client always verifies: give the CA's PEM"
         )
-    if "sasl.jaas.config" not in settings and found.get("security.protocol", "").startswith("SASL"):
-        found |= _login(settings, found.get("sasl.mechanism", "GSSAPI").upper())
-    return found | _stores(settings)
+    if "sasl.jaas.config" not in settings and result.get("security.protocol", "").startswith("SASL"):
+        result |= _login(settings, result.get("sasl.mechanism", "GSSAPI").upper())
+    return result | _stores(settings)
 
 
-def _login(given: Mapping[str, str], mechanism: str) -> dict[str, str]:
+def _login(settings: Mapping[str, str], mechanism: str) -> dict[str, str]:
     module, options, more = _LOGINS.get(mechanism, ("", {}, ""))
-    told = {name: given[setting] for name, setting in options.items() if setting in given}
-    if not told:
+    jaas_options = {name: settings[setting] for name, setting in options.items() if setting in settings}
+    if not jaas_options:
         return {}
-    quoted = "".join(f' {name}="{_ESCAPED.sub(_BACKSLASHED, value)}"' for name, value in told.items())
-    found = {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{module} required{more}{quoted};"}
+    quoted = "".join(f' {name}="{_ESCAPED.sub(_BACKSLASHED, value)}"' for name, value in jaas_options.items())
+    result = {"sasl.mechanism": mechanism, "sasl.jaas.config": f"{module} required{more}{quoted};"}
     if mechanism == "OAUTHBEARER":
-        found["sasl.login.callback.handler.class"] = given.get("sasl.login.callback.handler.class", _HANDLER)
-    return found
+        result["sasl.login.callback.handler.class"] = settings.get("sasl.login.callback.handler.class", _HANDLER)
+    return result
 
 
 _ESCAPED, _BACKSLASHED = re.compile(r'(["\\])'), r"\\\1"
 
 
-def _stores(given: Mapping[str, str]) -> dict[str, str]:
+def _stores(settings: Mapping[str, str]) -> dict[str, str]:
     """Certificates and key, unless the Java client's own names tell them."""
-    found: dict[str, str] = {}
-    if not any(name.startswith("ssl.truststore.") for name in given) and (ca := _pem(given, "ca")):
-        found |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca}
-    if any(name.startswith("ssl.keystore.") for name in given):
-        return found
-    chain, key = _pem(given, "certificate"), _pem(given, "key")
+    stores: dict[str, str] = {}
+    if not any(name.startswith("ssl.truststore.") for name in settings) and (ca := _pem(settings, "ca")):
+        stores |= {"ssl.truststore.type": "PEM", "ssl.truststore.certificates": ca}
+    if any(name.startswith("ssl.keystore.") for name in settings):
+        return stores
+    chain, key = _pem(settings, "certificate"), _pem(settings, "key")
     if chain and key:
         if "-----BEGIN PRIVATE KEY" not in key and "-----BEGIN ENCRYPTED PRIVATE KEY" not in key:
             raise _settings_error(
                 "ssl.key", "Spark's client reads PKCS#8 keys only: openssl pkcs8 -topk8 -in KEY -out NEW"
             )
-        found |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
-    return found
+        stores |= {"ssl.keystore.type": "PEM", "ssl.keystore.certificate.chain": chain, "ssl.keystore.key": key}
+    return stores
 
 
-def _pem(given: Mapping[str, str], what: str) -> str | None:
+def _pem(settings: Mapping[str, str], what: str) -> str | None:
     """The text of ssl.WHAT.pem, or of the file ssl.WHAT.location."""
-    if (text := given.get(f"ssl.{what}.pem")) is not None:
+    if (text := settings.get(f"ssl.{what}.pem")) is not None:
         return _lines(text)
-    place = given.get(f"ssl.{what}.location")
+    place = settings.get(f"ssl.{what}.location")
     if place is None:
         return None
     try:
@@ -176,22 +176,22 @@ def _pem(given: Mapping[str, str], what: str) -> str | None:
 # ---------------------------------------------------------------------------------------------- to librdkafka
 def settings_for_librdkafka(settings: Mapping[str, str]) -> dict[str, str]:
     """Settings by either client's names → those of librdkafka. SetupError USAGE for what it can't do."""
-    found = {
+    result = {
         _UNKNOWN_TO_RD.get(name, name): value for name, value in settings.items() if not _JAVA_ONLY.fullmatch(name)
     }
-    if found.get("ssl.endpoint.identification.algorithm") == "":
-        found["ssl.endpoint.identification.algorithm"] = "none"
+    if result.get("ssl.endpoint.identification.algorithm") == "":
+        result["ssl.endpoint.identification.algorithm"] = "none"
     for name, value in _read_jaas(settings).items():
-        found.setdefault(name, value)
+        result.setdefault(name, value)
     if (token := "sasl.oauthbearer.token.endpoint.url") in settings:
-        found.setdefault("sasl.oauthbearer.method", "oidc")
-        found[token] = settings[token]
+        result.setdefault("sasl.oauthbearer.method", "oidc")
+        result[token] = settings[token]
     for store, names in _STORES.items():
         if not any(name in settings for name in names):
-            found |= _from_store(settings, store)
+            result |= _from_store(settings, store)
     if settings.get("ssl.keystore.type", "PKCS12").upper() != "PKCS12":
-        found = {name: value for name, value in found.items() if not name.startswith("ssl.keystore.")}
-    return found
+        result = {name: value for name, value in result.items() if not name.startswith("ssl.keystore.")}
+    return result
 
 
 _STORES: Mapping[str, tuple[str, ...]] = {
@@ -214,12 +214,12 @@ def _lines(pem: str) -> str:
     return pem.replace("\\n", "\n")
 
 
-def _from_store(given: Mapping[str, str], store: str) -> dict[str, str]:
-    told = {ours: given.get(f"ssl.{store}.{theirs}") for theirs, ours in _INLINE[store].items()}
-    found = {name: _lines(value) for name, value in told.items() if value is not None}
-    place, kind = given.get(f"ssl.{store}.location"), given.get(f"ssl.{store}.type", "").upper()
-    if found or place is None:
-        return found
+def _from_store(settings: Mapping[str, str], store: str) -> dict[str, str]:
+    pem_texts = {ours: settings.get(f"ssl.{store}.{theirs}") for theirs, ours in _INLINE[store].items()}
+    result = {name: _lines(value) for name, value in pem_texts.items() if value is not None}
+    place, kind = settings.get(f"ssl.{store}.location"), settings.get(f"ssl.{store}.type", "").upper()
+    if result or place is None:
+        return result
     if kind == "PEM":
         return dict.fromkeys(_OF_PEM[store], place)
     if store == "keystore" and kind != "JKS":
@@ -233,10 +233,10 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
     if config is None:
         return {}
     module = config.split(maxsplit=1)[0] if config.split() else ""
-    told = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _OPTION.findall(config)}
-    for known, options, _ in _LOGINS.values():
-        if module == known:
-            return {setting: told[name] for name, setting in options.items() if name in told}
+    jaas_options = {name: re.sub(r"\\(.)", r"\1", quoted) or bare for name, quoted, bare in _OPTION.findall(config)}
+    for login_module, options, _ in _LOGINS.values():
+        if module == login_module:
+            return {setting: jaas_options[name] for name, setting in options.items() if name in jaas_options}
     raise _settings_error(
         "sasl.jaas.config", f"the login module {module} has no equal in librdkafka: add its settings beside"
     )

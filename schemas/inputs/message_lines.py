@@ -14,17 +14,17 @@ from schemas.plain.writer import b64
 def parse_line(line: bytes, where: str) -> Message:
     """A line of a message file → message. WireError BAD_LINE; the caller keeps the line's bytes."""
     try:
-        found = json.loads(line.strip(b" \t\r\n").decode("utf-8-sig"))
-        if not isinstance(found, dict) or not {"key_b64", "value_b64"} & found.keys():
+        fields = json.loads(line.strip(b" \t\r\n").decode("utf-8-sig"))
+        if not isinstance(fields, dict) or not {"key_b64", "value_b64"} & fields.keys():
             raise ValueError("an object with key_b64 and value_b64 is needed")
         return Message(
-            _bytes(found.get("key_b64")),
-            _bytes(found.get("value_b64")),
-            _typed_member(found, "topic", str),
-            _number(found, "partition", 31),
-            _number(found, "offset", 63),
-            _number(found, "timestamp", 63),
-            tuple(_header(name, value) for name, value in found.get("headers") or ()),
+            _bytes(fields.get("key_b64")),
+            _bytes(fields.get("value_b64")),
+            _typed_member(fields, "topic", str),
+            _number(fields, "partition", 31),
+            _number(fields, "offset", 63),
+            _number(fields, "timestamp", 63),
+            tuple(_header(name, value) for name, value in fields.get("headers") or ()),
         )
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise WireError("BAD_LINE", where=where, details=str(error)[:300]) from error
@@ -41,8 +41,8 @@ def _typed_member(document: dict[str, Any], name: str, kind: type) -> Any:
     return value
 
 
-def _number(found: dict[str, Any], name: str, bits: int) -> int | None:
-    number: int | None = _typed_member(found, name, int)
+def _number(fields: dict[str, Any], name: str, bits: int) -> int | None:
+    number: int | None = _typed_member(fields, name, int)
     if number is not None and not 0 <= number < 1 << bits:
         raise ValueError(f"{name} {str(number)[:30]} is not what Kafka has")
     return number

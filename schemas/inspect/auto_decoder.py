@@ -19,13 +19,15 @@ class AutoDecoder:
 
     def decode(self, message: Message) -> list[Event]:
         """As the format's decoder. WireError UNKNOWN_FORMAT where the format can't be told."""
-        found = sniff(message.key, message.value, self._schema_of)
-        name = found.format
+        detection = sniff(message.key, message.value, self._schema_of)
+        name = detection.format
         if name is None:
-            raise WireError("UNKNOWN_FORMAT", details=found.reason)
+            raise WireError("UNKNOWN_FORMAT", details=detection.reason)
         if name not in self._decoders:
             if name not in FORMATS:
-                raise WireError("UNKNOWN_FORMAT", details=f"the message is {name} ({found.reason}), which is not read")
+                raise WireError(
+                    "UNKNOWN_FORMAT", details=f"the message is {name} ({detection.reason}), which is not read"
+                )
             self._decoders[name] = FORMATS[name].decoder(self._context)
         return self._decoders[name].decode(message)
 

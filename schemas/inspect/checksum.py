@@ -55,22 +55,22 @@ def verify(event: RowChange) -> list[Check]:
     A mismatch is flagged as `checksum_mismatch:before` or `:after`; a row that TiCDC itself found to be damaged as
     `checksum_corrupted`.
     """
-    told = event.extra.get("checksum")
-    if not isinstance(told, dict):
+    checksum = event.extra.get("checksum")
+    if not isinstance(checksum, dict):
         return []
-    if told.get("corrupted"):
+    if checksum.get("corrupted"):
         event.flag("checksum_corrupted")
-    found = []
+    checks = []
     for side, row, expected in (
-        ("after", event.after, told.get("current")),
-        ("before", event.before, told.get("previous")),
+        ("after", event.after, checksum.get("current")),
+        ("before", event.before, checksum.get("previous")),
     ):
         if row is not None and expected is not None:
             check = _check(event, side, row, expected)
             if check.outcome == "mismatch":
                 event.flag(f"checksum_mismatch:{side}")
-            found.append(check)
-    return found
+            checks.append(check)
+    return checks
 
 
 def _check(event: RowChange, side: str, row: Row, expected: int | str) -> Check:

@@ -76,14 +76,14 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
     answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "told_by": None}
     if question.format == "auto":
         try:
-            found = sniff(message.key, message.value, lambda i: question.context.schemas.by_id(i, "the message"))
+            detection = sniff(message.key, message.value, lambda i: question.context.schemas.by_id(i, "the message"))
         except WireError as error:  # it is framed Avro of a schema that can't be had
             framing = list(_framing("avro", message))
             return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _first_bytes(message)}
-        answer |= {"format": found.format, "told_by": found.reason}
-        if found.format not in FORMATS:
-            said = found.reason if found.format is None else f"it is {found.format}, which is not read"
-            unknown = WireError("UNKNOWN_FORMAT", details=said)
+        answer |= {"format": detection.format, "told_by": detection.reason}
+        if detection.format not in FORMATS:
+            details = detection.reason if detection.format is None else f"it is {detection.format}, which is not read"
+            unknown = WireError("UNKNOWN_FORMAT", details=details)
             return {**answer, "error": _error(unknown), "raw": _first_bytes(message)}
     name = str(answer["format"])
     answer["framing"] = list(_framing(name, message))
@@ -166,8 +166,8 @@ def _header(part: str, data: bytes) -> dict[str, Any]:
         return {"part": part, "hex": data[:5].hex(), "says": error.detail}
     if isinstance(schema_id, int):
         return {"part": part, "hex": data[:5].hex(), "says": f"Confluent: 0x00, schema id {schema_id}"}
-    packed = ", body in zlib" if data[1] else ""
-    return {"part": part, "hex": data[:18].hex(), "says": f"AWS Glue: 0x03{packed}, schema {schema_id}"}
+    suffix = ", body in zlib" if data[1] else ""
+    return {"part": part, "hex": data[:18].hex(), "says": f"AWS Glue: 0x03{suffix}, schema {schema_id}"}
 
 
 def _schemas(name: str, question: ExplainRequest) -> Iterable[dict[str, Any]]:
@@ -185,28 +185,28 @@ def _schemas(name: str, question: ExplainRequest) -> Iterable[dict[str, Any]]:
             schema_id = unframe_inflated(data, part)[0]
         except WireError:
             continue
-        told: dict[str, Any] = {"part": part, "id": schema_id, "registered": None}
+        entry: dict[str, Any] = {"part": part, "id": schema_id, "registered": None}
         if question.registered is not None:
             try:
-                told["registered"] = [{"subject": s, "version": v} for s, v in question.registered(schema_id)]
+                entry["registered"] = [{"subject": s, "version": v} for s, v in question.registered(schema_id)]
             except BridgeError as error:
-                told["error"] = _error(error)
-        yield told
+                entry["error"] = _error(error)
+        yield entry
 
 
 # ---- events
 def _event(event: Event, question: ExplainRequest, name: str, fields: list[FieldPosition]) -> dict[str, Any]:
     plain = plain_event(event, question.message)
-    told = {k: v for k, v in plain.items() if k not in ("topic", "partition", "offset", "before", "after", "format")}
+    report = {k: v for k, v in plain.items() if k not in ("topic", "partition", "offset", "before", "after", "format")}
     commit_ts = event.commit_ts
-    told["commit_time"] = None if commit_ts is None else _time(tso_physical_ms(commit_ts))
+    report["commit_time"] = None if commit_ts is None else _time(tso_physical_ms(commit_ts))
     others = {other: _write_elsewhere(event, question, other) for other in FORMATS if other != name}
-    told["elsewhere"] = {other: found.summary for other, found in others.items()}
+    report["elsewhere"] = {other: outcome.summary for other, outcome in others.items()}
     if not isinstance(event, RowChange):
-        return told
-    told["types_from"] = _types_from(event, question.context.tables)
-    told["fields"] = list(_fields(event, fields, others))
-    told["beside"] = [
+        return report
+    report["types_from"] = _types_from(event, question.context.tables)
+    report["fields"] = list(_fields(event, fields, others))
+    report["beside"] = [
         {
             "part": f.part,
             "offset": f.offset,
@@ -219,7 +219,7 @@ def _event(event: Event, question: ExplainRequest, name: str, fields: list[Field
         for f in fields
         if not f.side
     ]
-    return told
+    return report
 
 
 def _types_from(event: RowChange, tables: TableSource | None) -> str:
@@ -227,8 +227,8 @@ def _types_from(event: RowChange, tables: TableSource | None) -> str:
         return f"the table's version of commit_ts {event.table_version}"
     if any(c.vague for c in event.table.columns):
         return "the message, which does not tell all of them: give table definitions (--ddl)"
-    known = "" if tables is None else "; the definitions given have no version that fits"
-    return f"the message or its schema{known}"
+    note = "" if tables is None else "; the definitions given have no version that fits"
+    return f"the message or its schema{note}"
 
 
 def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _OtherFormat]) -> Iterable[dict[str, Any]]:
@@ -236,19 +236,19 @@ def _fields(event: RowChange, fields: list[FieldPosition], others: dict[str, _Ot
     for side, row in (("before", event.before), ("after", event.after)):
         for name, value in (row or {}).items():
             column = event.table.by_name.get(name)
-            found = by_place.get((side, name)) or by_place.get((side, sanitise_name(name)))
-            if found is None and event.key_only:
-                found = by_place.get(("key", name))
+            position = by_place.get((side, name)) or by_place.get((side, sanitise_name(name)))
+            if position is None and event.key_only:
+                position = by_place.get(("key", name))
             yield {
                 "side": side,
                 "column": name,
                 "type": "" if column is None else declared_type(column),
                 "key": name in event.key,
-                "part": found and found.part,
-                "offset": found and found.offset,
-                "bytes": found and len(found.raw),
-                "hex": None if found is None else _hex(found.raw),
-                "wire": None if found is None else found.wire,
+                "part": position and position.part,
+                "offset": position and position.offset,
+                "bytes": position and len(position.raw),
+                "hex": None if position is None else _hex(position.raw),
+                "wire": None if position is None else position.wire,
                 "value": plain_value(value),
                 "elsewhere": {o: e.fields[side, name] for o, e in others.items() if (side, name) in e.fields},
             }
@@ -298,43 +298,43 @@ def _write_elsewhere(event: Event, question: ExplainRequest, name: str) -> _Othe
 def _write_event(event: Event, question: ExplainRequest, name: str, options: Options) -> _OtherFormat:
     context = Context(SchemasInMemory(), None, options)
     encoder = FORMATS[name].encoder(context)
-    shown = event
+    own_event = event
     if isinstance(event, RowChange):  # an encoder may add flags: not to the event that is explained
-        shown = replace(event, flags=list(event.flags))
+        own_event = replace(event, flags=list(event.flags))
     elif isinstance(event, Bootstrap):
         return _OtherFormat({"skipped": "it has nothing like it"}, {})
-    written = encoder.encode(shown, replace(question.message, topic=question.message.topic or "topic"))
-    if not written:
+    messages = encoder.encode(own_event, replace(question.message, topic=question.message.topic or "topic"))
+    if not messages:
         return _OtherFormat({"skipped": "it has nothing like it, with these options"}, {})
-    flags = [f for f in getattr(shown, "flags", []) if f not in getattr(event, "flags", [])]
+    flags = [f for f in getattr(own_event, "flags", []) if f not in getattr(event, "flags", [])]
     summary: dict[str, Any] = {
-        "messages": len(written),
-        "key_bytes": sum(len(m.key or b"") for m in written),
-        "value_bytes": sum(len(m.value or b"") for m in written),
+        "messages": len(messages),
+        "key_bytes": sum(len(m.key or b"") for m in messages),
+        "value_bytes": sum(len(m.value or b"") for m in messages),
     }
     if flags:
         summary["flags"] = flags
-    return _OtherFormat(summary, _columns_in(name, FORMATS[name].decoder(context), written, event))
+    return _OtherFormat(summary, _columns_in(name, FORMATS[name].decoder(context), messages, event))
 
 
-def _columns_in(name: str, decoder: Decoder, written: list[Message], event: Event) -> dict[tuple[str, str], str]:
+def _columns_in(name: str, decoder: Decoder, messages: list[Message], event: Event) -> dict[tuple[str, str], str]:
     """(side, column) → what stands in the messages for it."""
-    found: dict[tuple[str, str], str] = {}
+    texts: dict[tuple[str, str], str] = {}
     if not isinstance(event, RowChange):
-        return found
-    for message in written:
+        return texts
+    for message in messages:
         for field in traces(name, decoder, message, [event]):
             if field.side == "key" and message.value is not None:
                 continue
             side = field.side if field.side != "key" else "before"
             if (event.before if side == "before" else event.after) is not None:
-                found[side, field.name] = _show_field(field)
-    return found or dict(_read_back(decoder, written))
+                texts[side, field.name] = _show_field(field)
+    return texts or dict(_read_back(decoder, messages))
 
 
-def _read_back(decoder: Decoder, written: list[Message]) -> Iterable[tuple[tuple[str, str], str]]:
+def _read_back(decoder: Decoder, messages: list[Message]) -> Iterable[tuple[tuple[str, str], str]]:
     """For a format of which it is not known where its columns stand: what its decoder makes of them."""
-    for message in written:
+    for message in messages:
         for event in decoder.decode(message):
             if isinstance(event, RowChange):
                 for side, row in (("before", event.before), ("after", event.after)):

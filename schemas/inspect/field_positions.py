@@ -59,16 +59,16 @@ def _simple_avro(data: bytes) -> Iterator[FieldPosition]:
 
 
 def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldPosition]:
-    gone = bool(events) and isinstance(events[0], RowChange) and events[0].op == "d"
+    is_delete = bool(events) and isinstance(events[0], RowChange) and events[0].op == "d"
     for part, side, path in rows:
         data = message.key if part == "key" else message.value
         if not data or not data.lstrip().startswith(b"{"):
             continue
-        shown = ("before" if gone else "after") if side == "shown" else side
+        row_side = ("before" if is_delete else "after") if side == "shown" else side
         text = json_exact.document(data)
         start = json_spans.find(text, path)
         if start is not None and json_spans.kind_of(text, start) == "object":
-            yield from _members(text, start, part, shown, 0, 0)
+            yield from _members(text, start, part, row_side, 0, 0)
 
 
 def _members(text: str, start: int, part: str, side: str, base: int, row: int) -> Iterator[FieldPosition]:
@@ -97,13 +97,13 @@ def _open(message: Message) -> Iterator[FieldPosition]:
             if side is None:
                 continue
             for cell in _members(text, start, "value", side, pos, row):
-                shown = json_exact.document(cell.raw)
-                code = json_spans.find(shown, ("t",))
-                parts = (t for t in _members(shown, 0, "value", side, cell.offset, row) if t.name == "v")
+                cell_text = json_exact.document(cell.raw)
+                code = json_spans.find(cell_text, ("t",))
+                parts = (t for t in _members(cell_text, 0, "value", side, cell.offset, row) if t.name == "v")
                 value = next(parts, None)
                 if value is None:
                     continue
-                _, end = json_exact.decode_from(shown, code or 0)
-                wire = f"{value.wire}, type code {shown[code:end]}" if code else value.wire
+                _, end = json_exact.decode_from(cell_text, code or 0)
+                wire = f"{value.wire}, type code {cell_text[code:end]}" if code else value.wire
                 yield FieldPosition("value", value.offset, value.raw, wire, side, cell.name, row)
         pos, row = pos + size, row + 1

@@ -59,9 +59,9 @@ def _detect_compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | No
         plain = b""
     if plain[:1] not in (b"{", b"\x16"):  # empty, or of a format that TiCDC does not compress as a whole
         return DetectedFormat(None, f"no format's messages begin with 0x{value[0]:02x}")
-    found = sniff(key, plain, schema_of)
+    detection = sniff(key, plain, schema_of)
     kind = "an LZ4 frame" if value[:4] == compression.LZ4_MAGIC else "a Snappy block"
-    return DetectedFormat(found.format, f"{kind}; in it {found.reason}")
+    return DetectedFormat(detection.format, f"{kind}; in it {detection.reason}")
 
 
 def _tombstone(key: bytes | None, schema_of: SchemaOf | None) -> DetectedFormat:
@@ -134,8 +134,8 @@ def _detect_one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) ->
     if key is not None:
         return DetectedFormat(None, "it begins with 0x01 like Craft, whose messages have no key")
     if value[1:2] == b"{":
-        found = _object(value[1:])
-        if isinstance(found, dict) and {"query", "commitTs"} <= found.keys():
+        body = _object(value[1:])
+        if isinstance(body, dict) and {"query", "commitTs"} <= body.keys():
             return DetectedFormat("avro", "a DDL message of avro-enable-watermark: 0x01 and JSON")
         return DetectedFormat(None, "it begins with 0x01 and {, but is no DDL message of TiCDC's Avro")
     reason = _craft_problem(value)
@@ -179,7 +179,7 @@ def _craft_problem(value: bytes) -> str:
 
 
 def _uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], int]:
-    found = []
+    numbers = []
     for _ in range(count):
         number = shift = 0
         while True:
@@ -190,8 +190,8 @@ def _uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], i
             pos, shift = pos + 1, shift + 7
             if byte < 0x80:
                 break
-        found.append(number)
-    return found, pos
+        numbers.append(number)
+    return numbers, pos
 
 
 # ---- Open
@@ -228,14 +228,14 @@ def _object(data: bytes) -> Any:
 
 
 def _json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
-    found = _object(value)
-    if not isinstance(found, dict):
-        return DetectedFormat(None, f"it begins like JSON, but is not: {found}"[:200])
-    if found.keys() >= _SIMPLE:
+    body = _object(value)
+    if not isinstance(body, dict):
+        return DetectedFormat(None, f"it begins like JSON, but is not: {body}"[:200])
+    if body.keys() >= _SIMPLE:
         return DetectedFormat("simple", "a JSON object with version, type, commitTs and buildTs")
-    if found.keys() >= _CANAL:
+    if body.keys() >= _CANAL:
         return DetectedFormat("canal-json", "a JSON object with isDdl, es, sqlType and mysqlType")
-    payload = found.get("payload", found)
+    payload = body.get("payload", body)
     return (
         _debezium(payload)
         if isinstance(payload, Mapping)

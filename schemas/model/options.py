@@ -79,15 +79,17 @@ class Options:
     source_connector: str = "mysql"
 
     @classmethod
-    def of(cls, given: Mapping[str, Any], **ours: Any) -> Options:
+    def of(cls, settings: Mapping[str, Any], **ours: Any) -> Options:
         """Options from a mapping such as a golden's `options`. SetupError USAGE for unknown or unusable ones."""
-        known = {f.name: f.default for f in fields(cls)}
-        chosen = {k: v for k, v in {**given, **ours}.items() if k not in _IGNORED}
+        defaults = {f.name: f.default for f in fields(cls)}
+        chosen = {k: v for k, v in {**settings, **ours}.items() if k not in _IGNORED}
         for name, value in chosen.items():
-            if name not in known:
-                raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(known))}")
-            if type(value) is not type(known[name]):
-                raise SetupError("USAGE", details=f"option {name}={value!r}: a {type(known[name]).__name__} is needed")
+            if name not in defaults:
+                raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(defaults))}")
+            if type(value) is not type(defaults[name]):
+                raise SetupError(
+                    "USAGE", details=f"option {name}={value!r}: a {type(defaults[name]).__name__} is needed"
+                )
             if name in _CHOICES and value not in _CHOICES[name]:
                 raise SetupError("USAGE", details=f"option {name}={value!r}: choose {' or '.join(_CHOICES[name])}")
         try:

@@ -29,8 +29,8 @@ class SparkTypes:
     @property
     def kinds(self) -> dict[Kind, str]:
         """The kinds of columns that are not text, with their Spark types."""
-        found = dict(_TYPED) if self.types == "typed" else {}
-        return found | ({Kind.TIME: "interval day to second"} if self.time == "interval" else {})
+        by_kind = dict(_TYPED) if self.types == "typed" else {}
+        return by_kind | ({Kind.TIME: "interval day to second"} if self.time == "interval" else {})
 
 
 INTEGER_BITS = {row.spark: row.bits for row in TYPES if row.bits and row.name == row.spark}

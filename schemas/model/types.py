@@ -68,9 +68,9 @@ class TidbType:
 
 
 def _row(*parts: Any) -> TidbType:
-    made = TidbType(*parts)
-    known = BY_NAME.get(made.name)
-    return known if known == made else made
+    type_ = TidbType(*parts)
+    named_type = BY_NAME.get(type_.name)
+    return named_type if named_type == type_ else type_
 
 
 _S = "io.debezium."

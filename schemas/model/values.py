@@ -94,13 +94,13 @@ def parse_float32(text: str) -> float:
     """FLOAT's text → its float32, as a float. ValueError for a number that is the text of none."""
     number = real(text)
     try:
-        found = as_float32(number)
+        single = as_float32(number)
     except OverflowError:
         raise ValueError(f"{text} is beyond a float32") from None
     # Up to six digits are always a float32's, where it is not subnormal.
-    if found != number and (len(text) > 7 or "e" in text.lower()) and float_text(found) != double_text(number):
+    if single != number and (len(text) > 7 or "e" in text.lower()) and float_text(single) != double_text(number):
         raise ValueError(f"{text} is no float32")
-    return found
+    return single
 
 
 def _percent_g(value: float, shortest: str) -> str:
@@ -259,10 +259,10 @@ def join_allowed(elements: tuple[str, ...]) -> str:
 # ---- dates and times
 def days_of_date(text: str) -> int:
     """DATE text → days since 1970-01-01. ValueError for zero, partial and impossible dates."""
-    found = _DATE.match(text)
-    if not found:
+    match = _DATE.match(text)
+    if not match:
         raise ValueError(f"{text[:40]!r} is not a date")
-    return date(int(found[1]), int(found[2]), int(found[3])).toordinal() - _EPOCH_DAY
+    return date(int(match[1]), int(match[2]), int(match[3])).toordinal() - _EPOCH_DAY
 
 
 def date_of_days(days: int) -> str:
@@ -274,13 +274,13 @@ def date_of_days(days: int) -> str:
 
 def micros_of_datetime(text: str) -> int:
     """DATETIME text → microseconds since 1970-01-01 00:00:00, taken as UTC. ValueError for zero and partial dates."""
-    found = _DATETIME.match(text)
-    if not found:
+    match = _DATETIME.match(text)
+    if not match:
         raise ValueError(f"{text[:40]!r} is not a datetime")
-    clock = _clock(found[2], found[3], found[4], found[5])
+    clock = _clock(match[2], match[3], match[4], match[5])
     if clock >= _MICROS_A_DAY:
         raise ValueError(f"{text!r} is not a datetime")
-    return days_of_date(found[1]) * _MICROS_A_DAY + clock
+    return days_of_date(match[1]) * _MICROS_A_DAY + clock
 
 
 def datetime_of_micros(micros: int, fsp: int) -> str:
@@ -291,11 +291,11 @@ def datetime_of_micros(micros: int, fsp: int) -> str:
 
 def micros_of_time(text: str) -> int:
     """TIME text → signed microseconds."""
-    found = _TIME.match(text)
-    if not found:
+    match = _TIME.match(text)
+    if not match:
         raise ValueError(f"{text[:40]!r} is not a time")
-    micros = _clock(found[2], found[3], found[4], found[5])
-    return -micros if found[1] else micros
+    micros = _clock(match[2], match[3], match[4], match[5])
+    return -micros if match[1] else micros
 
 
 def time_of_micros(micros: int, fsp: int) -> str:
@@ -330,10 +330,10 @@ def _clock_text(micros: int, fsp: int) -> str:
 @lru_cache(maxsize=64)
 def zone(name: str) -> tzinfo:
     """A time zone by IANA name, or a fixed offset such as +08:00. ValueError when there is no such zone."""
-    found = _OFFSET.match(name)
-    if found:
-        offset = timedelta(hours=int(found[2]), minutes=int(found[3]))
-        return timezone(-offset if found[1] == "-" else offset)
+    match = _OFFSET.match(name)
+    if match:
+        offset = timedelta(hours=int(match[2]), minutes=int(match[3]))
+        return timezone(-offset if match[1] == "-" else offset)
     if name.upper() in ("UTC", "Z"):
         return UTC
     try:

@@ -80,14 +80,14 @@ class ColumnCheck:
                         raise WireError("INVALID_VALUE", column=name, details=str(error)[:300]) from error
 
     def _checks(self, table: Table, listed: bool) -> _Checks:
-        known = self._made.get((id(table), listed))
-        if known is None or known.table is not table:
-            found = ((column.name, check_of(column, listed)) for column in table.columns)
+        checks = self._made.get((id(table), listed))
+        if checks is None or checks.table is not table:
+            pairs = ((column.name, check_of(column, listed)) for column in table.columns)
             bits = {c.name: values.bit_size(c.length) for c in table.columns if c.type.kind is Kind.BIT and c.length}
             key = tuple(c.name for c in table.columns if c.handle_key and not c.nullable)
-            known = _Checks(table, tuple((name, check) for name, check in found if check), bits, key)
-            self._made[id(table), listed] = known
-        return known
+            checks = _Checks(table, tuple((name, check) for name, check in pairs if check), bits, key)
+            self._made[id(table), listed] = checks
+        return checks
 
 
 _IN_DOUBT = ("untyped", "binary_or_text", "decimal_or_double")

@@ -28,14 +28,14 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
 
     WireError BAD_LINE for what is no line of the plain form.
     """
-    found = _object(line)
+    fields = _object(line)
     for name, kind in (("topic", str), ("partition", int), ("offset", int)):
-        value = found.get(name)
+        value = fields.get(name)
         if value is not None and type(value) is not kind:
             raise _line_error(f"{name} is {value!r:.40}, a {kind.__name__} is needed")
         if isinstance(value, int) and not 0 <= value < 1 << 63:
             raise _line_error(f"{name} is {value}, which Kafka has not")
-    topic, partition, offset = (found.get(name) for name in ("topic", "partition", "offset"))
+    topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))
     if origin is None:
         return Message(None, line, topic, partition, offset)
     return Message(None, line, topic or origin.topic, partition, offset, origin.timestamp)
@@ -43,11 +43,11 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
 
 def error_of_line(line: bytes) -> tuple[WireError, Message] | None:
     """What an error line tells: why a message could not be decoded, and the message. None for any other line."""
-    found = _object(line)
-    if found.get("kind") != "error":
+    fields = _object(line)
+    if fields.get("kind") != "error":
         return None
-    key, value = (_bytes(found.get(name)) for name in ("key_b64", "value_b64"))
-    error = WireError("NOT_DECODED", details=f"{found.get('code')}: {found.get('detail')}"[:1000])
+    key, value = (_bytes(fields.get(name)) for name in ("key_b64", "value_b64"))
+    error = WireError("NOT_DECODED", details=f"{fields.get('code')}: {fields.get('detail')}"[:1000])
     at = plain_message(line)
     return error, replace(at, key=key, value=value)
 
@@ -79,43 +79,43 @@ class PlainDecoder:
         return [self._event(line, message) for line in (message.value or b"").split(b"\n")]
 
     def _event(self, line: bytes, message: Message) -> Event:
-        found = _object(line)
-        kind, format_, extra = found.get("kind"), found.get("format"), found.get("extra", {})
+        fields = _object(line)
+        kind, format_, extra = fields.get("kind"), fields.get("format"), fields.get("extra", {})
         if format_ not in FORMATS or not isinstance(extra, dict):
             raise _line_error(f"format is {format_!r:.40}; one of {', '.join(FORMATS)} is needed")
         if extra:
             check_extra(format_, extra)
-        commit_ts = _tso(found.get("commit_ts"), "commit_ts")
+        commit_ts = _tso(fields.get("commit_ts"), "commit_ts")
         if kind == "watermark":
             if commit_ts is None:
                 raise _line_error("a watermark has a commit_ts")
             return Watermark(format_, commit_ts, extra)
-        db, table = (_text(found, name) for name in ("db", "table"))
+        db, table = (_text(fields, name) for name in ("db", "table"))
         if kind == "bootstrap":
             return Bootstrap(format_, db, table, None, None, "", extra)
         if kind == "ddl":
-            ddl_type = found.get("ddl_type")
+            ddl_type = fields.get("ddl_type")
             if ddl_type is not None and type(ddl_type) is not int:
                 raise _line_error(f"ddl_type is {ddl_type!r:.40}, a number is needed")
-            return DdlEvent(format_, db, table, commit_ts, ddl_type, _text(found, "query"), extra)
+            return DdlEvent(format_, db, table, commit_ts, ddl_type, _text(fields, "query"), extra)
         if kind != "row":
             raise _line_error(f"kind is {kind!r:.40}; row, ddl, watermark, bootstrap or error is needed")
-        return self._row(found, message, TableId(db, table), commit_ts)
+        return self._row(fields, message, TableId(db, table), commit_ts)
 
-    def _row(self, found: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None) -> RowChange:
-        op: Any = found.get("op")
-        key: Any = found.get("key")
-        flags: Any = found.get("flags") or []
+    def _row(self, fields: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None) -> RowChange:
+        op: Any = fields.get("op")
+        key: Any = fields.get("key")
+        flags: Any = fields.get("flags") or []
         if op not in _OPS:
             raise _line_error(f"op is {op!r:.40}; c, u, d or r is needed")
         if not _texts(key) or not _texts(flags):
             raise _line_error("key and flags are lists of texts")
-        before, after = (_values(found.get(side), side) for side in ("before", "after"))
+        before, after = (_values(fields.get(side), side) for side in ("before", "after"))
         row = before if op == "d" else after
         if row is None:
             raise _line_error(f"op {op!r} without its row")
-        schema_id, format_ = found.get("schema_id"), found["format"]
-        table, version = self._table(found, message, id_, commit_ts, row)
+        schema_id, format_ = fields.get("schema_id"), fields["format"]
+        table, version = self._table(fields, message, id_, commit_ts, row)
         table = self._with_key(table, tuple(key))
         names, twice = self._sanitised_names(table)
         if names and not all(name in table.by_name for r in (before, after) for name in r or ()):
@@ -129,54 +129,54 @@ class PlainDecoder:
         if strange is not None:
             details = f"table {id_} has no such column at commit_ts {commit_ts}"
             raise WireError("INVALID_VALUE", column=strange, details=details)
-        known = found.get("table_version")
+        table_version = fields.get("table_version")
         flags = _elements(table, flags, before, after)
         self._held.check(table, (before, after), flags, version is None, format_ in _BY_NUMBER)
         return RowChange(
             format_, table, op, commit_ts, before, after, tuple(key),
             FORMATS[format_].zone or self._context.options.time_zone,
             schema_id if isinstance(schema_id, int) else None,
-            known if isinstance(known, int) else version.commit_ts if version else None,
-            flags, dict(found.get("extra", {})), _is_key_only(table, key, row),
+            table_version if isinstance(table_version, int) else version.commit_ts if version else None,
+            flags, dict(fields.get("extra", {})), _is_key_only(table, key, row),
         )  # fmt: skip
 
     def _with_key(self, table: Table, key: tuple[str, ...]) -> Table:
         """The table with the handle key that the line names: which unique key TiCDC chose is not in the DDL."""
         if set(key) == set(table.handle_key) or not all(name in table.by_name for name in key) or not key:
             return table
-        known = self._chosen.get((id(table), key))
-        if known is None or known[0] is not table:
+        entry = self._chosen.get((id(table), key))
+        if entry is None or entry[0] is not table:
             columns = tuple(replace(c, handle_key=c.name in key) for c in table.columns)
-            known = self._chosen[id(table), key] = table, replace(table, columns=columns)
-        return known[1]
+            entry = self._chosen[id(table), key] = table, replace(table, columns=columns)
+        return entry[1]
 
     def _sanitised_names(self, table: Table) -> tuple[dict[str, str], frozenset[str]]:
         """Avro's names of the columns → their own, and those of several columns."""
-        known = self._names.get(id(table))
-        if known is None or known[0] is not table:
-            known = table, own_names(c.name for c in table.columns)
-            self._names[id(table)] = known
-        return known[1]
+        entry = self._names.get(id(table))
+        if entry is None or entry[0] is not table:
+            entry = table, own_names(c.name for c in table.columns)
+            self._names[id(table)] = entry
+        return entry[1]
 
     def _table(
-        self, found: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None, row: Row
+        self, fields: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None, row: Row
     ) -> tuple[Table, TableVersion | None]:
         tables = self._context.tables
         version = None
         if tables is not None:
-            told = found.get("table_version")
-            if type(told) is int and 0 <= told < MAX_TSO:
-                version = tables.at(id_, told + 1)
-                version = version if version and version.commit_ts == told else None
-            elif found["format"] == "avro":
+            table_version = fields.get("table_version")
+            if type(table_version) is int and 0 <= table_version < MAX_TSO:
+                version = tables.at(id_, table_version + 1)
+                version = version if version and version.commit_ts == table_version else None
+            elif fields["format"] == "avro":
                 version = tables.sanitised(id_, tuple(row), commit_ts)
-            if version is None and (commit_ts is not None or found.get("schema_id") is None):
+            if version is None and (commit_ts is not None or fields.get("schema_id") is None):
                 version = tables.at(id_, commit_ts)
         if version is not None:
             return version.table, version
-        schema_id = found.get("schema_id")
-        if found["format"] == "avro" and schema_id is not None:
-            return self._registered_table(schema_id, tuple(found["key"]), id_, message.topic, row), None
+        schema_id = fields.get("schema_id")
+        if fields["format"] == "avro" and schema_id is not None:
+            return self._registered_table(schema_id, tuple(fields["key"]), id_, message.topic, row), None
         details = f"table {id_} is not known at commit_ts {commit_ts}; give table definitions (--ddl)"
         raise WireError("TYPE_UNKNOWN", column="*", details=details)
 
@@ -184,9 +184,9 @@ class PlainDecoder:
         self, schema_id: Any, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row
     ) -> Table:
         """The table of a registered schema. A delete names its key's; the topic's newest value schema tells more."""
-        known = self._tables.get((schema_id, keys, topic, id_))
-        if known is not None:
-            return known
+        entry = self._tables.get((schema_id, keys, topic, id_))
+        if entry is not None:
+            return entry
         record = self._record(schema_id)
         if record is None:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=f"schema id {schema_id} is not TiCDC's")
@@ -196,8 +196,8 @@ class PlainDecoder:
             if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
                 record = newest
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-        made = self._tables[schema_id, keys, topic, id_] = Table(id_, columns)
-        return made
+        table = self._tables[schema_id, keys, topic, id_] = Table(id_, columns)
+        return table
 
     def _record(self, schema_id: Any) -> RecordReader | None:
         if schema_id not in self._records:
@@ -214,18 +214,18 @@ def _try_compile(text: str | None) -> RecordReader | None:
 
 def _elements(table: Table, flags: list[str], *rows: dict[str, Value] | None) -> list[str]:
     """ENUM and SET that came by number (flag enum_number) get their names, where the table knows them; other flags."""
-    kept = []
+    other_flags = []
     for flag in flags:
         name, _, column = flag.partition(":")
         elements = table.by_name[column].elements if name == "enum_number" and column in table.by_name else ()
         if not elements:
-            kept.append(flag)
+            other_flags.append(flag)
             continue
         single = table.by_name[column].type.kind is Kind.ENUM
         for row in rows:
             if row is not None and isinstance(row.get(column), str):
                 row[column] = _element_names(str(row[column]), elements, single, column)
-    return kept
+    return other_flags
 
 
 def _element_names(text: str, elements: tuple[str, ...], single: bool, column: str) -> str:
@@ -248,31 +248,31 @@ def _rename_columns(row: Row | None, names: dict[str, str]) -> dict[str, Value] 
 
 def _object(line: bytes) -> dict[str, Any]:
     try:
-        found = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_unique_members)
+        fields = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_unique_members)
     except (ValueError, RecursionError) as error:
         raise _line_error(str(error)[:300]) from error
-    if not isinstance(found, dict) or not isinstance(found.get("kind"), str):
+    if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
         raise _line_error("an object with `kind` is needed: what decode prints")
-    return found
+    return fields
 
 
 def _unique_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """A JSON object whose names stand once. WireError BAD_LINE: of two values, which one is meant can't be known."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         twice = next(name for n, (name, _) in enumerate(pairs) if any(name == other for other, _ in pairs[:n]))
         raise _line_error(f"{twice!r:.60} stands twice in an object")
-    return found
+    return members
 
 
 def _line_error(details: str) -> WireError:
     return WireError("BAD_LINE", where="plain form", details=details)
 
 
-def _text(found: dict[str, Any], name: str) -> str:
-    if not isinstance(found.get(name), str):
-        raise _line_error(f"{name} is {found.get(name)!r:.40}, a text is needed")
-    return str(found[name])
+def _text(fields: dict[str, Any], name: str) -> str:
+    if not isinstance(fields.get(name), str):
+        raise _line_error(f"{name} is {fields.get(name)!r:.40}, a text is needed")
+    return str(fields[name])
 
 
 def _texts(value: Any) -> bool:

@@ -96,8 +96,8 @@ class Authentication:
             return
         if self._rules is not self._files.rules:
             self._forget()
-        seen, app = self._seen.get(name) or self._look_up(name)
-        scope[USER_ACCESS] = seen
+        user, app = self._seen.get(name) or self._look_up(name)
+        scope[USER_ACCESS] = user
         await app(scope, receive, send)
 
     async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -130,11 +130,11 @@ class Authentication:
     def _look_up(self, name: str) -> tuple[UserAccess, ASGIApp]:
         access = (self._rules or AccessRules()).access(name)
         view = self._views.get(access) or self._view(access)
-        found = UserAccess(name, access, view.registry), view.app
+        entry = UserAccess(name, access, view.registry), view.app
         if len(self._seen) >= _MOST_NAMES:
             self._seen.clear()
-        self._seen[name] = found
-        return found
+        self._seen[name] = entry
+        return entry
 
     def _view(self, access: Access) -> UserView:
         if access.everything:

@@ -35,16 +35,16 @@ def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callab
             raise RegistryError("UNPROCESSABLE", details=f"{operation}.request must not be null (was null)")
         if not isinstance(value, dict):
             raise mismatch_error(entity, value)
-        found = {name: reader(value[name]) for name, reader in fields.items() if name in value}
-        check_size(found, call.services)
-        return found
+        body = {name: reader(value[name]) for name, reader in fields.items() if name in value}
+        check_size(body, call.services)
+        return body
 
     return read
 
 
-def check_size(found: Mapping[str, Any], services: Services) -> None:
+def check_size(body: Mapping[str, Any], services: Services) -> None:
     """Raises SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES."""
-    schema, references = found.get("schema") or "", found.get("references") or ()
+    schema, references = body.get("schema") or "", body.get("references") or ()
     if (
         len(schema) * 4 > services.max_schema_bytes
         and len(schema.encode("utf-8", "replace")) > services.max_schema_bytes
@@ -59,14 +59,14 @@ async def read_body(call: Called) -> bytes:
 
     A request that is tried again (`api.routing`) has it already, and its patience begins to run when it has.
     """
-    found = getattr(call.request.state, "body", None)
-    if found is None:
-        found = call.request.state.body = await receive_body(call)
+    body = getattr(call.request.state, "body", None)
+    if body is None:
+        body = call.request.state.body = await receive_body(call)
         patience = current_deadline.get()
         if patience is not None:
             patience.start()
-    assert isinstance(found, bytes)
-    return found
+    assert isinstance(body, bytes)
+    return body
 
 
 async def receive_body(call: Called) -> bytes:
@@ -115,10 +115,10 @@ def integer(value: Any) -> int | None:
     try:
         number = int(value)
     except (ValueError, OverflowError):
-        shown = (
+        details = (
             f'Cannot deserialize value of type `Integer` from String "{value}": not a valid `java.lang.Integer` value'
         )
-        raise RegistryError("BAD_REQUEST", details=shown) from None
+        raise RegistryError("BAD_REQUEST", details=details) from None
     if not -_INT <= number < _INT:
         raise RegistryError("BAD_REQUEST", details=f"Numeric value ({number}) out of range of `int`")
     return number
@@ -272,7 +272,7 @@ def mismatch_error(kind: str, value: Any) -> RegistryError:
     """400 in Jackson's words."""
     if isinstance(value, dict | list):
         word, token = ("Object", "START_OBJECT") if isinstance(value, dict) else ("Array", "START_ARRAY")
-        shown = f"Cannot deserialize value of type `{kind}` from {word} value (token `JsonToken.{token}`)"
+        details = f"Cannot deserialize value of type `{kind}` from {word} value (token `JsonToken.{token}`)"
     else:
-        shown = f"Cannot construct instance of `{kind}` from {json.dumps(value, ensure_ascii=False)}"
-    return RegistryError("BAD_REQUEST", details=shown)
+        details = f"Cannot construct instance of `{kind}` from {json.dumps(value, ensure_ascii=False)}"
+    return RegistryError("BAD_REQUEST", details=details)

@@ -24,8 +24,8 @@ SubjectChanges = Annotated[dict[str, Any], Depends(body_of("updateSubjectLevelCo
 @config_router.get("")
 @config_router.get("/{subject}")
 def get_config(call: Called) -> Response:
-    found = config.get(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))
-    return call.answer(responses.config(found))
+    settings = config.get(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))
+    return call.answer(responses.config(settings))
 
 
 @config_router.put("")

@@ -28,10 +28,10 @@ _PAGE = 1000
 
 
 async def _body(call: Called) -> dict[str, Any]:
-    found = parse(await read_body(call))
-    if not isinstance(found, dict):
+    body = parse(await read_body(call))
+    if not isinstance(body, dict):
         raise RegistryError("UNPROCESSABLE", details="a JSON object is needed")
-    return found
+    return body
 
 
 Body = Annotated[dict[str, Any], Depends(_body)]
@@ -55,18 +55,18 @@ def _time(call: ApiCall, name: str) -> int | None:
 @router.get("/changefeeds")
 def changefeeds(call: Called) -> Response:
     numbers = call.services.history.numbers()
-    found = call.services.history.changefeeds()
-    places = {one.name: call.services.history.places(one.name) for one in found}
-    return call.answer([shapes.changefeed(one, numbers.get(one.name, {}), places[one.name]) for one in found])
+    feeds = call.services.history.changefeeds()
+    places = {one.name: call.services.history.places(one.name) for one in feeds}
+    return call.answer([shapes.changefeed(one, numbers.get(one.name, {}), places[one.name]) for one in feeds])
 
 
 @router.get("/tables")
 def tables(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
     feed = history.changefeed(changefeed_of(call))
-    found = history.tables(feed.name, call.text("db") or None, offset, limit)
-    following = offset + limit if len(found) == limit else None
-    return call.answer(shapes.listing(feed, "tables", [shapes.name(row) for row in found], following))
+    rows = history.tables(feed.name, call.text("db") or None, offset, limit)
+    following = offset + limit if len(rows) == limit else None
+    return call.answer(shapes.listing(feed, "tables", [shapes.name(row) for row in rows], following))
 
 
 @router.get("/ddl")
@@ -74,9 +74,9 @@ def ddl(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
     feed = history.changefeed(changefeed_of(call))
     names = (call.text("db") or None, call.text("table") or None)
-    found = history.ddl(feed.name, _time(call, "from"), _time(call, "to"), *names, offset, limit)
-    following = offset + limit if len(found) == limit else None
-    return call.answer(shapes.listing(feed, "ddl", [shapes.event(one) for one in found], following))
+    events = history.ddl(feed.name, _time(call, "from"), _time(call, "to"), *names, offset, limit)
+    following = offset + limit if len(events) == limit else None
+    return call.answer(shapes.listing(feed, "ddl", [shapes.event(one) for one in events], following))
 
 
 @router.get("/drift")
@@ -84,9 +84,9 @@ def drift(call: Called) -> Response:
     """What contradicts the history; and what the registry's newest schemas are that no version gives."""
     history, (offset, limit) = call.services.history, _limits(call)
     feed = history.changefeed(changefeed_of(call))
-    found = history.drift(feed.name, offset, limit)
-    following = offset + limit if len(found) == limit else None
-    answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in found], following)
+    drifts = history.drift(feed.name, offset, limit)
+    following = offset + limit if len(drifts) == limit else None
+    answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in drifts], following)
     if offset == 0 and call.text("registry").lower() != "false":
         subjects, derivations = RegistryHolders(call.registry), call.services.derivations
         of = (subjects.newest(), derivations, subjects.canonical_text)
@@ -103,15 +103,15 @@ def versions(call: Called) -> Response:
     every = history.versions(feed.name, db, table)
     if not every:
         raise shapes.never_seen_error(feed, db, table)
-    found = every[offset : offset + limit]
-    events = history.events(feed.name, [row.ddl for row in found])
+    rows = every[offset : offset + limit]
+    events = history.events(feed.name, [row.ddl for row in rows])
     fitting = history.count_fitting(feed.name, db, table)
-    shown = [
+    entries = [
         {**shapes.version(row, events.get(row.ddl)), "rows_fitting": fitting.get(row.from_ts, 0), **_links(call, row)}
-        for row in found
+        for row in rows
     ]
     following = offset + limit if offset + limit < len(every) else None
-    return call.answer(shapes.listing(feed, "versions", shown, following, db=db, table=table))
+    return call.answer(shapes.listing(feed, "versions", entries, following, db=db, table=table))
 
 
 def _links(call: ApiCall, row: TableVersionRow) -> dict[str, Any]:
@@ -135,15 +135,15 @@ def at(call: Called) -> Response:
     """The version that a row with this commit_ts has; with inclusive=true, what the table is just after it."""
     db, table, ts = call.segment("db"), call.segment("table"), tso_of(call.segment("when"))
     inclusive = call.flag("inclusive")
-    found = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
-    row = found.version
+    as_of = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
+    row = as_of.version
     if row is None:
-        raise shapes.not_known_error(found, db, table)
+        raise shapes.not_known_error(as_of, db, table)
     if row.table is None or not row.is_live:
-        raise shapes.no_table_error(row, found.ddl)
-    head = shapes.as_of_head(found, ts, inclusive)
+        raise shapes.no_table_error(row, as_of.ddl)
+    head = shapes.as_of_head(as_of, ts, inclusive)
     return call.answer(
-        {**head, **shapes.version(row, found.ddl), **_derive_schemas(call, row).body, **_links(call, row)}
+        {**head, **shapes.version(row, as_of.ddl), **_derive_schemas(call, row).body, **_links(call, row)}
     )
 
 
@@ -166,24 +166,22 @@ def _with_changefeed(call: ApiCall, body: dict[str, Any]) -> dict[str, Any]:
     return body if name is None else {"changefeed": name, **body}
 
 
-def _keep(call: ApiCall, given: ManualEntry) -> Response:
+def _keep(call: ApiCall, entry: ManualEntry) -> Response:
     history = call.services.history
-    records = [replace(record, changefeed=given.changefeed) for record in given.records]
+    records = [replace(record, changefeed=entry.changefeed) for record in entry.records]
     try:
-        taken = history.track(given.changefeed, Batch(records=records), strict=True)
+        result = history.track(entry.changefeed, Batch(records=records), strict=True)
     except DdlError as error:
         raise RegistryError("DDL_NOT_APPLICABLE", details=error.detail) from error
     # It is kept: tried again from the beginning, the request would be told that it was known already.
     wait_seconds = seconds_left(call.registry.store.wait_seconds)
     tables = retry_until(lambda: [_touched_table(call, record) for record in records], wait_seconds)
-    said = {"changefeed": given.changefeed, "new": taken.new, "known_already": taken.copies, "late": taken.late}
-    return call.answer({**said, "versions": [one for one in tables if one]})
+    summary = {"changefeed": entry.changefeed, "new": result.new, "known_already": result.copies, "late": result.late}
+    return call.answer({**summary, "versions": [one for one in tables if one]})
 
 
 def _touched_table(call: ApiCall, record: DdlRecord) -> dict[str, Any] | None:
     if not record.table:
         return None
-    found = call.services.history.version_at(
-        record.changefeed, record.db, record.table, record.commit_ts, inclusive=True
-    )
-    return None if found is None else {**shapes.name(found), "commit_ts": found.from_ts}
+    row = call.services.history.version_at(record.changefeed, record.db, record.table, record.commit_ts, inclusive=True)
+    return None if row is None else {**shapes.name(row), "commit_ts": row.from_ts}

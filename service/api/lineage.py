@@ -17,10 +17,10 @@ router = APIRouter(prefix="/lineage", route_class=RetriedRoute)
 
 async def _read_object(call: Called) -> dict[str, Any]:
     """The body: a JSON object. Raises REQUEST_TOO_LARGE, BAD_REQUEST."""
-    found = parse(await read_body(call))
-    if not isinstance(found, dict):
+    body = parse(await read_body(call))
+    if not isinstance(body, dict):
         raise RegistryError("BAD_REQUEST", details="a JSON object is needed")
-    return found
+    return body
 
 
 @router.post("")
@@ -32,5 +32,5 @@ def post(call: Called, told: Annotated[dict[str, Any], Depends(_read_object)]) -
 @router.get("")
 def get(call: Called) -> Response:
     """The edges, by `job`, `topic`, `table` and `subject` where they are given."""
-    wanted = {name: call.text(name) for name in ("job", "topic", "table", "subject")}
-    return call.answer(call.page(lineage.edges_of(call.registry, **wanted)))
+    filters = {name: call.text(name) for name in ("job", "topic", "table", "subject")}
+    return call.answer(call.page(lineage.edges_of(call.registry, **filters)))

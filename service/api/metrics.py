@@ -76,10 +76,10 @@ class ServiceMetrics(Collector):
     def tally(self, method: str, route: str, status: int) -> Tally:
         """Where such answers are counted; `route` is the path with the names of its parts (`/subjects/{subject}`)."""
         key = (method, route, status)
-        found = self._tallies.get(key)
-        if found is None:
-            found = self._tallies[key] = Tally()
-        return found
+        counter = self._tallies.get(key)
+        if counter is None:
+            counter = self._tallies[key] = Tally()
+        return counter
 
     def describe(self) -> list[Metric]:
         return []
@@ -220,9 +220,9 @@ def route_of(scope: Scope) -> str:
 @router.get("/metrics")
 def metrics(request: Request) -> Response:
     """Everything in Prometheus' text format."""
-    found = request.app.state.metrics
-    assert isinstance(found, ServiceMetrics)
-    return Response(generate_latest(found.collectors), headers={"Content-Type": CONTENT_TYPE_LATEST})
+    service_metrics = request.app.state.metrics
+    assert isinstance(service_metrics, ServiceMetrics)
+    return Response(generate_latest(service_metrics.collectors), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
 def install(app: FastAPI, registry: Registry, *, access_log: bool) -> None:

@@ -67,9 +67,9 @@ def qualify_query(route: str, query: bytes, prefix: str) -> bytes:
     if name is None:
         return query
     pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
-    given = next((value for key, value in pairs if key == name), "")
-    kept = [(key, value) for key, value in pairs if key != name]
-    return urlencode([*kept, (name, qualify_subject(given, prefix))]).encode()
+    subject = next((value for key, value in pairs if key == name), "")
+    others = [(key, value) for key, value in pairs if key != name]
+    return urlencode([*others, (name, qualify_subject(subject, prefix))]).encode()
 
 
 _CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)

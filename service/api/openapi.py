@@ -230,8 +230,8 @@ def install(app: FastAPI) -> None:
 
 
 def description(app: FastAPI) -> Json:
-    found = get_openapi(title="ticdc-bridge schema registry", version=app.version, routes=app.routes)
-    for path, methods in found["paths"].items():
+    spec = get_openapi(title="ticdc-bridge schema registry", version=app.version, routes=app.routes)
+    for path, methods in spec["paths"].items():
         for method, operation in methods.items():
             operation["operationId"] = f"{method}{re.sub('[^A-Za-z0-9]+', '_', path)}".strip("_")
             operation["parameters"] = parameters(method, path)
@@ -239,8 +239,8 @@ def description(app: FastAPI) -> Json:
                 body = next((schema for verb, where, schema in BODIES if verb == method and where.fullmatch(path)), {})
                 operation["requestBody"] = {"required": bool(body), "content": {V1: {"schema": body}}}
             operation["responses"] = responses(method, path)
-    found.setdefault("components", {})["schemas"] = {"Error": _object(error_code=_NUMBER, message=_TEXT)}
-    return found
+    spec.setdefault("components", {})["schemas"] = {"Error": _object(error_code=_NUMBER, message=_TEXT)}
+    return spec
 
 
 def parameters(method: str, path: str) -> list[Json]:

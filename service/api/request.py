@@ -47,10 +47,10 @@ def negotiate(accept: str | None) -> str:
 
 def _quality_for(offered: str, ranges: list[tuple[str, float]]) -> float:
     """The q of the most specific range that covers the type; 0 if none does."""
-    for wanted in (offered, offered.partition("/")[0] + "/*", "*/*"):
-        found = [quality for name, quality in ranges if name == wanted]
-        if found:
-            return max(found)
+    for media_range in (offered, offered.partition("/")[0] + "/*", "*/*"):
+        qualities = [quality for name, quality in ranges if name == media_range]
+        if qualities:
+            return max(qualities)
     return 0.0
 
 

@@ -207,28 +207,28 @@ _TREE: Final = tree()
 def need(method: str, path: str, root: Node = _TREE) -> Need | None:
     """What a request needs; None if the table does not know it. `path` is not decoded yet, as the routes get it."""
     node, segments = root, path[1:].split("/")
-    named: dict[str, str] = {}
+    parameters: dict[str, str] = {}
     rest: str | None = None
     for place, segment in enumerate(segments):
         rest = node.rest.get(method, rest)
         following = node.steps.get(segment)
         if following is None and node.named is not None and (segment or place):
             name, following = node.named
-            named[name] = segment
+            parameters[name] = segment
         if following is None:
             return Need(rest) if rest is not None else None
         node = following
     operation = node.operations.get(method, rest)
-    return None if operation is None else _need_for(operation, named)
+    return None if operation is None else _need_for(operation, parameters)
 
 
-def _need_for(operation: str, named: dict[str, str]) -> Need:
+def _need_for(operation: str, parameters: dict[str, str]) -> Need:
     if operation in (OPEN, KNOWN, *OF_SERVER):
         return Need(operation)
-    if "context" in named:
-        scope = prefix_of(unquote(named["context"], errors="replace")) or SERVER
+    if "context" in parameters:
+        scope = prefix_of(unquote(parameters["context"], errors="replace")) or SERVER
     else:
-        scope = normalize_subject(unquote(named["subject"], errors="replace"))
+        scope = normalize_subject(unquote(parameters["subject"], errors="replace"))
     return Need(ADMIN) if scope in (SERVER, BELOW_ALL, "") else Need(operation, scope)
 
 
@@ -253,11 +253,11 @@ class Permissions:
         needed = need(scope["method"], scope["path"])
         if needed is not None and (needed.operation == OPEN or (needed.operation == METRICS and self._open_metrics)):
             return None
-        seen: UserAccess | None = scope.get(USER_ACCESS)
-        if seen is None:
+        user: UserAccess | None = scope.get(USER_ACCESS)
+        if user is None:
             refused: BridgeError | None = scope.get(REFUSED)
             return refused or RegistryError("UNAUTHORIZED")
-        access = seen.access
+        access = user.access
         if access.everything or (needed is not None and needed.operation == KNOWN):
             return None
         if needed is None:

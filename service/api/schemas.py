@@ -26,20 +26,20 @@ async def types(call: Called) -> Response:
 @router.get("")
 def search(call: Called) -> Response:
     prefix, deleted = call.text("subjectPrefix"), call.flag("deleted")
-    found = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=call.flag("latestOnly"))
-    found = [] if call.text("ruleType") else found  # there are no rules
+    matches = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=call.flag("latestOnly"))
+    matches = [] if call.text("ruleType") else matches  # there are no rules
     if call.flag("aliases"):
-        both = schemas.with_aliases(call.registry, found, prefix, deleted=deleted)
+        both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted)
         return call.answer(
             [responses.aliased_schema(one, plain_view(call, one.stored)) for one in call.page(both, _PAGE)]
         )
-    return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(found, _PAGE)])
+    return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(matches, _PAGE)])
 
 
 @router.get("/ids/{id}")
 def get(call: Called) -> Response:
-    found = by_id(call, max_id=call.flag("fetchMaxId"))
-    return call.answer(responses.by_id(found.stored, view_of_query(call, found.stored), max_id=found.max_id))
+    match = by_id(call, max_id=call.flag("fetchMaxId"))
+    return call.answer(responses.by_id(match.stored, view_of_query(call, match.stored), max_id=match.max_id))
 
 
 @router.get("/ids/{id}/schema")
@@ -59,14 +59,14 @@ def versions(call: Called) -> Response:
 
 @router.get("/guids/{guid}")
 def by_guid(call: Called) -> Response:
-    found = schemas.by_guid(call.registry, call.segment("guid"))
-    return call.answer(responses.by_guid(found, view_of_query(call, found)))
+    stored = schemas.by_guid(call.registry, call.segment("guid"))
+    return call.answer(responses.by_guid(stored, view_of_query(call, stored)))
 
 
 @router.get("/guids/{guid}/ids")
 def ids_of_guid(call: Called) -> Response:
-    found = schemas.ids_of_guid(call.registry, call.segment("guid"))
-    return call.answer([{"context": context, "id": number} for context, number in found])
+    ids = schemas.ids_of_guid(call.registry, call.segment("guid"))
+    return call.answer([{"context": context, "id": number} for context, number in ids])
 
 
 def by_id(call: ApiCall, *, max_id: bool = False) -> schemas.SchemaById:
@@ -81,8 +81,8 @@ def holders(call: ApiCall) -> list[tuple[str, int]]:
 
 def view_of_query(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
     """What the parameters `format`, `findTags` and `referenceFormat` ask for; formats nobody knows are ignored."""
-    wanted = call.texts("findTags")
-    tags = schemas.tags(call.registry, stored, wanted) if wanted else []
+    tag_names = call.texts("findTags")
+    tags = schemas.tags(call.registry, stored, tag_names) if tag_names else []
     text = schemas.format_schema(call.registry, stored, call.text("format"))
     return responses.SchemaView(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
 

@@ -51,7 +51,7 @@ class Services:
 
 def services(request: Request) -> Services:
     """The services of the app that serves this request, over the registry that the user may see."""
-    found = request.app.state.services
-    assert isinstance(found, Services)
-    seen = request.scope.get(USER_ACCESS)
-    return found if seen is None else replace(found, registry=seen.registry)
+    app_services = request.app.state.services
+    assert isinstance(app_services, Services)
+    user = request.scope.get(USER_ACCESS)
+    return app_services if user is None else replace(app_services, registry=user.registry)

@@ -27,20 +27,20 @@ ToTag = Annotated[dict[str, Any], Depends(body_of("modifySchemaTags", "TagSchema
 
 @router.get("")
 def list_subjects(call: Called) -> Response:
-    found = subjects.list_subjects(
+    names = subjects.list_subjects(
         call.registry,
         prefix=call.text("subjectPrefix", subjects.ALL_CONTEXTS),
         deleted=call.flag("deleted"),
         deleted_only=call.flag("deletedOnly"),
     )
-    return call.answer(call.page(found))
+    return call.answer(call.page(names))
 
 
 @router.post("/{subject}")
 def look_up(call: Called, body: ToLookUp) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
-    found = lookup.lookup(call.registry, call.subject, new_schema(body), normalize=normalize, deleted=deleted)
-    return call.answer(responses.schema(found.stored, view_of_query(call, found.stored), times=found.alike))
+    match = lookup.lookup(call.registry, call.subject, new_schema(body), normalize=normalize, deleted=deleted)
+    return call.answer(responses.schema(match.stored, view_of_query(call, match.stored), times=match.alike))
 
 
 @router.delete("/{subject}")
@@ -51,48 +51,50 @@ def delete_subject(call: Called) -> Response:
 @router.get("/{subject}/metadata")
 def get_by_metadata(call: Called) -> Response:
     """The latest version with all the properties that `key` and `value` (in pairs) name."""
-    wanted = dict(zip(call.texts("key"), call.texts("value"), strict=False))
-    found = subjects.with_properties(call.registry, call.subject, wanted, deleted=call.flag("deleted"))
-    return call.answer(responses.schema(found, view_of_query(call, found)))
+    properties = dict(zip(call.texts("key"), call.texts("value"), strict=False))
+    stored = subjects.with_properties(call.registry, call.subject, properties, deleted=call.flag("deleted"))
+    return call.answer(responses.schema(stored, view_of_query(call, stored)))
 
 
 @router.get("/{subject}/versions")
 def list_versions(call: Called) -> Response:
-    found = subjects.list_versions(
+    numbers = subjects.list_versions(
         call.registry,
         call.subject,
         deleted=call.flag("deleted"),
         deleted_only=call.flag("deletedOnly"),
         negative=call.flag("deletedAsNegative"),
     )
-    return call.answer(call.page(found))
+    return call.answer(call.page(numbers))
 
 
 @router.post("/{subject}/versions")
 def register(call: Called, body: ToRegister) -> Response:
     normalize, force = call.flag("normalize"), call.flag("force")
-    found = registry_register.register(call.registry, call.subject, new_schema(body), normalize=normalize, force=force)
-    return call.answer(responses.registration(found, view_of_query(call, found.stored)))
+    registration = registry_register.register(
+        call.registry, call.subject, new_schema(body), normalize=normalize, force=force
+    )
+    return call.answer(responses.registration(registration, view_of_query(call, registration.stored)))
 
 
 @router.get("/{subject}/versions/{version}")
 def get_version(call: Called) -> Response:
-    found = version_of(call)
-    return call.answer(responses.schema(found, view_of_query(call, found)))
+    stored = version_of(call)
+    return call.answer(responses.schema(stored, view_of_query(call, stored)))
 
 
 @router.get("/{subject}/versions/{version}/schema")
 def get_text(call: Called) -> Response:
-    found = version_of(call)
-    return call.raw(view_of_query(call, found).text)
+    stored = version_of(call)
+    return call.raw(view_of_query(call, stored).text)
 
 
 @router.post("/{subject}/versions/{version}/tags")
 def tag(call: Called, body: ToTag) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))
-    found = registry_register.tag(call.registry, call.subject, version, tag_request(body))
-    return call.answer(responses.registration(found, view_of_query(call, found.stored)))
+    registration = registry_register.tag(call.registry, call.subject, version, tag_request(body))
+    return call.answer(responses.registration(registration, view_of_query(call, registration.stored)))
 
 
 @router.get("/{subject}/versions/{version}/referencedby")

@@ -59,10 +59,10 @@ class Pattern:
             return False
         place, end = len(first), len(name) - len(last)
         for part in middle:
-            found = name.find(part, place, end)
-            if found < 0:
+            index = name.find(part, place, end)
+            if index < 0:
                 return False
-            place = found + len(part)
+            place = index + len(part)
         return True
 
 
@@ -96,14 +96,16 @@ class Access:
         if self.everything:
             return True
         key = (operation, subject)
-        known = self._known.get(key)
-        if known is None:
-            known = any((operation in rule.may or operation == READ) and rule.covers(subject) for rule in self.rules)
+        is_allowed = self._known.get(key)
+        if is_allowed is None:
+            is_allowed = any(
+                (operation in rule.may or operation == READ) and rule.covers(subject) for rule in self.rules
+            )
             if len(subject) <= _LONGEST:
                 if len(self._known) >= _REMEMBERED:
                     self._known.clear()
-                self._known[key] = known
-        return known
+                self._known[key] = is_allowed
+        return is_allowed
 
     def may_serve(self, operation: str) -> bool:
         """Whether `operation` (of OF_SERVER) is allowed."""
@@ -128,8 +130,8 @@ class Acl:
 
     def access(self, name: str) -> Access:
         """What a name may do."""
-        held = {name, EVERYONE, *(ROLE + role for role, names in self.roles.items() if name in names)}
-        rules = [rule for rule in self.rules if not rule.who.isdisjoint(held)]
+        identities = {name, EVERYONE, *(ROLE + role for role, names in self.roles.items() if name in names)}
+        rules = [rule for rule in self.rules if not rule.who.isdisjoint(identities)]
         server = frozenset().union(*(rule.may for rule in rules)) & frozenset(OF_SERVER)
         if ADMIN in server:
             return ALL
@@ -153,14 +155,14 @@ def read(text: str, source: str) -> Acl:
     roles = content.get("roles", {})
     if not isinstance(roles, dict):
         raise SetupError("USAGE", details=f"{source}: roles is a table of lists of names")
-    named = {role: frozenset(_texts(names, f"{source}: role {role}")) for role, names in roles.items()}
+    members = {role: frozenset(_texts(names, f"{source}: role {role}")) for role, names in roles.items()}
     tables = content.get("rules", [])
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SetupError("USAGE", details=f"{source}: rules are written as [[rules]]")
     if len(tables) > _MOST_RULES:
         raise SetupError("USAGE", details=f"{source}: more than {_MOST_RULES} rules")
-    rules = tuple(_rule(table, named, f"{source}: rule {place}") for place, table in enumerate(tables, 1))
-    return Acl(rules, named)
+    rules = tuple(_rule(table, members, f"{source}: rule {place}") for place, table in enumerate(tables, 1))
+    return Acl(rules, members)
 
 
 def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str) -> AccessRule:
@@ -174,8 +176,8 @@ def _rule(table: dict[str, Any], roles: Mapping[str, frozenset[str]], where: str
             raise SetupError("USAGE", details=f"{where}: there is no role {name[len(ROLE) :]!r}")
     unknown = may - {*OF_SUBJECTS, *OF_SERVER}
     if unknown or not may:
-        known = ", ".join((*OF_SUBJECTS, *OF_SERVER))
-        raise SetupError("USAGE", details=f"{where}: may is a list of {known}; {sorted(unknown)} is not known")
+        operations = ", ".join((*OF_SUBJECTS, *OF_SERVER))
+        raise SetupError("USAGE", details=f"{where}: may is a list of {operations}; {sorted(unknown)} is not known")
     subjects, prefixes, patterns = (_texts(table.get(kind, []), f"{where}: {kind}", empty=True) for kind in _KINDS)
     about_subjects = bool(subjects or prefixes or patterns)
     if about_subjects and may.intersection(OF_SERVER):
@@ -194,11 +196,11 @@ def _canonical_name(name: str) -> str:
     return name.removeprefix(_DEFAULT)
 
 
-def _check_keys(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+def _check_keys(table: Mapping[str, Any], keys: Iterable[str], where: str) -> None:
     """A misspelt key would be a rule that does not count."""
-    unknown = set(table) - set(known)
+    unknown = set(table) - set(keys)
     if unknown:
-        raise SetupError("USAGE", details=f"{where}: {sorted(unknown)} is not known; there is {', '.join(known)}")
+        raise SetupError("USAGE", details=f"{where}: {sorted(unknown)} is not known; there is {', '.join(keys)}")
 
 
 def _texts(value: Any, where: str, *, empty: bool = False) -> list[str]:

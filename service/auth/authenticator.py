@@ -50,10 +50,10 @@ class Authenticator:
             self._known.clear()
             self._checking = {}
         digest = hashlib.blake2b(header, key=self._key, digest_size=32).digest()
-        known = self._known.get(digest)
-        if known is not None and (known[0] is not None or time.monotonic() < known[1]):
+        entry = self._known.get(digest)
+        if entry is not None and (entry[0] is not None or time.monotonic() < entry[1]):
             self._known.move_to_end(digest)
-            return known[0]
+            return entry[0]
         quick, slow = claims(header, credentials)
         if slow is None:
             return quick

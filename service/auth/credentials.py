@@ -67,11 +67,11 @@ class Credentials:
 
     def has_password(self, name: str, password: str) -> bool:
         """Whether it is one of the passwords of `name`. Slow on purpose, and as slow for a name that is not there."""
-        given = password.encode("utf-8", "surrogateescape")
-        fits = len(given) <= _LONGEST_PASSWORD and b"\0" not in given
-        given = given if fits else b""
-        found = [bcrypt.checkpw(given, one) for one in self.passwords.get(name, (self.dummy,))]
-        return fits and any(found)
+        secret = password.encode("utf-8", "surrogateescape")
+        fits = len(secret) <= _LONGEST_PASSWORD and b"\0" not in secret
+        secret = secret if fits else b""
+        matches = [bcrypt.checkpw(secret, one) for one in self.passwords.get(name, (self.dummy,))]
+        return fits and any(matches)
 
 
 def read(text: str, source: str) -> Credentials:
@@ -87,12 +87,12 @@ def read(text: str, source: str) -> Credentials:
             if tokens.setdefault(digest, name) != name:
                 raise SetupError("USAGE", details=f"{where}: another name has the same token")
             continue
-        found = _BCRYPT.fullmatch(hashed)
-        if found is None:
+        match = _BCRYPT.fullmatch(hashed)
+        if match is None:
             raise SetupError("USAGE", details=f"{where}: {_complaint(hashed)}")
-        if int(found[1]) not in _COSTS:
+        if int(match[1]) not in _COSTS:
             raise SetupError("USAGE", details=f"{where}: bcrypt's cost must be {_COSTS[0]} to {_COSTS[-1]}")
-        cost = max(cost, int(found[1]))
+        cost = max(cost, int(match[1]))
         passwords[name] = (*passwords.get(name, ()), hashed.encode())
     if not passwords and not tokens:
         raise SetupError("USAGE", details=f"{source}: nobody is in it")
@@ -125,10 +125,10 @@ def _complaint(hashed: str) -> str:
 
 def hash_of(password: str, cost: int = COST) -> str:
     """The bcrypt hash of a password. Raises ValueError for one that bcrypt would not take whole."""
-    given = password.encode()
-    if not given or len(given) > _LONGEST_PASSWORD or b"\0" in given:
+    secret = password.encode()
+    if not secret or len(secret) > _LONGEST_PASSWORD or b"\0" in secret:
         raise ValueError(f"a password has 1 to {_LONGEST_PASSWORD} bytes and no NUL")
-    return bcrypt.hashpw(given, bcrypt.gensalt(cost)).decode()
+    return bcrypt.hashpw(secret, bcrypt.gensalt(cost)).decode()
 
 
 def new_token() -> tuple[str, str]:

@@ -128,10 +128,10 @@ class FileWatcher:
 
 def stamp_of(path: str) -> Stamp | None:
     try:
-        found = os.stat(path)
+        stat = os.stat(path)
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_size, found.st_ino
+    return stat.st_mtime_ns, stat.st_size, stat.st_ino
 
 
 def digest_of(text: str) -> bytes:

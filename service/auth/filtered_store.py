@@ -93,8 +93,8 @@ class FilteredReader:
         return self._tx.max_id(context)
 
     def referrers(self, subject: str, version: int) -> list[VersionRow]:
-        found = self._tx.referrers(subject, version) if self._sees(subject) else []
-        return [row for row in found if self._sees(row.subject)]
+        rows = self._tx.referrers(subject, version) if self._sees(subject) else []
+        return [row for row in rows if self._sees(row.subject)]
 
     def _effective_scopes(self, scopes: Sequence[str]) -> list[str]:
         """Of a subject's scopes, nearest first, those that count: all if it is seen, else what is not hidden itself."""
@@ -104,34 +104,34 @@ class FilteredReader:
 
     def _hidden_config(self, scope: str, config: dict[str, Any]) -> dict[str, Any]:
         """The part of a config that names hidden subjects."""
-        named = {name: config[name] for name in _NAMING if config.get(name)}
-        return {n: to for n, to in named.items() if not self._sees(normalize_subject(qualify(to, context_of(scope))))}
+        targets = {name: config[name] for name in _NAMING if config.get(name)}
+        return {n: to for n, to in targets.items() if not self._sees(normalize_subject(qualify(to, context_of(scope))))}
 
-    def _without_hidden(self, found: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    def _without_hidden(self, configs: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
         """Configs without the names of hidden subjects; one that says nothing else is not there."""
-        shown = {}
-        for scope, config in found.items():
+        result = {}
+        for scope, config in configs.items():
             hiding = self._hidden_config(scope, config)
             left = {name: value for name, value in config.items() if name not in hiding}
             if left or not hiding:
-                shown[scope] = left
-        return shown
+                result[scope] = left
+        return result
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         counting = self._effective_scopes(scopes)
         return self._without_hidden(self._tx.configs(counting)) if counting else {}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
-        found = self._tx.all_configs().items()
-        return self._without_hidden({scope: one for scope, one in found if scope in _OF_ALL or self._sees(scope)})
+        configs = self._tx.all_configs().items()
+        return self._without_hidden({scope: one for scope, one in configs if scope in _OF_ALL or self._sees(scope)})
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         counting = self._effective_scopes(scopes)
         return self._tx.modes(counting) if counting else {}
 
     def all_modes(self) -> dict[str, str]:
-        found = self._tx.all_modes().items()
-        return {scope: mode for scope, mode in found if scope in _OF_ALL or self._sees(scope)}
+        modes = self._tx.all_modes().items()
+        return {scope: mode for scope, mode in modes if scope in _OF_ALL or self._sees(scope)}
 
     def marks(self) -> dict[str, int]:
         raise denied_error(READ, None)
@@ -145,21 +145,21 @@ class FilteredReader:
 
     def contexts(self) -> list[str]:
         """Those with a subject that is seen, and those that are named by a rule."""
-        found = self._tx.contexts()
-        if all(self._sees(prefix_of(context)) for context in found):
-            return found
+        names = self._tx.contexts()
+        if all(self._sees(prefix_of(context)) for context in names):
+            return names
         with_subjects = {context_of(subject) for subject, _ in self.subjects()}
-        return [context for context in found if context in with_subjects or self._sees(prefix_of(context))]
+        return [context for context in names if context in with_subjects or self._sees(prefix_of(context))]
 
     def counts(self) -> Counts:
-        found = self.search("", deleted=True)
+        versions = self.search("", deleted=True)
         live: dict[str, int] = {}
         deleted: dict[str, int] = {}
-        for stored in found:
+        for stored in versions:
             state = deleted if stored.deleted else live
             state[stored.content.kind] = state.get(stored.content.kind, 0) + 1
-        schemas = {(context_of(stored.subject), stored.id) for stored in found}
-        return Counts(len(schemas), len({one.subject for one in found if not one.deleted}), live, deleted)
+        schemas = {(context_of(stored.subject), stored.id) for stored in versions}
+        return Counts(len(schemas), len({one.subject for one in versions if not one.deleted}), live, deleted)
 
     def warnings(self, subject: str | None = None) -> list[StoredWarning]:
         return [warned for warned in self._tx.warnings(subject) if self._sees(warned.subject)]
@@ -286,14 +286,14 @@ class ListenerGroup:
     def before_change(self, parts: Collection[Part]) -> None:
         with self._lock:
             self._open += 1
-            told = [listener for listener in self._all if id(listener) not in self._late]
-        for listener in told:
+            listeners = [listener for listener in self._all if id(listener) not in self._late]
+        for listener in listeners:
             listener.before_change(parts)
 
     def after_change(self, parts: Collection[Part]) -> None:
         with self._lock:
-            told, late = self._all, frozenset(self._late)
-        for listener in told:
+            listeners, late = self._all, frozenset(self._late)
+        for listener in listeners:
             if id(listener) in late:
                 listener.forget()
             else:

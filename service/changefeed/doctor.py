@@ -31,7 +31,7 @@ class Finding:
 
 def examine(patient: DoctorInput) -> list[Finding]:
     """All findings, the gravest first."""
-    found = list(_of_settings(patient))
+    findings = list(_of_settings(patient))
     for rule in RULES:
         answer = rule.when(patient)
         if not answer:
@@ -41,12 +41,12 @@ def examine(patient: DoctorInput) -> list[Finding]:
             if answer is True
             else ", ".join(answer[:5]) + (f" and {len(answer) - 5} more" if len(answer) > 5 else "")
         )
-        found.append(
+        findings.append(
             Finding(
                 rule.id, rule.severity, rule.text.replace("{what}", what), rule.fix.replace("{what}", what), rule.source
             )
         )
-    return sorted(found, key=lambda f: ORDER.index(f.severity))
+    return sorted(findings, key=lambda f: ORDER.index(f.severity))
 
 
 def _of_settings(patient: DoctorInput) -> Iterator[Finding]:

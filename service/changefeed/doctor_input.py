@@ -68,13 +68,13 @@ class DoctorInput:
 
     def shared_topics(self) -> list[str]:
         """Topics that take the rows of several tables."""
-        found = []
+        topics = []
         for rule in self.rules():
             topic = rule.topic if rule is not None and rule.topic else self.feed.topic
             patterns = rule.matcher if rule is not None else self.feed.get("filter.rules")
             if "{table}" not in topic and is_many(patterns) and is_many(self.feed.get("filter.rules")):
-                found.append(topic or "of the sink URI")
-        return list(dict.fromkeys(found))
+                topics.append(topic or "of the sink URI")
+        return list(dict.fromkeys(topics))
 
     def placeholders(self) -> bool:
         return any("{" in rule.topic for rule in self.feed.dispatchers)

@@ -78,13 +78,13 @@ def _silent_ddl(p: DoctorInput) -> list[str]:
         "rebase",
         "set default",
     )
-    found = []
+    all_events = []
     for one in p.feed.event_filters:
         events = [e for e in one.get("ignore-event") or () if isinstance(e, str) and e.lower().startswith(words)]
         if one.get("ignore-sql"):
             events.append("ignore-sql")
-        found += events
-    return found
+        all_events += events
+    return all_events
 
 
 def _ignored_keys(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> list[str]:
@@ -95,8 +95,8 @@ def _ignored_keys(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> li
 
 def _debezium_modes(p: DoctorInput) -> list[str]:
     names = ("decimal-handling-mode", "bigint-unsigned-handling-mode", "binary-handling-mode", "include-start-ts")
-    given = [f"debezium-{n}" for n in names if p.feed.is_given(f"debezium-{n}")]
-    return given if p.protocol and not p.uses("debezium") else []
+    options = [f"debezium-{n}" for n in names if p.feed.is_given(f"debezium-{n}")]
+    return options if p.protocol and not p.uses("debezium") else []
 
 
 RULES: Final = (

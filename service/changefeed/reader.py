@@ -62,11 +62,11 @@ def _document(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        found = _with_dashes(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
+        document = _with_dashes(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
     except (ValueError, RecursionError) as error:
         details = f"the changefeed's configuration is neither TOML nor JSON: {error}"
         raise SetupError("USAGE", details=details) from None
-    return dict(found)
+    return dict(document)
 
 
 def _with_dashes(value: Any) -> Any:
@@ -90,8 +90,8 @@ class _Reader:
         self.problems.append(Problem(severity, text))
 
     def uri_of_document(self) -> str:
-        found = self.whole.get("sink-uri", "")
-        return found if isinstance(found, str) else ""
+        uri = self.whole.get("sink-uri", "")
+        return uri if isinstance(uri, str) else ""
 
     # ---- the file
     def take_file(self) -> None:
@@ -119,13 +119,13 @@ class _Reader:
 
     def _members(self, path: str, value: Any) -> list[Mapping[str, Any]]:
         members = value if isinstance(value, list) else [value]
-        found: list[Mapping[str, Any]] = [m for m in members if isinstance(m, dict)]
-        if len(found) < len(members):
+        tables: list[Mapping[str, Any]] = [m for m in members if isinstance(m, dict)]
+        if len(tables) < len(members):
             self.add_problem("error", f"the file has {path} that is no list of tables; write [[{path}]]")
-        for member in found:
+        for member in tables:
             for name in sorted(member.keys() - LISTS[path]):
                 self.add_problem("error", f"[[{path}]] has {name}, which TiCDC does not know and refuses")
-        return found
+        return tables
 
     def _check_value(self, key: Key, value: Any, where: str) -> Any:
         """The value in the form of its key, None where it has another."""
@@ -160,12 +160,12 @@ class _Reader:
             raise SetupError("USAGE", details=f"the sink URI can't be read: {error}") from None
         if not uri.scheme or not uri.netloc:
             raise SetupError("USAGE", details="the sink URI has no scheme or host: kafka://HOST:PORT/TOPIC?protocol=…")
-        seen: set[str] = set()
+        seen_names: set[str] = set()
         for name, value in pairs:
-            if name in seen:
+            if name in seen_names:
                 self.add_problem("warning", f"the sink URI has {name} twice: TiCDC takes the first")
                 continue
-            seen.add(name)
+            seen_names.add(name)
             self._parameter(name, value)
         return uri
 
@@ -191,9 +191,9 @@ class _Reader:
                     "URI while merging, so the file's value holds; change it in the file",
                 )
                 return
-            shown = f"{name}={_show(key, text)}"
+            setting = f"{name}={_show(key, text)}"
             self.add_problem(
-                "warning", f"the sink URI says {shown}, the file {_show(key, before)}: the URI's value holds"
+                "warning", f"the sink URI says {setting}, the file {_show(key, before)}: the URI's value holds"
             )
         self.values[key.path], self.given[key.path] = value, "sink-uri"
 
@@ -214,14 +214,14 @@ class _Reader:
 
     # ---- all together
     def build_settings(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> ChangefeedSettings:
-        named = self.values.get("sink.protocol", "")
-        protocol = PROTOCOLS.get(named.lower(), "")
-        if named and not protocol:
-            self.add_problem("error", f"protocol {named[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}")
+        protocol_name = self.values.get("sink.protocol", "")
+        protocol = PROTOCOLS.get(protocol_name.lower(), "")
+        if protocol_name and not protocol:
+            self.add_problem("error", f"protocol {protocol_name[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}")
         topic, scheme = "", ""
         if uri is not None:
             scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
-            self._check_address(scheme, topic, named)
+            self._check_address(scheme, topic, protocol_name)
         sensitive = bool(self.values.get("case-sensitive", False))
         return ChangefeedSettings(
             scheme=scheme,
@@ -239,7 +239,7 @@ class _Reader:
             problems=tuple(self.problems),
         )
 
-    def _check_address(self, scheme: str, topic: str, named: str) -> None:
+    def _check_address(self, scheme: str, topic: str, protocol: str) -> None:
         if scheme not in KAFKA:
             self.add_problem("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
         elif not topic:
@@ -248,7 +248,7 @@ class _Reader:
             self.add_problem(
                 "error", f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have"
             )
-        if scheme in KAFKA and not named:
+        if scheme in KAFKA and not protocol:
             self.add_problem("error", "no protocol is given: TiCDC does not start such a changefeed; add protocol=…")
 
     def _dispatchers(self, protocol: str, sensitive: bool) -> Iterator[Dispatcher]:
@@ -304,8 +304,8 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
 
 
 def _text(member: Mapping[str, Any], name: str) -> str:
-    found = member.get(name, "")
-    return found if isinstance(found, str) else ""
+    value = member.get(name, "")
+    return value if isinstance(value, str) else ""
 
 
 def _show(key: Key, value: Any) -> str:

@@ -69,14 +69,14 @@ def _name(text: str, pattern: str, flags: int) -> tuple[re.Pattern[str], str]:
     parts: list[str] = []
     at = 0
     while at < len(text):
-        found = _TOKEN.match(text, at)
-        if found is None:
+        token = _TOKEN.match(text, at)
+        if token is None:
             raise PatternError(f"pattern {pattern!r}: {text[at]!r} can't be here")
-        kind, value = found.lastgroup, found[0]
+        kind, value = token.lastgroup, token[0]
         if kind == "dot":
             break
         parts.append(_regex(kind or "", value, pattern))
-        at = found.end()
+        at = token.end()
     if not parts:
         raise PatternError(f"pattern {pattern!r}: a name is missing")
     try:

@@ -64,11 +64,11 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
     """
     try:
         rules = acl.read(read_text(file), file)
-        known = credentials.read(read_text(auth_file), auth_file).names if auth_file else set()
+        names = credentials.read(read_text(auth_file), auth_file).names if auth_file else set()
     except SetupError as error:
         exit_with(error.detail)
     print(f"{file}: {len(rules.rules)} rules, {len(rules.roles)} roles", file=sys.stderr)
-    without = sorted(one for one in known if rules.access(one) == acl.NOTHING)
+    without = sorted(one for one in names if rules.access(one) == acl.NOTHING)
     if without:
         print(f"no rule for: {', '.join(without)}", file=sys.stderr)
     if name is None:

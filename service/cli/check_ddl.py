@@ -79,18 +79,18 @@ def check_ddl(
     """
     try:
         text, name = _statements(sql, file)
-        asked: dict[str, Any] = {
+        request: dict[str, Any] = {
             "sql": text, "db": db, "sql_mode": sql_mode, "wire": wire, "at": tso_of(at) if at else None,
             "zone": _zone(ddl_time_zone), "history": changefeed,
         }  # fmt: skip
         feed = {"sink_uri": sink_uri, "config": config, "keyspace": keyspace}
         _one_of({"--service": service, "--store": store, "--ddl": ddl})
         if service:
-            form = _ask_service(service, asked, feed)
+            form = _ask_service(service, request, feed)
         else:
             settings = read_files(sink_uri, config, keyspace=keyspace)
             with _open_local(store, ddl, schemas, compatibility) as answer:
-                form = answer(CheckRequest(**asked, changefeed=settings))
+                form = answer(CheckRequest(**request, changefeed=settings))
     except BridgeError as error:
         exit_with(error.detail)
     _show(form, format_, name)
@@ -100,8 +100,8 @@ def check_ddl(
 def _one_of(sources: dict[str, str | None]) -> None:
     given_ = [name for name, value in sources.items() if value]
     if len(given_) != 1:
-        wanted = "say one of --service URL, --store URL and --ddl FILE"
-        raise SetupError("USAGE", details=wanted + (f", not {' and '.join(given_)}" if given_ else ""))
+        usage = "say one of --service URL, --store URL and --ddl FILE"
+        raise SetupError("USAGE", details=usage + (f", not {' and '.join(given_)}" if given_ else ""))
 
 
 def _statements(sql: str | None, file: str | None) -> tuple[str, str]:
@@ -147,15 +147,15 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
         settings["name"] = request["history"]
     body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
     remote = RemoteService(url)
-    found = remote.post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
-    if not isinstance(found, dict) or found.get("verdict") not in EXIT:
+    answer = remote.post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
+    if not isinstance(answer, dict) or answer.get("verdict") not in EXIT:
         raise SetupError(
             "REGISTRY_REFUSED", url=remote.shown, what="POST /history/dry-run", details="an answer of another kind"
         )
-    for form in (found, *render.statements(found)):
+    for form in (answer, *render.statements(answer)):
         for one in form.get("advice", ()):
             one["commands"] = [c.replace(" $REGISTRY/", f" {remote.shown}/") for c in one["commands"]]
-    return found
+    return answer
 
 
 @contextmanager
@@ -167,7 +167,7 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
         try:
             subjects = RegistrySubjects(Registry(opened))
             history = HistoryStore(opened)
-            yield lambda asked: answer_request(asked, subjects, history).form()
+            yield lambda request: answer_request(request, subjects, history).form()
         finally:
             opened.close()
         return
@@ -178,15 +178,15 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
     entries = _parse_file("--schemas", schemas, definition_files.schemas) if schemas else []
     with file_subjects(entries, level) as subjects:
         assume = schemas is None
-        yield lambda asked: run_check(
-            asked, catalog_of(statements, asked.at), subjects, lambda _: "", assume=assume
+        yield lambda request: run_check(
+            request, catalog_of(statements, request.at), subjects, lambda _: "", assume=assume
         ).form()
 
 
 def _must_exist(store: str) -> None:
     """Opening a store makes it: a command that only reads must not."""
-    scheme, found, path = store.partition(":///")
-    if scheme == "sqlite" and found and not Path(path).is_file():
+    scheme, separator, path = store.partition(":///")
+    if scheme == "sqlite" and separator and not Path(path).is_file():
         raise SetupError("USAGE", details=f"--store {store}: there is no such file")
 
 

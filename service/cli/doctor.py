@@ -56,16 +56,16 @@ def doctor(
         patient = _ask_registry(RemoteService(service), feed) if service else DoctorInput(feed)
     except SetupError as error:
         exit_with(error.detail)
-    found = examine(patient)
-    for line in _SHOW[format_](found, patient, config or ""):
+    findings = examine(patient)
+    for line in _SHOW[format_](findings, patient, config or ""):
         print(line)
-    raise typer.Exit(exit_code(found, fail_on))
+    raise typer.Exit(exit_code(findings, fail_on))
 
 
 def _ask_registry(remote: RemoteService, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
-    wanted = topic_patterns(feed)
-    names = [s for s in remote.get("/subjects") if isinstance(s, str) and wanted.fullmatch(s)]
+    pattern = topic_patterns(feed)
+    names = [s for s in remote.get("/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
     facts = [
         SubjectFacts(
             name,
@@ -100,30 +100,30 @@ def _tables(remote: RemoteService) -> Iterator[TableId]:
 
 
 # ---- how it is shown
-def _text(found: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
-    for one in found:
+def _text(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
+    for one in findings:
         yield f"{one.severity.upper()} {one.id}: {one.text}"
         yield f"  fix: {one.fix}"
         yield f"  source: {one.source}"
     yield from (f"note: {note}" for note in patient.notes)
-    yield f"doctor: {_count_text(found)}"
+    yield f"doctor: {_count_text(findings)}"
 
 
-def _json(found: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
+def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
     form: dict[str, Any] = {
         "protocol": patient.protocol or None,
-        "healthy": not exit_code(found),
-        "findings": [f.form() for f in found],
+        "healthy": not exit_code(findings),
+        "findings": [f.form() for f in findings],
         "notes": list(patient.notes),
     }
     yield json.dumps(form, ensure_ascii=False)
 
 
-def _github(found: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
-    for one in found:
+def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
+    for one in findings:
         yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")
     yield from (annotation("notice", "", None, "doctor", note) for note in patient.notes)
-    yield f"doctor: {_count_text(found)}"
+    yield f"doctor: {_count_text(findings)}"
 
 
 def _count_text(findings: list[Finding]) -> str:

@@ -106,21 +106,21 @@ def history_snapshot(
 
     Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | python -m service history snapshot - --db shop
     """
-    given: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
+    body: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
     with _open_histories(store) as (histories, subjects):
         if sql is not None:
-            given["query"] = sys.stdin.read() if sql == "-" else sql
+            body["query"] = sys.stdin.read() if sql == "-" else sql
         if subject is not None:
-            given |= {"subject": subject, "version": version}
+            body |= {"subject": subject, "version": version}
         if message is not None:
-            given["message"] = json.loads(Path(message).read_text(encoding="utf-8").splitlines()[0])
+            body["message"] = json.loads(Path(message).read_text(encoding="utf-8").splitlines()[0])
         if at is not None:
-            given["time"] = at
-        found = record_snapshot(given, histories, subjects)
-        taken = histories.track(found.changefeed, Batch(records=list(found.records)), strict=True)
-        record = found.records[0]
-        said = "known already" if taken.copies else "kept"
-        print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {said}")
+            body["time"] = at
+        entry = record_snapshot(body, histories, subjects)
+        result = histories.track(entry.changefeed, Batch(records=list(entry.records)), strict=True)
+        record = entry.records[0]
+        outcome = "known already" if result.copies else "kept"
+        print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {outcome}")
 
 
 @history.command("rebuild")

@@ -113,7 +113,7 @@ def mirror(
 
     Try it:  python -m service mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
     """
-    wish = MirrorOptions(
+    options = MirrorOptions(
         source,
         compared_with or (None if source.startswith(TOPIC) else source),
         access(user, token, ca),
@@ -124,12 +124,12 @@ def mirror(
         overwrite,
         forward_writes,
     )
-    given = (host, port, store, profile, log_format, access_log)
-    explicit = {name: value for name, value in zip(_SETTINGS, given, strict=True) if value is not None}
+    values = (host, port, store, profile, log_format, access_log)
+    explicit = {name: value for name, value in zip(_SETTINGS, values, strict=True) if value is not None}
 
     def job() -> int:
         settings = load_settings(explicit)
-        return compare_once(wish, settings) if once else follow(wish, settings, interval, sample)
+        return compare_once(options, settings) if once else follow(options, settings, interval, sample)
 
     run("mirror", job)
 
@@ -145,7 +145,7 @@ def load_settings(explicit: dict[str, Any]) -> Settings:
 
 
 @contextmanager
-def open_mirror(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
+def open_mirror(options: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
     """The mirror, and its service as an ASGI app. Raises SetupError."""
     with ExitStack() as stack:
         store: Any = open_store(
@@ -156,29 +156,29 @@ def open_mirror(wish: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirro
         own = AppRegistry(SubjectOfRequest(create_app(without_access_control(settings), store, ReadOnlyStore)))
         stack.callback(own.close)
         upstream = None
-        if wish.compared_with is not None:
+        if options.compared_with is not None:
             upstream = HttpRegistry(
-                wish.compared_with, replace(wish.access, wait=_PATIENCE, passing=(408, 429, *GATEWAY))
+                options.compared_with, replace(options.access, wait=_PATIENCE, passing=(408, 429, *GATEWAY))
             )
             stack.callback(upstream.close)
         one = Mirror(
             store,
-            _open_source(wish, stack),
+            _open_source(options, stack),
             own,
             upstream,
-            report=wish.report,
-            ignored=wish.ignored,
-            overwrite=wish.overwrite,
+            report=options.report,
+            ignored=options.ignored,
+            overwrite=options.overwrite,
         )
         one.check_store()
         install(app, one)
         served: ASGIApp = SubjectOfRequest(wrap_served(app, settings))
-        if wish.forward_writes:
-            if wish.compared_with is None:
+        if options.forward_writes:
+            if options.compared_with is None:
                 raise SetupError(
                     "USAGE", details="--forward-writes needs a registry over HTTP: name it with --compare-with"
                 )
-            forwarded = HttpRegistry(wish.compared_with, replace(wish.access, wait=settings.store_wait_seconds))
+            forwarded = HttpRegistry(options.compared_with, replace(options.access, wait=settings.store_wait_seconds))
             stack.callback(forwarded.close)
             served = WriteForwarder(served, forwarded, one)
         yield one, served
@@ -189,22 +189,24 @@ def without_access_control(settings: Settings) -> Settings:
     return settings.model_copy(update={"auth_file": "", "acl_file": "", "tls_client_ca": ""})
 
 
-def _open_source(wish: MirrorOptions, stack: ExitStack) -> MirrorSource:
-    if wish.source.startswith(TOPIC):
-        topic = SchemasTopic(wish.source[len(TOPIC) :], client_settings(wish.servers, wish.kafka_config, "a topic"))
+def _open_source(options: MirrorOptions, stack: ExitStack) -> MirrorSource:
+    if options.source.startswith(TOPIC):
+        topic = SchemasTopic(
+            options.source[len(TOPIC) :], client_settings(options.servers, options.kafka_config, "a topic")
+        )
         stack.callback(topic.close)
         return TopicMirrorSource(topic)
-    http = HttpRegistry(wish.source, replace(wish.access, wait=_PATIENCE))
+    http = HttpRegistry(options.source, replace(options.access, wait=_PATIENCE))
     stack.callback(http.close)
     return RestMirrorSource(http)
 
 
-def compare_once(wish: MirrorOptions, settings: Settings) -> int:
+def compare_once(options: MirrorOptions, settings: Settings) -> int:
     """One sync and every question; 0 if all answers are the same, else 1. Raises SetupError."""
-    with open_mirror(wish, settings) as (one, _):
+    with open_mirror(options, settings) as (one, _):
         plan = one.sync(whole=True)
         print_line(
-            f"mirror: {mask_login(wish.source)}: "
+            f"mirror: {mask_login(options.source)}: "
             + (count_text(plan.changes) or "nothing new")
             + f"; {plan.same} versions the same"
         )
@@ -218,13 +220,13 @@ def compare_once(wish: MirrorOptions, settings: Settings) -> int:
         return SAYS_NO if differ else 0
 
 
-def follow(wish: MirrorOptions, settings: Settings, interval: float, sample: int) -> int:
+def follow(options: MirrorOptions, settings: Settings, interval: float, sample: int) -> int:
     """Serve and follow until Ctrl-C or SIGTERM. Raises SetupError if it can't start."""
-    with bind(settings.host, settings.port) as listening, open_mirror(wish, settings) as (one, app):
+    with bind(settings.host, settings.port) as listening, open_mirror(options, settings) as (one, app):
         stop = threading.Event()
         thread = threading.Thread(target=one.run, args=(stop, interval, sample), name="mirror", daemon=True)
 
-        serve_on(listening, app, settings, f" mirror of {mask_login(wish.source)}", thread.start)
+        serve_on(listening, app, settings, f" mirror of {mask_login(options.source)}", thread.start)
         stop.set()
         if thread.ident is not None:
             thread.join()

@@ -108,7 +108,7 @@ def serve(
 
     Try it:  curl http://127.0.0.1:8081/subjects
     """
-    given = {
+    options = {
         "host": host,
         "port": port,
         "store": store,
@@ -125,7 +125,7 @@ def serve(
         "tls_key": tls_key,
         "tls_client_ca": tls_client_ca,
     }
-    explicit = {name: value for name, value in given.items() if value is not None}
+    explicit = {name: value for name, value in options.items() if value is not None}
     try:
         run(explicit)
     except SetupError as error:

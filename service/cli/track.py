@@ -89,12 +89,12 @@ def track(
 
 def fill_end(arguments: list[str]) -> list[str]:
     """Arguments in which `--until-resolved` without a value has the value `end`."""
-    found = []
+    result = []
     for one, following in zip(arguments, [*arguments[1:], "--"], strict=True):
-        found.append(one)
+        result.append(one)
         if one == "--until-resolved" and following.startswith("-"):
-            found.append(_END)
-    return found
+            result.append(_END)
+    return result
 
 
 def _parse_until(text: str | None) -> int | None:
@@ -104,13 +104,13 @@ def _parse_until(text: str | None) -> int | None:
     return 0 if text == _END else tso_of(text)
 
 
-def _run(settings: Settings, wanted: TrackedChangefeed, until: int | None, at_end: bool) -> int:
+def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, at_end: bool) -> int:
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
     # Tables live long and refer to nothing that refers to them: look through them seldom.
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
     try:
-        tracker = tracker_of(wanted, HistoryStore(store), store, _AT_ONCE, until, at_end)
+        tracker = tracker_of(changefeed, HistoryStore(store), store, _AT_ONCE, until, at_end)
         _follow(tracker)
     finally:
         store.close()

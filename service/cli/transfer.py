@@ -98,10 +98,10 @@ def access(
     return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
 
 
-def default_store(given: str | None) -> str:
+def default_store(store: str | None) -> str:
     """The store meant when none is named: that of `serve`. Raises SetupError."""
     try:
-        return given or Settings().store
+        return store or Settings().store
     except ValidationError as error:
         raise SetupError("USAGE", details=str(error)) from None
 
@@ -129,79 +129,79 @@ def raise_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def move(what: str, source: str, target: str, wish: TransferOptions) -> int:
+def move(what: str, source: str, target: str, options: TransferOptions) -> int:
     """Read the source, plan, write the target; what `run` wants as a job. Raises SetupError."""
     with (
-        progress(print_line) as told,
-        endpoint_of(source, with_progress(wish.reading, told), create=False) as one,
-        open_target(target, with_progress(wish.writing, told), wish) as other,
+        progress(print_line) as report,
+        endpoint_of(source, with_progress(options.reading, report), create=False) as one,
+        open_target(target, with_progress(options.writing, report), options) as other,
     ):
-        print_line(f"{what}: {one.name} to {other.name}" + (" (dry run)" if wish.dry_run else ""))
-        found = one.read()
-        tell_found(found)
-        if found.broken and not wish.skip_broken:
+        print_line(f"{what}: {one.name} to {other.name}" + (" (dry run)" if options.dry_run else ""))
+        result = one.read()
+        tell_found(result)
+        if result.broken and not options.skip_broken:
             print_list(
-                f"{found.broken_count} broken records, nothing was written (--skip-broken leaves them out):",
-                found.broken,
+                f"{result.broken_count} broken records, nothing was written (--skip-broken leaves them out):",
+                result.broken,
             )
             return SAYS_NO
-        if found.broken:
-            print_list(f"{found.broken_count} broken records left out:", found.broken)
-        return write_and_report(what, other, found, wish)
+        if result.broken:
+            print_list(f"{result.broken_count} broken records left out:", result.broken)
+        return write_and_report(what, other, result, options)
 
 
-def open_target(target: str, ways: ConnectionOptions, wish: TransferOptions) -> AbstractContextManager[Endpoint]:
+def open_target(target: str, ways: ConnectionOptions, options: TransferOptions) -> AbstractContextManager[Endpoint]:
     """The target; a dry run makes no store."""
-    if wish.dry_run and not is_there(target):
+    if options.dry_run and not is_there(target):
         return nullcontext(EmptyEndpoint(target))
     return endpoint_of(target, ways)
 
 
-def with_progress(ways: ConnectionOptions, told: Callable[[str, int, int | None], None]) -> ConnectionOptions:
-    return ConnectionOptions(ways.access, ways.servers, ways.kafka_config, ways.wait_seconds, ways.overwrite, told)
+def with_progress(ways: ConnectionOptions, report: Callable[[str, int, int | None], None]) -> ConnectionOptions:
+    return ConnectionOptions(ways.access, ways.servers, ways.kafka_config, ways.wait_seconds, ways.overwrite, report)
 
 
-def write_and_report(what: str, target: Endpoint, source: ReadResult, wish: TransferOptions) -> int:
+def write_and_report(what: str, target: Endpoint, source: ReadResult, options: TransferOptions) -> int:
     """Write, and say what came of it. The exit code."""
-    result = target.write(source.snapshot, planner(source.snapshot, wish), dry_run=wish.dry_run)
+    result = target.write(source.snapshot, planner(source.snapshot, options), dry_run=options.dry_run)
     plan = result.plan
     if plan.conflicts:
         tell_conflicts(plan.conflicts)
         print_line(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
         return SAYS_NO
-    tell_result(what, result, wish)
+    tell_result(what, result, options)
     return SAYS_NO if source.broken else 0
 
 
-def planner(source: Snapshot, wish: TransferOptions) -> Planner:
+def planner(source: Snapshot, options: TransferOptions) -> Planner:
     """The plan of an import with what the options say about it."""
-    if wish.no_modes:
+    if options.no_modes:
         source.modes = {}
-    if wish.drop_rule_sets:
+    if options.drop_rule_sets:
         for key, stored in source.versions.items():
             source.versions[key] = replace(stored, content=replace(stored.content, rule_set=None))
-    return planner_of(source, overwrite_settings=wish.overwrite_settings)
+    return planner_of(source, overwrite_settings=options.overwrite_settings)
 
 
 # ---- what is said
 
 
-def tell_found(found: ReadResult) -> None:
-    snapshot = found.snapshot
-    gone = sum(stored.deleted for stored in snapshot.versions.values())
+def tell_found(result: ReadResult) -> None:
+    snapshot = result.snapshot
+    deleted = sum(stored.deleted for stored in snapshot.versions.values())
     ids = len({(context_of(stored.subject), stored.id) for stored in snapshot.versions.values()})
     print_line(
-        f"read: {len(snapshot.versions)} versions ({gone} soft-deleted) of {len(snapshot.subjects)} subjects, "
+        f"read: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(snapshot.subjects)} subjects, "
         f"{ids} ids, {len(snapshot.configs)} configs, {len(snapshot.modes)} modes, {len(snapshot.contexts)} contexts"
     )
-    if found.counted:
-        print_line("read: " + count_text(found.counted))
+    if result.counted:
+        print_line("read: " + count_text(result.counted))
     if snapshot.marks:
         marks = sorted(snapshot.marks.items())
         print_line("highest id ever used: " + ", ".join(f"{number} in context {context}" for context, number in marks))
-    if found.unknown:
-        print_line("left out, for they mean nothing here: " + count_text(found.unknown))
-    for reason, number in sorted(found.left_out.items()):
+    if result.unknown:
+        print_line("left out, for they mean nothing here: " + count_text(result.unknown))
+    for reason, number in sorted(result.left_out.items()):
         print_line(f"left out: {number} × {reason}")
 
 
@@ -213,7 +213,7 @@ def tell_conflicts(conflicts: list[Conflict]) -> None:
         print_list(f"{len(some)} × {kind}:", some)
 
 
-def tell_result(what: str, result: WriteResult, wish: TransferOptions) -> None:
+def tell_result(what: str, result: WriteResult, options: TransferOptions) -> None:
     plan = result.plan
     if result.unread:
         print_list(
@@ -227,7 +227,7 @@ def tell_result(what: str, result: WriteResult, wish: TransferOptions) -> None:
     if not plan.changes:
         print_line(f"{what}: nothing to do; {there}")
     else:
-        word = "would be written" if wish.dry_run else "written"
+        word = "would be written" if options.dry_run else "written"
         print_line(f"{what}: {word}: {count_text(plan.changes)}; {there}")
 
 
@@ -293,7 +293,7 @@ def export(
     own = access(user, token, ca, wait)
     # With one registry over HTTP the credentials are its own, whichever side it is on.
     target_access = own if not all(over_http) or len(places) == 1 else access(to_user, to_token, ca, wait, target=True)
-    wish = TransferOptions(
+    options = TransferOptions(
         ConnectionOptions(own, servers, kafka_config),
         ConnectionOptions(target_access, servers, kafka_config, overwrite=overwrite),
         dry_run=dry_run,
@@ -307,7 +307,7 @@ def export(
         if len(places) > 2:
             raise SetupError("USAGE", details="export takes a TARGET, or a SOURCE and a TARGET")
         source = places[0] if len(places) == 2 else default_store(store)
-        return move("export", source, places[-1], wish)
+        return move("export", source, places[-1], options)
 
     run("export", job)
 
@@ -356,7 +356,7 @@ def import_(
 
              python -m service import dump.jsonl --to http://new-registry:8081
     """
-    wish = TransferOptions(
+    options = TransferOptions(
         ConnectionOptions(access(user, token, ca, wait), servers, kafka_config),
         ConnectionOptions(access(to_user, to_token, ca, wait, target=True), servers, kafka_config),
         dry_run=dry_run,
@@ -365,4 +365,4 @@ def import_(
         no_modes=no_modes,
         drop_rule_sets=drop_rule_sets,
     )
-    run("import", lambda: move("import", source, to or default_store(store), wish))
+    run("import", lambda: move("import", source, to or default_store(store), options))

@@ -36,40 +36,40 @@ def advise(
     change: TableChange,
     target: SubjectTarget,
     verdicts: Sequence[SubjectVerdict],
-    found: Sequence[Risk],
+    risks: Sequence[Risk],
     url: str,
-    taken: Callable[[Table], bool],
+    accepts: Callable[[Table], bool],
 ) -> list[Advice]:
-    """For one table and one target. url: of the registry. taken: would the registry take a table's schemas?"""
+    """For one table and one target. url: of the registry. accepts: would the registry take a table's schemas?"""
     refused = [v for v in verdicts if v.rehearsal.refusal == "INCOMPATIBLE_SCHEMA"]
-    made = list(_of_columns(change, target, taken)) if refused else []
-    made += [_window(v, url) for v in refused]
-    made += list(_by_level(refused, change))
-    made += [_mode(v, url) for v in verdicts if v.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE")]
-    made += list(_by_risk(change, found))
-    return made
+    advice = list(_of_columns(change, target, accepts)) if refused else []
+    advice += [_window(v, url) for v in refused]
+    advice += list(_by_level(refused, change))
+    advice += [_mode(v, url) for v in verdicts if v.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE")]
+    advice += list(_by_risk(change, risks))
+    return advice
 
 
 # ---- other definitions of the columns that the registry minds
-def _of_columns(change: TableChange, target: SubjectTarget, taken: Callable[[Table], bool]) -> Iterator[Advice]:
+def _of_columns(change: TableChange, target: SubjectTarget, accepts: Callable[[Table], bool]) -> Iterator[Advice]:
     after = change.after
     strict = [c for c in change.added_columns if not c.nullable and not c.virtual and not c.primary_key]
     if after is None or not strict:
         return
     nullable = _with_columns(after, [replace(c, nullable=True) for c in strict])
-    if taken(nullable):
-        shown = ", ".join(f"`{c.name}` {type_text(c)} NULL" for c in strict)
+    if accepts(nullable):
+        names = ", ".join(f"`{c.name}` {type_text(c)} NULL" for c in strict)
         text = (
-            f"Allow NULL: {shown}. Fill the column afterwards; a later NOT NULL would be refused again under BACKWARD"
+            f"Allow NULL: {names}. Fill the column afterwards; a later NOT NULL would be refused again under BACKWARD"
         )
         yield Advice("allow-null", text, (_add(after, strict, "NULL"),), True)
     without = [c for c in strict if not (c.has_default and c.default is not None)]
-    given = [replace(c, has_default=True, default=_EXAMPLES.get(c.type.kind, "")) for c in without]
+    columns = [replace(c, has_default=True, default=_EXAMPLES.get(c.type.kind, "")) for c in without]
     possible = [c for c in without if c.type.kind in _EXAMPLES]
-    if without and len(possible) == len(without) and not _literal(given) and taken(_with_columns(after, given)):
-        shown = ", ".join(f"`{c.name}`" for c in without)
-        text = f"Give {shown} a default: readers fill it into rows that are in the topic already"
-        yield Advice("give-default", text, (_add(after, given, "NOT NULL"),), True)
+    if without and len(possible) == len(without) and not _literal(columns) and accepts(_with_columns(after, columns)):
+        names = ", ".join(f"`{c.name}`" for c in without)
+        text = f"Give {names} a default: readers fill it into rows that are in the topic already"
+        yield Advice("give-default", text, (_add(after, columns, "NOT NULL"),), True)
     decimals = [c for c in strict if c.type.kind is Kind.DECIMAL]
     if decimals and target.options.avro_decimal_handling_mode == "precise":
         text = (
@@ -90,8 +90,8 @@ _NO_DEFAULT = ("tinytext", "text", "mediumtext", "longtext")
 
 
 def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
-    named = {c.name: c for c in columns}
-    return replace(table, columns=tuple(named.get(c.name, c) for c in table.columns))
+    by_name = {c.name: c for c in columns}
+    return replace(table, columns=tuple(by_name.get(c.name, c) for c in table.columns))
 
 
 def _literal(columns: Sequence[Column]) -> bool:
@@ -205,8 +205,8 @@ _BY_RISK: dict[str, str] = {
 }
 
 
-def _by_risk(change: TableChange, found: Sequence[Risk]) -> Iterator[Advice]:
-    for risk in found:
+def _by_risk(change: TableChange, risks: Sequence[Risk]) -> Iterator[Advice]:
+    for risk in risks:
         text = _BY_RISK.get(risk.id)
         if text:
             yield Advice(risk.id, text.replace("{table}", str(change.id)).replace("{column}", risk.column))

@@ -115,18 +115,18 @@ class _Run:
         self.columns = 0
 
     def notes(self) -> tuple[str, ...]:
-        found = [p.text for p in self.changefeed.problems]
+        texts = [p.text for p in self.changefeed.problems]
         if self.question.assume:
-            found.append(
+            texts.append(
                 "no registered schemas are given (--schemas): each table's schemas before the statement are taken as "
                 "registered"
             )
         if self.unzoned:
-            found.append(
+            texts.append(
                 "literal TIMESTAMP defaults are taken as UTC in the schemas shown; --ddl-time-zone says the sessions' "
                 "zone. The verdict does not depend on it"
             )
-        return tuple(found)
+        return tuple(texts)
 
     def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
         self.session = self.session.after_statement(sql)
@@ -146,7 +146,7 @@ class _Run:
         try:
             ids = affected_tables(self.catalog, statement, one.db)
             unsure = [(i, why) for i in ids if (why := self._find_doubt(i, statement))]
-            after, found = changes(self.catalog, statement, one.db)
+            after, table_changes = changes(self.catalog, statement, one.db)
         except DdlError as error:
             self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
             return StatementReport(one, UNKNOWN, _not_applicable(error), tables=tuple(map(str, ids)))
@@ -156,7 +156,7 @@ class _Run:
             return StatementReport(
                 one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
             )
-        report = self._judge_changes(one, found)
+        report = self._judge_changes(one, table_changes)
         self.catalog = after
         return replace(report, tables=tables)
 
@@ -168,11 +168,11 @@ class _Run:
     def _lose(self, one: ParsedStatement) -> None:
         """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
         why = f"the statement in line {one.line} was not understood"
-        named = _NAMED.search(one.sql)
-        if named is None:
+        match = _NAMED.search(one.sql)
+        if match is None:
             self.lost_all = why
             return
-        parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(named[1])]
+        parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(match[1])]
         self.lost[_lower(TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]))] = why
 
     def _judge_changes(self, one: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
@@ -255,9 +255,9 @@ class _TableCheck:
         if change.before is None:
             out.reason = f"{change.id} is not known, and nothing has to be known to drop it."
             return out
-        found = targets(self.run.changefeed, None, change.before, self.run.subjects)
-        out.risks = _risks(change, found)
-        out.advice = [a for t in found[:1] for a in advise(change, t, [], out.risks, "", _is_untried)]
+        outputs = targets(self.run.changefeed, None, change.before, self.run.subjects)
+        out.risks = _risks(change, outputs)
+        out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", _is_untried)]
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
         out.reason = f"{change.before.id} {word}: no schema is registered for it."
         return out
@@ -265,37 +265,37 @@ class _TableCheck:
     def _judge_written(self, after: Table) -> _TableFinding:
         run, change, out = self.run, self.change, self.out
         sent = run.changefeed.sent_table(after)
-        found = targets(run.changefeed, change.before, after, run.subjects)
-        if not found and run.question.assume:
-            found = [usual_target(after.id, run.changefeed)]
-        out.risks = _risks(change, found)
+        outputs = targets(run.changefeed, change.before, after, run.subjects)
+        if not outputs and run.question.assume:
+            outputs = [usual_target(after.id, run.changefeed)]
+        out.risks = _risks(change, outputs)
         if not after.handle_key and not run.changefeed.get("force-replicate"):
             out.notes.append(f"{after.id} has no handle key: TiCDC does not replicate it unless force-replicate is on")
-        if not found:
+        if not outputs:
             return self._judge_unregistered(sent)
-        for target in found:
+        for target in outputs:
             self._target(target, sent)
         if not run.changefeed.protocol:
-            out.schemas += self._other_modes(sent, found)
+            out.schemas += self._other_modes(sent, outputs)
         if not out.reason:
-            out.reason = _safe_reason(change, found, out.subjects)
+            out.reason = _safe_reason(change, outputs, out.subjects)
         return out
 
     def _target(self, target: SubjectTarget, sent: Table) -> None:
         run, change, out = self.run, self.change, self.out
-        made = publish(sent, target, run.question.zone)
+        schemas = publish(sent, target, run.question.zone)
         virtual = [c.name for c in sent.columns if c.virtual]
         if target.protocol == "debezium-avro" and virtual:
-            made = replace(made, error=f"virtual column {virtual[0]} is listed twice, which is no Avro schema")
-        out.schemas.append(ReportedSchemas(str(sent.id), target, made, True))
-        if made.unsure:
-            self._say(UNKNOWN, f"The schema of {sent.id} is not known: {made.unsure}.")
+            schemas = replace(schemas, error=f"virtual column {virtual[0]} is listed twice, which is no Avro schema")
+        out.schemas.append(ReportedSchemas(str(sent.id), target, schemas, True))
+        if schemas.unsure:
+            self._say(UNKNOWN, f"The schema of {sent.id} is not known: {schemas.unsure}.")
             return
-        if made.error:
-            self._say(STOP, f"TiCDC can't write {sent.id} any more: {made.error}.")
+        if schemas.error:
+            self._say(STOP, f"TiCDC can't write {sent.id} any more: {schemas.error}.")
         before = self._publish_before(target)
         standing = self._registry_state(target, before)
-        verdicts = judge(change, target, before, made, standing) if not made.error else []
+        verdicts = judge(change, target, before, schemas, standing) if not schemas.error else []
         out.subjects += verdicts
         for verdict in verdicts:
             if not verdict.compatible:
@@ -313,9 +313,9 @@ class _TableCheck:
 
         others = subjects_elsewhere((change.before or sent).id, target, run.subjects)
         if others and not change.is_renamed:
-            shown = ", ".join(others[:3])
+            names = ", ".join(others[:3])
             out.notes.append(
-                f"{shown} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
+                f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
             )
         advice = advise(change, target, verdicts, out.risks, run.subjects.url, is_accepted)
         out.advice += [a for a in advice if a not in out.advice]
@@ -349,18 +349,18 @@ class _TableCheck:
         self.out.advice = advise(self.change, first, [], self.out.risks, "", _is_untried)
         return self.out
 
-    def _other_modes(self, sent: Table, known: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
+    def _other_modes(self, sent: Table, outputs: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
         """Each mode of Avro whose schema is not shown yet."""
-        shown = {s.made.value for s in self.out.schemas}
-        found = []
+        texts = {s.made.value for s in self.out.schemas}
+        reports = []
         for target in every_mode(sent, self.run.changefeed.keyspace):
-            made = publish(sent, target, self.run.question.zone)
-            if made.value is None or made.value not in shown:
-                shown.add(made.value)
-                found.append(ReportedSchemas(str(sent.id), target, made, False))
-            if made.value is None:
+            schemas = publish(sent, target, self.run.question.zone)
+            if schemas.value is None or schemas.value not in texts:
+                texts.add(schemas.value)
+                reports.append(ReportedSchemas(str(sent.id), target, schemas, False))
+            if schemas.value is None:
                 break
-        return found
+        return reports
 
     def _say(self, verdict: Verdict, reason: str) -> None:
         if worst_verdict([verdict, self.out.verdict]) != self.out.verdict:
@@ -373,18 +373,18 @@ def _is_untried(_: Table) -> bool:
     return False
 
 
-def _risks(change: TableChange, found: Sequence[SubjectTarget]) -> list[Any]:
-    every = [r for t in found for r in risks(change, t)] if found else risks(change, None)
+def _risks(change: TableChange, outputs: Sequence[SubjectTarget]) -> list[Any]:
+    every = [r for t in outputs for r in risks(change, t)] if outputs else risks(change, None)
     return list(dict.fromkeys(every))
 
 
-def _safe_reason(change: TableChange, found: Sequence[SubjectTarget], verdicts: Sequence[SubjectVerdict]) -> str:
-    if all(t.subjects is None for t in found):
-        return f"Protocol {found[0].protocol} registers no schema: the registry can't stop it."
+def _safe_reason(change: TableChange, outputs: Sequence[SubjectTarget], verdicts: Sequence[SubjectVerdict]) -> str:
+    if all(t.subjects is None for t in outputs):
+        return f"Protocol {outputs[0].protocol} registers no schema: the registry can't stop it."
     if not verdicts:
         return f"{change.id} has no schema to register."
-    said = list(dict.fromkeys(v.reason for v in verdicts))
-    return " ".join(f"{v.subject}: {v.reason}" for v in verdicts) if len(said) > 1 else said[0]
+    reasons = list(dict.fromkeys(v.reason for v in verdicts))
+    return " ".join(f"{v.subject}: {v.reason}" for v in verdicts) if len(reasons) > 1 else reasons[0]
 
 
 def _not_applicable(error: DdlError) -> str:

@@ -95,10 +95,8 @@ def _default(value: DefaultValue | None) -> str:
         return "no default"
     if value.kind == "null":
         return "DEFAULT NULL"
-    shown = (
-        "0x" + value.bits.hex() if value.kind == "bits" else repr(value.text) if value.kind == "text" else value.text
-    )
-    return f"DEFAULT {shown or 'CURRENT_TIMESTAMP'}"
+    text = "0x" + value.bits.hex() if value.kind == "bits" else repr(value.text) if value.kind == "text" else value.text
+    return f"DEFAULT {text or 'CURRENT_TIMESTAMP'}"
 
 
 def _describe_definition(column: ColumnDef) -> str:
@@ -136,9 +134,9 @@ def _add_index(c: AddIndex) -> str:
 
 
 def _options(c: SetOptions) -> str:
-    given = {"character set": c.options.charset, "collation": c.options.collate, "comment": c.options.comment}
-    said = [f"{what} {value!r}" for what, value in given.items() if value is not None]
-    return "set the table's " + ", ".join(said) if said else "set options that rows don't feel"
+    options = {"character set": c.options.charset, "collation": c.options.collate, "comment": c.options.comment}
+    parts = [f"{what} {value!r}" for what, value in options.items() if value is not None]
+    return "set the table's " + ", ".join(parts) if parts else "set options that rows don't feel"
 
 
 CLAUSES: Final[dict[type, Callable[[Any], str]]] = {

@@ -13,8 +13,8 @@ _SIGNS: Final = {"safe": "✅", "would stop": "❌", "cannot judge": "❔"}
 
 def statements(form: Form) -> list[Form]:
     """The reports of a form, one for each statement."""
-    found = form.get("statements")
-    return list(found) if isinstance(found, list) else [form]
+    reports = form.get("statements")
+    return list(reports) if isinstance(reports, list) else [form]
 
 
 def text(form: Form) -> Iterator[str]:
@@ -31,10 +31,10 @@ def text(form: Form) -> Iterator[str]:
 
 
 def _statement_lines(form: Form) -> Iterator[str]:
-    said = form["statement"]
+    statement = form["statement"]
     yield f"{form['verdict'].upper()}: {form['reason']}"
-    yield f"statement: {said['kind']}{' ' + ', '.join(said['tables']) if said['tables'] else ''}"
-    yield from (f"  - {clause}" for clause in said["clauses"])
+    yield f"statement: {statement['kind']}{' ' + ', '.join(statement['tables']) if statement['tables'] else ''}"
+    yield from (f"  - {clause}" for clause in statement["clauses"])
     yield from _columns(form)
     for one in form["subjects"]:
         against = _version_text(one["against"])
@@ -75,12 +75,12 @@ def _columns(form: Form) -> Iterator[str]:
 def _lines(table: Form | None) -> list[str]:
     if table is None:
         return []
-    found = []
+    columns = []
     for c in table["columns"]:
         default = "" if c["default"] is None else f" DEFAULT {c['default']}"
-        found.append(f"`{c['name']}` {c['type']}{'' if c['nullable'] else ' NOT NULL'}{default}")
+        columns.append(f"`{c['name']}` {c['type']}{'' if c['nullable'] else ' NOT NULL'}{default}")
     keys = [f"PRIMARY KEY ({', '.join(table['primary_key'])})"] if table["primary_key"] else []
-    return [*found, *keys, *(f"UNIQUE {n} ({', '.join(k)})" for n, k in table["unique_keys"].items())]
+    return [*columns, *keys, *(f"UNIQUE {n} ({', '.join(k)})" for n, k in table["unique_keys"].items())]
 
 
 # ---- GitHub Actions
@@ -123,9 +123,9 @@ def summary(form: Form, file: str) -> str:
     lines = [f"### check-ddl{' ' + file if file else ''}: {_SIGNS[form['verdict']]} {form['verdict']}", ""]
     lines += ["| line | statement | tables | verdict | why |", "|---|---|---|---|---|"]
     for one in statements(form):
-        said = one["statement"]
+        head = one["statement"]
         cells = (
-            str(said["line"]), said["kind"], ", ".join(said["tables"]), f"{_SIGNS[one['verdict']]} {one['verdict']}",
+            str(head["line"]), head["kind"], ", ".join(head["tables"]), f"{_SIGNS[one['verdict']]} {one['verdict']}",
             one["reason"],
         )  # fmt: skip
         lines.append("| " + " | ".join(_cell(c) for c in cells) + " |")

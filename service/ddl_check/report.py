@@ -132,10 +132,10 @@ class CheckReport:
 
 def _merge_tables(each: list[tuple[Table, ...]], first: bool) -> list[dict[str, Any]]:
     """Each table once: as it was first, or as it is at last."""
-    found: dict[tuple[str, str], Table] = {}
+    by_name: dict[tuple[str, str], Table] = {}
     for tables in each:
         for table in tables:
             key = (table.id.db, table.id.table)
-            if not (first and key in found):
-                found[key] = table
-    return [table_form(t) for t in found.values()]
+            if not (first and key in by_name):
+                by_name[key] = table
+    return [table_form(t) for t in by_name.values()]

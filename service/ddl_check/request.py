@@ -50,15 +50,15 @@ class CheckRequest:
         return WIRE if self.wire else LexicalMode.of_sql_mode(self.sql_mode)
 
 
-def answer_request(asked: CheckRequest, subjects: SubjectLookup, history: HistoryReader | None = None) -> CheckReport:
+def answer_request(request: CheckRequest, subjects: SubjectLookup, history: HistoryReader | None = None) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
     unsure: Callable[[TableId], str] = _no_doubt
-    if history is not None and (asked.history is not None or history.changefeeds()):
-        feed = history.changefeed(asked.history)
-        catalog, zone = history.catalog_at(feed.name, asked.at), feed.zone
-        unsure = _doubts(history, feed.name, asked.at)
-    return run_check(asked, catalog, subjects, unsure, zone)
+    if history is not None and (request.history is not None or history.changefeeds()):
+        feed = history.changefeed(request.history)
+        catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
+        unsure = _doubts(history, feed.name, request.at)
+    return run_check(request, catalog, subjects, unsure, zone)
 
 
 def run_check(
@@ -70,16 +70,16 @@ def run_check(
     assume: bool = False,
 ) -> CheckReport:
     """As `answer_request`, from a catalog. assume: see Question."""
-    given = with_snapshots(catalog, request.tables, request.db)
-    told = {(i.db.lower(), i.table.lower()) for text in request.tables if (i := _created_table(text, request.db))}
+    full_catalog = with_snapshots(catalog, request.tables, request.db)
+    names = {(i.db.lower(), i.table.lower()) for text in request.tables if (i := _created_table(text, request.db))}
 
     def doubt(id_: TableId) -> str:
-        return "" if (id_.db.lower(), id_.table.lower()) in told else unsure(id_)
+        return "" if (id_.db.lower(), id_.table.lower()) in names else unsure(id_)
 
     question = CheckInput(
         request.sql,
         request.db,
-        given,
+        full_catalog,
         request.changefeed.require_valid(),
         doubt,
         request.zone or zone or None,

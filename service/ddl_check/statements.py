@@ -46,11 +46,11 @@ def split(text: str, mode: LexicalMode) -> list[StatementText]:
     DdlError DDL_NOT_APPLICABLE for more than MAX_STATEMENTS.
     """
     try:
-        found = tokens(text, mode)
+        all_tokens = tokens(text, mode)
     except DdlError:
         return [_piece(text, 0, len(text))] if text.strip() else []
     pieces, start, first = list[StatementText](), 0, None
-    for token in found[:-1]:
+    for token in all_tokens[:-1]:
         if token.kind == OP and token.upper == ";":
             if first is not None:
                 pieces.append(_piece(text, first, token.start))
@@ -154,9 +154,11 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
         statement = parse(sql, session.mode, db)
     except DdlError as error:
         return ParsedStatement(sql, piece.line, db, first or "nothing known", error=error.detail)
-    made = ParsedStatement(sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement))
+    result = ParsedStatement(
+        sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement)
+    )
     note = _unsent_reason(statement)
-    return replace(made, clauses=tuple(_words(statement)), reaches=not note, note=note)
+    return replace(result, clauses=tuple(_words(statement)), reaches=not note, note=note)
 
 
 def _kind(statement: Statement) -> str:

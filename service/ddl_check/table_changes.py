@@ -53,27 +53,27 @@ class TableChange:
         if self.before is None or self.after is None:
             return []
         old_names = {new.lower(): old for old, new in self.renames.items()}
-        taken = {old.lower() for old in self.renames}
+        renamed_columns = {old.lower() for old in self.renames}
         olds = {c.name.lower(): c for c in self.before.columns}
-        found = []
+        result = []
         for column in self.after.columns:
             name = old_names.get(column.name.lower())
-            if name is None and column.name.lower() in taken:
+            if name is None and column.name.lower() in renamed_columns:
                 continue
             old = olds.get((name or column.name).lower())
             if old is not None:
-                found.append((old, column))
-        return found
+                result.append((old, column))
+        return result
 
     @cached_property
     def added_columns(self) -> list[Column]:
-        kept = {new.name for _, new in self.pairs}
-        return [c for c in self.after.columns if c.name not in kept] if self.after else []
+        names = {new.name for _, new in self.pairs}
+        return [c for c in self.after.columns if c.name not in names] if self.after else []
 
     @cached_property
     def dropped_columns(self) -> list[Column]:
-        kept = {old.name for old, _ in self.pairs}
-        return [c for c in self.before.columns if c.name not in kept] if self.before and self.after else []
+        names = {old.name for old, _ in self.pairs}
+        return [c for c in self.before.columns if c.name not in names] if self.before and self.after else []
 
     @property
     def primary_keys(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -106,7 +106,7 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
         return after, [TableChange(t, t, rows=rows) for t in same]
     origin = _origins(catalog, statement, db)
     names, rows = _renames(statement), _rows(statement)
-    found: list[TableChange] = []
+    table_changes: list[TableChange] = []
     for id_ in _unique(ids):
         key = _key(id_)
         now = after.table(id_)
@@ -115,8 +115,8 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
             source = origin[key]
             was = catalog.table(source) if source is not None else None
         if was is not None or now is not None:
-            found.append(TableChange(was, now, _old_spelling(was, names), rows))
-    return after, found
+            table_changes.append(TableChange(was, now, _old_spelling(was, names), rows))
+    return after, table_changes
 
 
 def _key(id_: TableId) -> TableId:
@@ -159,14 +159,14 @@ def _id(db: str, table: str, current: str) -> TableId:
 
 
 def _renames(statement: Statement) -> dict[str, str]:
-    found = {}
+    renames = {}
     if isinstance(statement, AlterTable):
         for clause in statement.clauses:
             if isinstance(clause, RenameColumn):
-                found[clause.old] = clause.new
+                renames[clause.old] = clause.new
             elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
-                found[clause.old] = clause.column.name
-    return found
+                renames[clause.old] = clause.column.name
+    return renames
 
 
 _PARTITIONS = {

@@ -46,10 +46,10 @@ class SubjectTarget:
 
     def mode(self) -> dict[str, Any]:
         names = _SHOWN_OPTIONS if self.protocol in WITH_REGISTRY else ("enable_tidb_extension",)
-        shown: dict[str, Any] = {n.replace("_", "-"): getattr(self.options, n) for n in names}
+        settings: dict[str, Any] = {n.replace("_", "-"): getattr(self.options, n) for n in names}
         if self.protocol == "debezium":
-            shown["debezium-disable-schema"] = self.options.debezium_disable_schema
-        return shown
+            settings["debezium-disable-schema"] = self.options.debezium_disable_schema
+        return settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +85,8 @@ def _texts(table: Table, target: SubjectTarget) -> tuple[str | None, str | None]
         case "avro":
             return schema.key_schema(table, options), schema.value_schema(table, options)
         case "debezium-avro":
-            made = avro_schema.row_schemas(table, options, options.cluster_id)
-            return made.key, made.value
+            schemas = avro_schema.row_schemas(table, options, options.cluster_id)
+            return schemas.key, schemas.value
         case "debezium" if not options.debezium_disable_schema:
             cluster = options.cluster_id
             return json_schema.key_schema(table, options, cluster), json_schema.value_schema(
@@ -105,13 +105,13 @@ def targets(
     if changefeed.protocol:
         pair, topic = changefeed.subjects_of(after.id), changefeed.topic_of(after.id)
         return [SubjectTarget(changefeed.protocol, changefeed.options(), topic, pair, "the changefeed's settings")]
-    found = [_detect_target(r, changefeed) for r in _of_table(after.id, subjects)]
-    if not found and before is not None and before.id != after.id:
+    result = [_detect_target(r, changefeed) for r in _of_table(after.id, subjects)]
+    if not result and before is not None and before.id != after.id:
         # A renamed table: topics that are named after the table get another name with it.
-        found = [
+        result = [
             _rename_target(_detect_target(r, changefeed), before.id, after.id) for r in _of_table(before.id, subjects)
         ]
-    return found
+    return result
 
 
 def subjects_elsewhere(table: TableId, target: SubjectTarget, subjects: SubjectLookup) -> list[str]:
@@ -144,21 +144,21 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
 
 def _of_table(table: TableId, subjects: SubjectLookup) -> list[RegisteredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
-    found = []
+    versions = []
     names = [s for s in subjects.find_containing(sanitise_name(table.table)) if s.endswith("-value")]
     for subject in names[:_CANDIDATES]:
         newest = subjects.newest(subject)
         if newest is not None and _holds(newest.schema, table):
-            found.append(newest)
-    return found
+            versions.append(newest)
+    return versions
 
 
 def _record(schema: str) -> dict[str, Any]:
     try:
-        found = json.loads(schema)
+        record = json.loads(schema)
     except (ValueError, RecursionError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return record if isinstance(record, dict) else {}
 
 
 def _holds(schema: str, table: TableId) -> bool:
@@ -199,7 +199,7 @@ def _detect_target(newest: RegisteredVersion, changefeed: ChangefeedSettings) ->
 
 def _modes(record: dict[str, Any]) -> dict[str, Any]:
     """Handling modes that a schema shows: by the Avro type of its DECIMAL and BIGINT UNSIGNED columns."""
-    found: dict[str, Any] = {}
+    modes: dict[str, Any] = {}
     waiting: list[Any] = [record]
     while waiting:
         node = waiting.pop()
@@ -210,10 +210,10 @@ def _modes(record: dict[str, Any]) -> dict[str, Any]:
             parameters = node.get("connect.parameters")
             kind = parameters.get("tidb_type") if isinstance(parameters, dict) else None
             if kind == "DECIMAL":
-                found["avro_decimal_handling_mode"] = "string" if node.get("type") == "string" else "precise"
+                modes["avro_decimal_handling_mode"] = "string" if node.get("type") == "string" else "precise"
             elif kind == "BIGINT UNSIGNED":
-                found["avro_bigint_unsigned_handling_mode"] = "string" if node.get("type") == "string" else "long"
-    return found
+                modes["avro_bigint_unsigned_handling_mode"] = "string" if node.get("type") == "string" else "long"
+    return modes
 
 
 def _rename_target(target: SubjectTarget, old: TableId, new: TableId) -> SubjectTarget:

@@ -61,14 +61,14 @@ class RegistryState:
 
     def rehearse(self, subject: str, schema: str) -> tuple[Rehearsal, bool]:
         """What a registration would get, and whether it is refused only after what is pending."""
-        known = self.assumed.get(subject)
+        assumed_schema = self.assumed.get(subject)
         now = self.subjects.rehearse(subject, schema)
         base: list[str] = []
-        if known is not None and now.newest is None:
-            base = [known]
-            taken = RegisteredVersion(subject, 0, 0, known)
-            now = replace(self.subjects.rehearse(subject, schema, base), newest=taken)
-            now = replace(now, same=taken if schema == known else None)
+        if assumed_schema is not None and now.newest is None:
+            base = [assumed_schema]
+            version = RegisteredVersion(subject, 0, 0, assumed_schema)
+            now = replace(self.subjects.rehearse(subject, schema, base), newest=version)
+            now = replace(now, same=version if schema == assumed_schema else None)
         waiting = [s for s in self.pending.get(subject, ()) if s != schema]
         if now.refusal or not waiting:
             return now, False
@@ -77,13 +77,17 @@ class RegistryState:
 
 
 def judge(
-    change: TableChange, target: SubjectTarget, before: TargetSchema | None, made: TargetSchema, standing: RegistryState
+    change: TableChange,
+    target: SubjectTarget,
+    before: TargetSchema | None,
+    after: TargetSchema,
+    standing: RegistryState,
 ) -> list[SubjectVerdict]:
     """Verdicts of key and value subject. before: the table's schemas before the statement."""
     if target.subjects is None:
         return []
-    found = []
-    for part, subject, schema in zip(("key", "value"), target.subjects, (made.key, made.value), strict=True):
+    verdicts = []
+    for part, subject, schema in zip(("key", "value"), target.subjects, (after.key, after.value), strict=True):
         if schema is None:
             continue
         now, between = standing.rehearse(subject, schema)
@@ -93,8 +97,8 @@ def judge(
             reason = f"The table's schema is refused already without this statement, and stays so. {reason}"
         elif between:
             reason = f"If a row of the table comes between the earlier statement and this one: {reason}"
-        found.append(SubjectVerdict(str(change.id), subject, part, schema, now, reason))
-    return found
+        verdicts.append(SubjectVerdict(str(change.id), subject, part, schema, now, reason))
+    return verdicts
 
 
 def _reason(change: TableChange, one: Rehearsal, schema: str, part: str) -> str:
@@ -137,8 +141,8 @@ def explain_refusal(change: TableChange, one: Rehearsal, schema: str, part: str)
     if one.refusal in _OTHER:
         return f"{_OTHER[one.refusal]} {'; '.join(one.messages)}".strip()
     newest = one.newest.schema if one.newest else "{}"
-    said = [_message(change, m, one.level, schema, newest) for m in one.messages if "errorType" in m]
-    words = list(dict.fromkeys(s for s in said if s))
+    texts = [_message(change, m, one.level, schema, newest) for m in one.messages if "errorType" in m]
+    words = list(dict.fromkeys(s for s in texts if s))
     if not words:
         words = [m for m in one.messages if not m.startswith("{oldSchema")] or ["the registry refuses it"]
     version = (
@@ -146,8 +150,8 @@ def explain_refusal(change: TableChange, one: Rehearsal, schema: str, part: str)
         if one.newest and one.newest.version
         else (f"the {part} schema of the table before the statement")
     )
-    shown = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
-    return f"Not {one.level} compatible with {version}: {shown}."
+    summary = "; ".join(words[:8]) + (f"; and {len(words) - 8} more" if len(words) > 8 else "")
+    return f"Not {one.level} compatible with {version}: {summary}."
 
 
 def _message(change: TableChange, message: str, level: str, schema: str, newest: str) -> str:
@@ -170,10 +174,10 @@ def _message(change: TableChange, message: str, level: str, schema: str, newest:
 
 def _column(path: str, schema: str) -> str:
     """The field that a path into a record leads to."""
-    found = _FIELD.match(path)
+    match = _FIELD.match(path)
     try:
         fields = json.loads(schema)["fields"]
-        return str(fields[int(found[1])]["name"]) if found else ""
+        return str(fields[int(match[1])]["name"]) if match else ""
     except (ValueError, LookupError, TypeError, RecursionError):
         return ""
 

@@ -79,9 +79,9 @@ class EventApplication(EventRows):
         if not id_.db:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {id_.table} in? None is named")
         after = apply(_drop_table(catalog(self.rows, self.position), id_), statement, self.record.db)
-        found = after.table(id_)
-        assert found is not None
-        return found
+        table = after.table(id_)
+        assert table is not None
+        return table
 
     def snapshot(self, table: Table | None) -> None:
         """A table as it was shown at this position. It replaces what was known of it."""
@@ -139,12 +139,12 @@ class EventApplication(EventRows):
     def _forget_existing(self, before: Catalog, statement: CreateTable) -> Catalog:
         """TiDB accepted the CREATE, so what was there has gone unseen; the CREATE says all about what is there now."""
         id_ = TableId(statement.table.db or self.record.db, statement.table.table)
-        found = before.table(id_)
-        if found is None or statement.if_not_exists or statement.temporary == "local":
+        table = before.table(id_)
+        if table is None or statement.if_not_exists or statement.temporary == "local":
             return before
         row = self.row_before(key_of(id_))
         detail = "CREATE TABLE of a table that was there: its DROP was not seen"
-        self.drift("gap", found.id, detail, row.since if row else None)
+        self.drift("gap", table.id, detail, row.since if row else None)
         return _drop_table(before, id_)
 
     def _changed_names(self, after: Catalog) -> Iterator[tuple[Key, Table | None, Relation | None, Table | None]]:
@@ -163,16 +163,16 @@ class EventApplication(EventRows):
     def _database(self, db: str, database: Database | None) -> None:
         old = self.rows.database(db, self.position)
         if database is None:
-            shown = next((row.id.db for row in self.rows.names(db, self.position)), db)
+            name = next((row.id.db for row in self.rows.names(db, self.position)), db)
             charset, collate = (old.charset, old.collate) if old else ("", "")
-            of = (old.name if old else shown, self.position, False, charset, collate, self.record.seq)
+            of = (old.name if old else name, self.position, False, charset, collate, self.record.seq)
             self.out.databases[db] = DatabaseRow(*of)
             for row in self.rows.names(db, self.position):
                 if row.is_live:
                     self._put_gone(row)
             return
-        known = (old.charset, old.collate) if old and old.live else ("", "")
-        if known != tuple(database.charset) or (old is not None and not old.live):
+        old_charset = (old.charset, old.collate) if old and old.live else ("", "")
+        if old_charset != tuple(database.charset) or (old is not None and not old.live):
             self.out.databases[db] = DatabaseRow(
                 database.name, self.position, True, *database.charset, ddl=self.record.seq
             )
@@ -198,17 +198,19 @@ class EventApplication(EventRows):
         created: bool,
     ) -> None:
         old = self.row_before(key)
-        kept = old.dropped if old else None
+        dropped_form = old.dropped if old else None
         if dropped is not None and old is not None:
-            kept = (old.table_id, self.rows.keep(dropped))
-        elif key in moved and moved[key].dropped is not None and kept == moved[key].dropped:
-            kept = None  # it is back
+            dropped_form = (old.table_id, self.rows.keep(dropped))
+        elif key in moved and moved[key].dropped is not None and dropped_form == moved[key].dropped:
+            dropped_form = None  # it is back
         if table is None and relation is None:
             if old is not None and old.is_live:
-                self._put_gone(old, kept)
+                self._put_gone(old, dropped_form)
             return
         if relation is not None:
-            self.put(relation.id, State.RELATION, relation=relation.kind, since=self.position.commit_ts, dropped=kept)
+            self.put(
+                relation.id, State.RELATION, relation=relation.kind, since=self.position.commit_ts, dropped=dropped_form
+            )
             return
         assert table is not None
         source = moved.get(key) or (old if old and old.is_live and not created else None)
@@ -220,31 +222,31 @@ class EventApplication(EventRows):
             form=self.rows.keep(table),
             since=partial.since if partial else self.position.commit_ts,
             reason=partial.reason if partial else "",
-            dropped=kept,
+            dropped=dropped_form,
         )
 
     def _find_moved(self, statement: Statement) -> dict[Key, NameRow]:
         """New name → the row of the logical table that has it after the statement, where names change."""
-        db, found = self.record.db, dict[Key, NameRow | None]()
+        db, moved_rows = self.record.db, dict[Key, NameRow | None]()
 
         def now(name: TableName) -> NameRow | None:
             key = _key(name, db)
-            return found[key] if key in found else self.row_before(key)
+            return moved_rows[key] if key in moved_rows else self.row_before(key)
 
         match statement:
             case RenameTables():
                 for old, new in statement.pairs:
                     row = now(old)
-                    found[_key(old, db)], found[_key(new, db)] = None, row
+                    moved_rows[_key(old, db)], moved_rows[_key(new, db)] = None, row
             case AlterTable():
                 for clause in statement.clauses:
                     if isinstance(clause, RenameTo):
-                        found[_key(clause.new, db)] = now(statement.table)
+                        moved_rows[_key(clause.new, db)] = now(statement.table)
             case CreateTable() if statement.like:
                 like = now(statement.like)
                 key = _key(statement.table, db)
                 if like is not None and like.state is State.PARTIAL:  # a copy knows no more than what it is copied from
-                    found[key] = NameRow(
+                    moved_rows[key] = NameRow(
                         like.id, like.position, like.state, self.new_id(key), None, like.since, like.reason
                     )
             case RecoverTable() if statement.table:
@@ -254,12 +256,12 @@ class EventApplication(EventRows):
                     back = NameRow(
                         row.id, row.position, State.KNOWN, row.dropped[0], row.dropped[1], dropped=row.dropped
                     )
-                    found[key] = back
+                    moved_rows[key] = back
             case FlashbackDatabase():
                 name = (statement.new or statement.name).lower()
                 for row in self.rows.names(statement.name.lower(), self.position):
-                    found[name, row.id.table.lower()] = row
-        return {key: row for key, row in found.items() if row is not None}
+                    moved_rows[name, row.id.table.lower()] = row
+        return {key: row for key, row in moved_rows.items() if row is not None}
 
     def _drop_unknown(self, statement: Statement) -> None:
         """Dropping what is not known makes it gone all the same."""
@@ -275,9 +277,9 @@ class EventApplication(EventRows):
             if key_of(id_) in self.out.names:
                 continue
             if old is None or old.state in (State.PARTIAL, State.ERROR, State.UNKNOWN):
-                kept = old.dropped if old else None
+                dropped_form = old.dropped if old else None
                 table_id = old.table_id if old else ""
-                self.put(id_, State.GONE, since=self.position.commit_ts, table_id=table_id, dropped=kept)
+                self.put(id_, State.GONE, since=self.position.commit_ts, table_id=table_id, dropped=dropped_form)
 
     def _verify(self, carried: Table) -> None:
         row = self.out.names.get(key_of(carried.id))

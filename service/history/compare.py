@@ -13,43 +13,43 @@ _SIGN_NOT_TOLD = (Kind.BIT, Kind.YEAR, Kind.DECIMAL)  # Debezium does not say it
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
-def difference(known: Table, told: Table, *, all_columns: bool = True) -> str:
-    """What of `told` contradicts `known`, "" for nothing. all_columns: `told` should have every column."""
-    found = list(_names(known, told, all_columns))
-    for column in told.columns:
-        other = known.by_name.get(column.name)
+def difference(base: Table, actual: Table, *, all_columns: bool = True) -> str:
+    """What of `actual` contradicts `base`, "" for nothing. all_columns: `actual` should have every column."""
+    differences = list(_names(base, actual, all_columns))
+    for column in actual.columns:
+        other = base.by_name.get(column.name)
         if other is not None:
-            found += (f"column {column.name}: {what}" for what in column_difference(other, column))
-    more = f", and {len(found) - _MOST_TOLD} more" if len(found) > _MOST_TOLD else ""
-    return "; ".join(found[:_MOST_TOLD]) + more
+            differences += (f"column {column.name}: {what}" for what in column_difference(other, column))
+    more = f", and {len(differences) - _MOST_TOLD} more" if len(differences) > _MOST_TOLD else ""
+    return "; ".join(differences[:_MOST_TOLD]) + more
 
 
-def _names(known: Table, told: Table, all_columns: bool) -> Iterable[str]:
+def _names(base: Table, actual: Table, all_columns: bool) -> Iterable[str]:
     if all_columns:
-        for column in known.columns:
+        for column in base.columns:
             # Virtual columns are left out of most formats' rows.
-            if column.name not in told.by_name and not column.virtual:
+            if column.name not in actual.by_name and not column.virtual:
                 yield f"column {column.name} is missing"
-    for column in told.columns:
-        if column.name not in known.by_name:
+    for column in actual.columns:
+        if column.name not in base.by_name:
             yield f"column {column.name} is not in the history"
 
 
-def column_difference(known: Column, told: Column) -> Iterable[str]:
+def column_difference(base: Column, actual: Column) -> Iterable[str]:
     """What contradicts in one column: type, signedness, sizes, elements, whether it can be NULL."""
-    if known.vague or told.vague:
+    if base.vague or actual.vague:
         return
-    if known.type is not told.type:
-        yield f"type {told.type.name}, the history says {known.type.name}"
+    if base.type is not actual.type:
+        yield f"type {actual.type.name}, the history says {base.type.name}"
         return
-    if known.unsigned != told.unsigned and known.type.kind not in _SIGN_NOT_TOLD:
-        yield f"{'' if told.unsigned else 'not '}unsigned, against the history"
-    if known.type.kind in _SIZED and told.length is not None and known.length != told.length:
-        yield f"length {told.length}, the history says {known.length}"
-    scaled = known.type.kind is Kind.DECIMAL or known.type.kind in _TEMPORAL
-    if scaled and told.scale is not None and (known.scale or 0) != told.scale:
-        yield f"scale {told.scale}, the history says {known.scale or 0}"
-    if known.elements != told.elements and told.elements:
-        yield f"elements {list(told.elements)[:20]}, the history says {list(known.elements)[:20]}"
-    if known.nullable != told.nullable:
-        yield f"{'NULL' if told.nullable else 'NOT NULL'}, against the history"
+    if base.unsigned != actual.unsigned and base.type.kind not in _SIGN_NOT_TOLD:
+        yield f"{'' if actual.unsigned else 'not '}unsigned, against the history"
+    if base.type.kind in _SIZED and actual.length is not None and base.length != actual.length:
+        yield f"length {actual.length}, the history says {base.length}"
+    scaled = base.type.kind is Kind.DECIMAL or base.type.kind in _TEMPORAL
+    if scaled and actual.scale is not None and (base.scale or 0) != actual.scale:
+        yield f"scale {actual.scale}, the history says {base.scale or 0}"
+    if base.elements != actual.elements and actual.elements:
+        yield f"elements {list(actual.elements)[:20]}, the history says {list(base.elements)[:20]}"
+    if base.nullable != actual.nullable:
+        yield f"{'NULL' if actual.nullable else 'NOT NULL'}, against the history"

@@ -14,40 +14,42 @@ _NOT_SEEN: Final = "its CREATE TABLE was not seen"
 
 def record_unread(rows: HistoryRows, record: DdlRecord, error: DdlError) -> EventOutcome:
     """The table that the message names is unknown from here on, unless the message carries it."""
-    made = EventRows(rows, record)
-    made.out.error = error.detail
+    event_rows = EventRows(rows, record)
+    event_rows.out.error = error.detail
     if record.table:
         _put_unknown(
-            made, TableId(record.db, record.table), State.ERROR, f"a DDL statement can't be read: {error.detail}"
+            event_rows, TableId(record.db, record.table), State.ERROR, f"a DDL statement can't be read: {error.detail}"
         )
-    return made.out
+    return event_rows.out
 
 
 def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: Statement, error: DdlError) -> EventOutcome:
     """As `record_unread`, of the tables that the statement names."""
-    made, db = EventRows(rows, record), record.db
-    made.out.error = error.detail
+    event_rows, db = EventRows(rows, record), record.db
+    event_rows.out.error = error.detail
     unseen = error.code == "DDL_UNKNOWN_TABLE"
     state = State.PARTIAL if unseen else State.ERROR
     reason = _NOT_SEEN if unseen else f"a DDL statement can't be applied: {error.detail}"
     match statement:
         case RenameTables():
             _move_names(
-                made, [(TableId(o.db or db, o.table), TableId(n.db or db, n.table)) for o, n in statement.pairs], reason
+                event_rows,
+                [(TableId(o.db or db, o.table), TableId(n.db or db, n.table)) for o, n in statement.pairs],
+                reason,
             )
         case AlterTable():
             id_ = TableId(statement.table.db or db, statement.table.table)
             renames = [c.new for c in statement.clauses if isinstance(c, RenameTo)]
             if renames:
-                _move_names(made, [(id_, TableId(n.db or db, n.table)) for n in renames], reason, keep=False)
+                _move_names(event_rows, [(id_, TableId(n.db or db, n.table)) for n in renames], reason, keep=False)
             else:
-                _put_unknown(made, id_, state, reason)
+                _put_unknown(event_rows, id_, state, reason)
         case CreateTable():
-            _put_unknown(made, TableId(statement.table.db or db, statement.table.table), state, reason)
+            _put_unknown(event_rows, TableId(statement.table.db or db, statement.table.table), state, reason)
         case _:
             if record.table:
-                _put_unknown(made, TableId(db, record.table), state, reason)
-    return made.out
+                _put_unknown(event_rows, TableId(db, record.table), state, reason)
+    return event_rows.out
 
 
 def _put_unknown(rows: EventRows, id_: TableId, state: State, reason: str) -> None:
@@ -86,12 +88,12 @@ def _move_names(rows: EventRows, pairs: list[tuple[TableId, TableId]], reason: s
     ids = {key_of(id_): id_ for pair in pairs for id_ in pair}
     for key, moving in now.items():
         there = rows.row_before(key)
-        kept = there.dropped if there else None
+        dropped_form = there.dropped if there else None
         if moving is None:
             of = {"table_id": there.table_id, "form": there.form} if there else {}
-            rows.put(ids[key], State.GONE, since=rows.position.commit_ts, dropped=kept, **of)
+            rows.put(ids[key], State.GONE, since=rows.position.commit_ts, dropped=dropped_form, **of)
             continue
-        more = {"since": moving.since, "reason": moving.reason, "dropped": kept}
+        more = {"since": moving.since, "reason": moving.reason, "dropped": dropped_form}
         rows.put(ids[key], moving.state, table_id=moving.table_id, form=moving.form, **more)
     carried = rows.record.carried
     if carried is not None and key_of(carried.id) in now:

@@ -68,8 +68,8 @@ def _implied_database(rows: HistoryRows, db: str, before: HistoryPosition) -> Da
     """A database whose CREATE was not seen: known by its tables."""
     if db == _ALWAYS_THERE:
         return Database(_ALWAYS_THERE, DEFAULT)
-    found = rows.any_name(db, before)
-    return Database(found.id.db, UNKNOWN) if found else None
+    row = rows.any_name(db, before)
+    return Database(row.id.db, UNKNOWN) if row else None
 
 
 def _charset(row: DatabaseRow) -> Charset:

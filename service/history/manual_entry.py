@@ -34,10 +34,10 @@ def table_after_event(event: DdlEvent) -> tuple[Table, str] | None:
     """(the table after a DDL event, what is not known of it), where the message tells it."""
     if event.schema is not None:
         return event.schema, ""
-    found = table_after(event.extra.get("tableChanges"), TableId(event.db, event.table))
-    if found is None:
+    table = table_after(event.extra.get("tableChanges"), TableId(event.db, event.table))
+    if table is None:
         return None
-    return found, _NOT_TOLD if any(c.vague for c in found.columns) else ""
+    return table, _NOT_TOLD if any(c.vague for c in table.columns) else ""
 
 
 Json = Mapping[str, Any]
@@ -162,12 +162,12 @@ class _NoSchemas(SchemaSource):
 
 def _message(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:
     """A Simple BOOTSTRAP or DDL message, or a Debezium DDL message with tableChanges."""
-    given = body["message"]
-    if not isinstance(given, dict):
+    message = body["message"]
+    if not isinstance(message, dict):
         raise _entry_error("message: an object with key_b64 and value_b64 is needed")
     try:
         key, value = (
-            None if given.get(name) is None else base64.b64decode(given[name], validate=True)
+            None if message.get(name) is None else base64.b64decode(message[name], validate=True)
             for name in ("key_b64", "value_b64")
         )
         events = format_named(_text(body, "format", "auto")).decoder(Context(_NoSchemas())).decode(Message(key, value))
@@ -176,9 +176,9 @@ def _message(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecor
     except WireError as error:
         raise _entry_error(f"message: {error.detail}") from error
     for event in events:
-        found = table_after_event(event) if isinstance(event, DdlEvent) else None
-        if found is not None:
-            table, partial = found
+        pair = table_after_event(event) if isinstance(event, DdlEvent) else None
+        if pair is not None:
+            table, partial = pair
             id_ = TableId(record.db or table.id.db, record.table or table.id.table)
             return _form(record, replace(table, id=id_), partial)
     raise _entry_error("message: it describes no table; a Simple BOOTSTRAP, or a Debezium DDL with tableChanges, does")

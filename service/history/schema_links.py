@@ -45,7 +45,7 @@ def registry_drift(
     older version is no drift; a subject of a table that the history does not know is none either.
     """
     names: dict[tuple[str, str], list[TableId]] | None = None
-    found: list[Json] = []
+    drifts: list[Json] = []
     for one, namespace, name in newest:
         if names is None:
             names = _names(history, changefeed)
@@ -55,23 +55,23 @@ def registry_drift(
         judge = _Judge(history, changefeed, keyspace, derivations, canonical)
         if tables and not any(judge.gives(id_, one.content.text) for id_ in tables):
             detail = "the newest schema is that of no known version of the table"
-            shown = {"subject": one.subject, "version": one.version, "id": one.id}
-            found.append({"kind": "registry", "db": tables[0].db, "table": tables[0].table, **shown, "detail": detail})
-            if len(found) == _MOST:
+            head = {"subject": one.subject, "version": one.version, "id": one.id}
+            drifts.append({"kind": "registry", "db": tables[0].db, "table": tables[0].table, **head, "detail": detail})
+            if len(drifts) == _MOST:
                 break
-    return found
+    return drifts
 
 
 def _names(history: HistoryReader, changefeed: str) -> dict[tuple[str, str], list[TableId]]:
     """Tables by their names as Avro writes them."""
-    found: dict[tuple[str, str], list[TableId]] = {}
+    tables: dict[tuple[str, str], list[TableId]] = {}
     offset = 0
     while rows := history.tables(changefeed, None, offset, _PAGE):
         for row in rows:
             key = (sanitise_name(row.id.db).lower(), sanitise_name(row.id.table).lower())
-            found.setdefault(key, []).append(row.id)
+            tables.setdefault(key, []).append(row.id)
         offset += _PAGE
-    return found
+    return tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +82,7 @@ class _Judge:
     derivations: TableSchemaCache
     canonical: Callable[[str], str]
 
-    def gives(self, id_: TableId, wanted: str) -> bool:
+    def gives(self, id_: TableId, schema: str) -> bool:
         """Whether a version gives this schema, newest first; one whose schema can't be told may."""
         for row in reversed(self.history.versions(self.changefeed, *id_)):
             if row.table is None:
@@ -93,7 +93,7 @@ class _Judge:
             if any(one.text is None and one.part == "value" for one in derived):
                 return True
             texts = (one.text for one in derived if one.text is not None)
-            if any(self.canonical(text) == wanted for text in (*texts, *rarer_schemas(row.table, self.keyspace))):
+            if any(self.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, self.keyspace))):
                 return True
         return False
 
@@ -118,10 +118,10 @@ def links(derived: TableSchemas, subjects: SchemaHolders) -> list[Json]:
     for one in derived.schemas:
         if one.text is not None:
             modes.setdefault((one.text, one.part), []).append(one.mode)
-    held = subjects.find_holders(text for text, _ in modes)
-    found = []
+    holders = subjects.find_holders(text for text, _ in modes)
+    result = []
     for (text, part), of in modes.items():
-        for holder in held.get(text, ()):
-            shown = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": part}
-            found.append({**shown, "modes": [mode.to_json() for mode in of]})
-    return sorted(found, key=lambda link: (link["subject"], link["version"]))
+        for holder in holders.get(text, ()):
+            head = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": part}
+            result.append({**head, "modes": [mode.to_json() for mode in of]})
+    return sorted(result, key=lambda link: (link["subject"], link["version"]))

@@ -33,10 +33,10 @@ def statement_of(record: DdlRecord) -> Statement:
     if record.mode == ALTERED:
         raise DdlError("DDL_NOT_APPLICABLE", details="it holds a NUL character or half a surrogate pair")
     mode = {"wire": WIRE, "show": SHOW}.get(record.mode) or LexicalMode.of_sql_mode(record.sql_mode)
-    found = parse(record.query, mode, record.db)
-    if record.kind == "snapshot" and not (isinstance(found, CreateTable) and found.like is None):
+    statement = parse(record.query, mode, record.db)
+    if record.kind == "snapshot" and not (isinstance(statement, CreateTable) and statement.like is None):
         raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot is the CREATE TABLE that SHOW CREATE TABLE prints")
-    return found
+    return statement
 
 
 def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
@@ -50,13 +50,13 @@ def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
             like = {_key(statement.like, db)} if statement.like else set()
             return {_key(statement.table, db), (_key(statement.table, db)[0], ""), *like}
         case AlterTable():
-            found = {_key(statement.table, db)}
+            keys = {_key(statement.table, db)}
             for clause in statement.clauses:
                 if isinstance(clause, RenameTo):
-                    found.add(_key(clause.new, db))
+                    keys.add(_key(clause.new, db))
                 elif isinstance(clause, ExchangePartition):
-                    found.add(_key(clause.table, db))
-            return found
+                    keys.add(_key(clause.table, db))
+            return keys
         case CreateRelation() | TruncateTable():
             return {_key(statement.table, db)}
         case DropTables():

@@ -43,9 +43,9 @@ _texts: dict[int, tuple[Column, str]] = {}
 
 def _column(column: Column) -> str:
     """A column's text, kept for a while: from version to version nearly all columns are the same objects."""
-    known = _texts.get(id(column))
-    if known is not None and known[0] is column:
-        return known[1]
+    entry = _texts.get(id(column))
+    if entry is not None and entry[0] is column:
+        return entry[1]
     flags = sum(1 << bit for bit, name in enumerate(_FLAGS) if getattr(column, name))
     others: dict[str, Any] = {}
     for name, key, left_out in _OTHERS:
@@ -82,23 +82,23 @@ _columns: dict[str, Column] = {}
 def _intern_column(form: list[Any]) -> Column:
     """Equal columns of different tables and versions are one object: most databases repeat themselves."""
     key = repr(form)
-    known = _columns.get(key)
-    if known is None:
+    column = _columns.get(key)
+    if column is None:
         if len(_columns) >= _MOST_TEXTS:
             _columns.clear()
-        known = _columns[key] = _read(*form)
-    return known
+        column = _columns[key] = _read(*form)
+    return column
 
 
 def _read(name: str, kind: str, flags: int, others: dict[str, Any]) -> Column:
-    given: dict[str, Any] = {flag: bool(flags >> bit & 1) for bit, flag in enumerate(_FLAGS)}
+    fields: dict[str, Any] = {flag: bool(flags >> bit & 1) for bit, flag in enumerate(_FLAGS)}
     for field, key, _ in _OTHERS:
         if key in others:
             value = others[key]
             if isinstance(value, dict):
                 value = bytes.fromhex(value["hex"])
-            given[field] = tuple(value) if field == "elements" else value
-    return Column(name, BY_NAME[kind], **given)
+            fields[field] = tuple(value) if field == "elements" else value
+    return Column(name, BY_NAME[kind], **fields)
 
 
 def digest(form: bytes) -> bytes:
@@ -118,10 +118,10 @@ class TableCache:
     def get(self, form: bytes, id_: TableId) -> Table | None:
         """form: its digest."""
         with self._lock:
-            found = self._kept.get((form, id_))
-            if found is not None:
+            table = self._kept.get((form, id_))
+            if table is not None:
                 self._kept.move_to_end((form, id_))
-            return found
+            return table
 
     def put(self, form: bytes, table: Table) -> None:
         with self._lock:

@@ -47,13 +47,13 @@ def replay(lines: Iterable[str], mode: HistoryMode) -> Iterator[dict[str, Any]]:
 
 def _read_recorded(line: str, number: int) -> dict[str, Any]:
     try:
-        found = json.loads(line)
-        wanted = {name: found[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
-        wanted["wire"] = [(one["scm"], one["q"]) for one in wanted["wire"]]
+        document = json.loads(line)
+        record = {name: document[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
+        record["wire"] = [(one["scm"], one["q"]) for one in record["wire"]]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
         details = f"line {number} is no line of a DDL history ({type(error).__name__}: {error})"
         raise SetupError("USAGE", details=details) from error
-    return wanted
+    return record
 
 
 def _statements(recorded: dict[str, Any], mode: HistoryMode) -> list[tuple[str, Any]]:
@@ -76,7 +76,7 @@ def _result(
     recorded: dict[str, Any], before: Catalog, after: Catalog, ids: Iterable[TableId], error: str | None
 ) -> dict[str, Any]:
     unique = list(dict.fromkeys(TableId(i.db.lower(), i.table.lower()) for i in ids))
-    gone = [found for i in unique if (found := before.exists(i)) and not after.exists(i)]
+    dropped_ids = [table_id for i in unique if (table_id := before.exists(i)) and not after.exists(i)]
     # IF NOT EXISTS of what exists, and other statements without effect, touch nothing.
     tables = [] if after is before else [t for i in unique if (t := after.table(i))]
     return {
@@ -85,7 +85,7 @@ def _result(
         "ok": error is None,
         "error": error,
         "tables": [table_form(t) for t in tables],
-        "gone": [list(i) for i in gone],
+        "gone": [list(i) for i in dropped_ids],
     }
 
 

@@ -124,12 +124,12 @@ class TableSchemas:
 def derive(table: Table, keyspace: str = "default") -> TableSchemas:
     """Nothing is raised: what can't be derived says why. keyspace: the changefeed's, the first part of namespaces."""
     schemas: list[Schema] = []
-    shown: list[Json] = []
-    seen = fold_for_avro(table)
-    made: dict[tuple[object, ...], Schema] = {}
+    lines: list[Json] = []
+    view = fold_for_avro(table)
+    cache: dict[tuple[object, ...], Schema] = {}
     for mode in MODES:
         line = mode.to_json()
-        for part, columns in (("value", seen.columns), ("key", tuple(c for c in seen.columns if c.primary_key))):
+        for part, columns in (("value", view.columns), ("key", tuple(c for c in view.columns if c.primary_key))):
             # Most tables have neither DECIMAL nor BIGINT UNSIGNED, and then their modes do not matter.
             alike = (
                 part,
@@ -137,18 +137,18 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
                 mode.bigint if any(c.unsigned and c.type.bits == 64 for c in columns) else "",
                 mode.extension and part == "value",
             )
-            if alike not in made:
-                made[alike] = _schema(part, mode, seen, mode.options(keyspace))
-            one = replace(made[alike], mode=mode)
+            if alike not in cache:
+                cache[alike] = _schema(part, mode, view, mode.options(keyspace))
+            one = replace(cache[alike], mode=mode)
             schemas.append(one)
             line[part] = one.text
             if one.problem:
                 line[f"{part}_problem"] = one.problem
-        shown.append(line)
+        lines.append(line)
     body = {
         "table": table_form(table),
         "show_create": show_create(table),
-        "avro": shown,
+        "avro": lines,
         "debezium": _debezium(table),
         "spark": _spark(table),
     }
@@ -157,11 +157,11 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
 
 def rarer_schemas(table: Table, keyspace: str) -> Iterator[str]:
     """The value schemas of avro-include-before-value, and of row checksums, where they can be derived."""
-    seen = fold_for_avro(table)
+    view = fold_for_avro(table)
     for mode, before, checksum in product(MODES, (False, True), (False, True)):
         if before or checksum:
             options = mode.options(keyspace, avro_include_before_value=before, enable_row_checksum=checksum)
-            text = _schema("value", mode, seen, options).text
+            text = _schema("value", mode, view, options).text
             if text is not None:
                 yield text
 
@@ -215,13 +215,13 @@ class TableSchemaCache:
         zoned = tuple(c.default for c in table.columns if c.default_is_expr or c.type.kind is Kind.TIMESTAMP)
         key = (form, table.id, keyspace, zoned)
         with self._lock:
-            found = self._kept.get(key)
-            if found is not None:
+            schemas = self._kept.get(key)
+            if schemas is not None:
                 self._kept.move_to_end(key)
-                return found
-        found = derive(table, keyspace)
+                return schemas
+        schemas = derive(table, keyspace)
         with self._lock:
-            self._kept[key] = found
+            self._kept[key] = schemas
             while len(self._kept) > self._most:
                 self._kept.popitem(last=False)
-        return found
+        return schemas

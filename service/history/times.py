@@ -25,9 +25,9 @@ def tso_of(text: str) -> int:
     """A commit_ts, or an RFC 3339 time: then the last TSO of its millisecond. RegistryError INVALID_TIME."""
     if text.isascii() and text.isdigit() and len(text) <= 19 and int(text) <= MAX_TSO:
         return int(text)
-    found = _TIME.fullmatch(text)
-    if found is not None:
-        day, clock, fraction, zone = found.groups()
+    match = _TIME.fullmatch(text)
+    if match is not None:
+        day, clock, fraction, zone = match.groups()
         try:
             moment = datetime.fromisoformat(f"{day}T{clock}{'+00:00' if zone in 'Zz' else zone}")
             ms = (moment - _EPOCH) // timedelta(milliseconds=1) + int((fraction or "0")[:3].ljust(3, "0"))

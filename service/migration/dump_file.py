@@ -69,13 +69,13 @@ def _line(raw: bytes, where: str, partitions: set[int]) -> TopicRecord:
 
 def _columns(line: str, where: str, partitions: set[int]) -> TopicRecord:
     ts: int | None = None
-    while found := _PREFIX.match(line):
-        ts = int(found["ts"]) if found["ts"] else ts
-        if found["partition"]:
-            _check_partition(int(found["partition"]), partitions, where)
-        offset = found["offset"] or found["bare"]
+    while match := _PREFIX.match(line):
+        ts = int(match["ts"]) if match["ts"] else ts
+        if match["partition"]:
+            _check_partition(int(match["partition"]), partitions, where)
+        offset = match["offset"] or match["bare"]
         where = f"{where} offset {offset}" if offset else where
-        line = line[found.end() :]
+        line = line[match.end() :]
     key, tab, value = line.partition("\t")
     if not tab:
         raise ValueError("no line of a dump; lines are JSON with key and value, or KEY<TAB>VALUE")

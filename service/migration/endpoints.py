@@ -143,10 +143,10 @@ class EmptyEndpoint:
 class StoreEndpoint:
     """A store of ours. All of a plan is one transaction."""
 
-    def __init__(self, store: Store, name: str, told: Told = ignore_progress) -> None:
+    def __init__(self, store: Store, name: str, report: Told = ignore_progress) -> None:
         self.name = name
         self._store = store
-        self._told = told
+        self._told = report
         self._registry = Registry(store)
 
     def read(self) -> ReadResult:
@@ -177,8 +177,8 @@ class StoreEndpoint:
 
     def _parse_schemas(self, plan: MigrationPlan, source: Snapshot) -> tuple[dict[tuple[str, int], Any], list[str]]:
         ready, unread = parse_versions(self._registry, self._count_read(plan.add), source)
-        shown = [f"{subject} version {version}" for subject, version in unread]
-        return {(stored.subject, stored.version): stored for stored in ready}, shown
+        names = [f"{subject} version {version}" for subject, version in unread]
+        return {(stored.subject, stored.version): stored for stored in ready}, names
 
     def _count_read(self, versions: list[Any]) -> Iterator[Any]:
         for done, stored in enumerate(versions, 1):
@@ -198,16 +198,16 @@ class TopicEndpoint:
 
     def write(self, source: Snapshot, planner: Planner, *, dry_run: bool = False) -> WriteResult:
         there = self._topic.exists()
-        found = self.read() if there else ReadResult(Snapshot())
-        if found.broken:
-            details = f"{self.name} holds {found.broken_count} broken records, the first: {found.broken[0]}"
+        result = self.read() if there else ReadResult(Snapshot())
+        if result.broken:
+            details = f"{self.name} holds {result.broken_count} broken records, the first: {result.broken[0]}"
             raise SetupError("USAGE", details=details)
-        plan = planner(found.snapshot)
+        plan = planner(result.snapshot)
         if plan.conflicts or dry_run or not plan.changes:
             return WriteResult(plan)
         if not there:
             self._topic.create()
-        records = list(topic_records(plan, source, found.snapshot))
+        records = list(topic_records(plan, source, result.snapshot))
         self._topic.write(records, len(records))
         return WriteResult(plan, done=True)
 
@@ -228,9 +228,9 @@ class FileEndpoint:
         if plan.conflicts:
             return WriteResult(plan)
         if there:
-            found = self.read()
-            if not found.broken and fingerprint(found.snapshot) == fingerprint(source):
-                return WriteResult(planner(found.snapshot))
+            result = self.read()
+            if not result.broken and fingerprint(result.snapshot) == fingerprint(source):
+                return WriteResult(planner(result.snapshot))
             if not self._overwrite:
                 details = f"{self.name} is there and holds something else; --overwrite replaces it"
                 raise SetupError("USAGE", details=details)
@@ -242,10 +242,10 @@ class FileEndpoint:
 class RestEndpoint:
     """A registry over HTTP."""
 
-    def __init__(self, http: HttpRegistry, told: Told = ignore_progress) -> None:
+    def __init__(self, http: HttpRegistry, report: Told = ignore_progress) -> None:
         self.name = http.name
         self._http = http
-        self._told = told
+        self._told = report
 
     def read(self) -> ReadResult:
         reading = RestSource(self._http, self._told)
@@ -268,22 +268,22 @@ class RestEndpoint:
         left = planner(self._read_target(source))
         missing = {what: n for what, n in left.changes.items() if what not in ("contexts", "id marks")}
         if missing or left.conflicts:
-            told = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
-            raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {told}")
+            text = "; ".join([*(f"{n} {what}" for what, n in missing.items()), *(c.what for c in left.conflicts[:5])])
+            raise SetupError("REGISTRY_REFUSED", url=self.name, what="part of the import", details=f"missing: {text}")
         return WriteResult(plan, done=True, notes=writing.left_out)
 
     def _read_target(self, source: Snapshot) -> Snapshot:
         """What is there, to be compared with a source."""
-        found = RestSource(self._http, self._told).read({*source.configs, *source.modes})
-        for scope, config in found.configs.items():
+        target = RestSource(self._http, self._told).read({*source.configs, *source.modes})
+        for scope, config in target.configs.items():
             # An answer names the default level where a config has none.
             if config.get(LEVEL) == _DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
                 del config[LEVEL]
         # Nor can the server's default be told from a config that says the same; it gives way.
         default = {LEVEL: _DEFAULT_LEVEL}
-        if found.configs.get(SERVER) == default != source.configs.get(SERVER, default):
-            del found.configs[SERVER]
-        return found
+        if target.configs.get(SERVER) == default != source.configs.get(SERVER, default):
+            del target.configs[SERVER]
+        return target
 
 
 def replay_records(records: Iterable[TopicRecord]) -> ReadResult:

@@ -77,8 +77,10 @@ class TopicMirrorSource:
     def read(self, *, whole: bool = False, only: str | None = None) -> Snapshot:
         self._replay.now = time.time_ns() // 1_000_000
         self._replay.apply_all(self._topic.records())
-        found = self._replay.snapshot
-        return replace(found, versions=dict(found.versions), configs=dict(found.configs), modes=dict(found.modes))
+        snapshot = self._replay.snapshot
+        return replace(
+            snapshot, versions=dict(snapshot.versions), configs=dict(snapshot.configs), modes=dict(snapshot.modes)
+        )
 
     def problems(self) -> list[str]:
         left = (f"{n} × {reason}" for reason, n in {**self._replay.left_out, **self._replay.unknown}.items())
@@ -175,8 +177,8 @@ class Mirror:
         with self._store.read() as tx:
             there, fact = snapshot_of(tx), tx.fact(_FACT)
         if there.versions or there.configs or there.modes:
-            known = json.loads(fact) if fact else {}
-            if known.get("print") != fingerprint(there):
+            state = json.loads(fact) if fact else {}
+            if state.get("print") != fingerprint(there):
                 details = (
                     "the store holds schemas that no mirror wrote; following would delete what the upstream lacks. "
                     "Name an empty store, or say --overwrite"
@@ -202,12 +204,12 @@ class Mirror:
         self._asked = start + number
         chosen = list(dict.fromkeys([*chosen, *self.differences]))
         with ThreadPoolExecutor(CONNECTIONS) as pool:
-            found = dict(self._find_differing(pool, chosen))
-            if found:
+            differences = dict(self._find_differing(pool, chosen))
+            if differences:
                 self.sync(whole=True)
-                found = dict(self._find_differing(pool, list(found)))
+                differences = dict(self._find_differing(pool, list(differences)))
         for question in chosen:
-            self._note(question, found.get(question))
+            self._note(question, differences.get(question))
         with self._lock:
             self._status.compared += len(chosen)
         return len(self.differences)
@@ -234,26 +236,26 @@ class Mirror:
             self._note(question, None)
 
     def _note(
-        self, question: MirrorRequest, found: tuple[list[str], RegistryResponse, RegistryResponse] | None
+        self, question: MirrorRequest, difference: tuple[list[str], RegistryResponse, RegistryResponse] | None
     ) -> None:
         before = self.differences.get(question)
-        if found is None:
+        if difference is None:
             if before is not None:
                 del self.differences[question]
                 self._write(question, {"differs": []})
             return
-        what, theirs, ours = found
+        what, theirs, ours = difference
         self.differences[question] = what
         if before != what:
             self._write(question, {"differs": what, "upstream": _answer_json(theirs), "own": _answer_json(ours)})
 
-    def _write(self, question: MirrorRequest, found: dict[str, Any]) -> None:
+    def _write(self, question: MirrorRequest, difference: dict[str, Any]) -> None:
         line = {"ts": int(time.time() * 1000), "method": question.method, "path": question.target}
         if question.body:
             line["request"] = question.json_body
-        text = json.dumps(line | found, ensure_ascii=False)
+        text = json.dumps(line | difference, ensure_ascii=False)
         if self._report is None:
-            _LOG.warning("mirror: differs: %s", text[:_SHOWN]) if found["differs"] else None
+            _LOG.warning("mirror: differs: %s", text[:_SHOWN]) if difference["differs"] else None
             return
         with open(self._report, "a", encoding="utf-8") as out:
             out.write(text + "\n")

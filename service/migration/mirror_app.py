@@ -123,16 +123,16 @@ class WriteForwarder:
         target = (scope.get("raw_path") or b"").partition(b"?")[0] + (b"?" + query if query else b"")
         sent = json.loads(body) if body.strip() else None
         try:
-            found = self._upstream.ask(scope["method"], target.decode("ascii"), sent)
+            response = self._upstream.ask(scope["method"], target.decode("ascii"), sent)
         except BridgeError as error:
-            told = compact({"error_code": _NOT_FORWARDED, "message": f"Error while forwarding: {error.detail}"})
-            return _messages(RegistryResponse(500, told, V1))
-        if found.status < 300:
+            error_body = compact({"error_code": _NOT_FORWARDED, "message": f"Error while forwarding: {error.detail}"})
+            return _messages(RegistryResponse(500, error_body, V1))
+        if response.status < 300:
             try:
                 self._mirror.sync(only=subject_of(target))
             except BridgeError as error:
                 _LOG.warning("mirror: a write went to the upstream, but following it failed: %s", error.detail)
-        return _messages(found)
+        return _messages(response)
 
 
 def is_read_only(answer: list[Message]) -> bool:

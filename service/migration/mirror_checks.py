@@ -67,13 +67,13 @@ def questions(snapshot: Snapshot) -> Iterator[MirrorRequest]:
         yield MirrorRequest(target.format(_ABSENT))
     for context in sorted({*snapshot.contexts, DEFAULT_CONTEXT}):
         yield MirrorRequest(f"/subjects?subjectPrefix={escape_name(f':{context}:')}&deleted=true")
-    named = {scope for scope in (*snapshot.configs, *snapshot.modes) if scope not in (SERVER, BELOW_ALL)}
+    scopes = {scope for scope in (*snapshot.configs, *snapshot.modes) if scope not in (SERVER, BELOW_ALL)}
     latest: dict[str, StoredVersion] = {}
     for (subject, _), stored in sorted(snapshot.versions.items()):
         if not stored.deleted or subject not in latest:
             latest[subject] = stored
     latest = {subject: stored for subject, stored in latest.items() if is_nameable(subject)}
-    for subject in sorted({*latest, *named, BELOW_ALL}):
+    for subject in sorted({*latest, *scopes, BELOW_ALL}):
         for target in _SUBJECT:
             yield MirrorRequest(target.format(escape_name(subject)), subject=subject)
     for subject, version in sorted(key for key in snapshot.versions if key[0] in latest):
@@ -112,16 +112,16 @@ def find_differences(
     question: MirrorRequest, theirs: RegistryResponse, ours: RegistryResponse, ignored: Collection[str] = ()
 ) -> list[str]:
     """What differs: `status`, `type` (the content type), `body`. `ignored` names fields that do not count."""
-    found = []
+    differences = []
     if theirs.status != ours.status:
-        found.append("status")
+        differences.append("status")
     if theirs.media != ours.media:
-        found.append("type")
+        differences.append("type")
     if theirs.body != ours.body and _comparable_json(question, theirs, ignored) != _comparable_json(
         question, ours, ignored
     ):
-        found.append("body")
-    return found
+        differences.append("body")
+    return differences
 
 
 def _comparable_json(question: MirrorRequest, answer: RegistryResponse, ignored: Collection[str]) -> Any:

@@ -79,8 +79,8 @@ class MigrationPlan:
         }
         return {what: number for what, number in counted.items() if number}
 
-    def add_conflicts(self, found: Iterable[Conflict]) -> None:
-        self.conflicts += found
+    def add_conflicts(self, conflicts: Iterable[Conflict]) -> None:
+        self.conflicts += conflicts
 
 
 Alike = Callable[[StoredVersion, StoredVersion], bool]
@@ -108,8 +108,8 @@ def plan_merge(
             continue
         holder = ids.get((context_of(stored.subject), stored.id))
         if holder is not None and not alike(stored, holder):
-            held = _key_text((holder.subject, holder.version))
-            what = f"id {stored.id} of {_key_text(key)}: in the target it is the schema of {held}"
+            holder_text = _key_text((holder.subject, holder.version))
+            what = f"id {stored.id} of {_key_text(key)}: in the target it is the schema of {holder_text}"
             plan.conflicts.append(Conflict(ID_TAKEN, what))
             continue
         adding.append(stored)
@@ -146,16 +146,16 @@ def _settings(
     same: Callable[[T, T], bool],
 ) -> dict[str, T]:
     """What to set; one that is set otherwise in the target is a conflict."""
-    wanted = {}
+    settings = {}
     for scope, value in sorted(source.items()):
         if scope not in target or (overwrite and not same(value, target[scope])):
-            wanted[scope] = value
+            settings[scope] = value
         elif same(value, target[scope]):
             plan.settings += 1
         else:
             name = "the server" if scope == SERVER else scope
             plan.conflicts.append(Conflict(kind, f"{name}: {_json(value)} in the source, {_json(target[scope])} here"))
-    return wanted
+    return settings
 
 
 def plan_follow(source: Snapshot, target: Snapshot) -> MigrationPlan:
@@ -198,10 +198,10 @@ def sort_by_time(versions: Iterable[StoredVersion]) -> list[StoredVersion]:
 
 def ids_of(versions: Iterable[StoredVersion]) -> dict[tuple[str, int], StoredVersion]:
     """A version that has it for each id, by context."""
-    found: dict[tuple[str, int], StoredVersion] = {}
+    holders: dict[tuple[str, int], StoredVersion] = {}
     for stored in versions:
-        found.setdefault((context_of(stored.subject), stored.id), stored)
-    return found
+        holders.setdefault((context_of(stored.subject), stored.id), stored)
+    return holders
 
 
 def with_contents(plan: MigrationPlan, understood: Iterable[StoredVersion]) -> MigrationPlan:
@@ -213,14 +213,14 @@ def with_contents(plan: MigrationPlan, understood: Iterable[StoredVersion]) -> M
 def carry_out(tx: StoreWriter, plan: MigrationPlan) -> None:
     """Write a plan without conflicts; contents must have their identity."""
     _clear(tx, plan)
-    known = set(plan.known)
+    ids = set(plan.known)
     deleted: dict[str, list[int]] = {}
     for context in plan.contexts:
         tx.put_context(context)
     for stored in plan.add:
         context = context_of(stored.subject)
-        if (context, stored.id) not in known:
-            known.add((context, stored.id))
+        if (context, stored.id) not in ids:
+            ids.add((context, stored.id))
             tx.put_schema(context, stored.id, stored.content)
             tx.use_id(context, stored.id)
         tx.put_version(context, stored.subject, stored.version, stored.id, stored.content, stored.ts)

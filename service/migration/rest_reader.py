@@ -27,9 +27,9 @@ PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
 class RestSource:
     """Reads a registry. `left_out` counts what its REST API can't tell, by reason; `broken`: answers without sense."""
 
-    def __init__(self, asker: RegistryClient, told: Told = ignore_progress) -> None:
+    def __init__(self, asker: RegistryClient, report: Told = ignore_progress) -> None:
         self._asker = asker
-        self._told = told
+        self._told = report
         self._now = 0
         self.left_out: Counter[str] = Counter()
         self.broken: list[str] = []
@@ -40,40 +40,40 @@ class RestSource:
         `also`: scopes to ask for their config and mode; those of names without versions are in no list. Versions that
         are `known` are not fetched again: one that was deleted for good and made anew meanwhile looks as before.
         """
-        found, known = Snapshot(), known or Snapshot()
+        snapshot, known = Snapshot(), known or Snapshot()
         self._now = time.time_ns() // 1_000_000
         with ThreadPoolExecutor(CONNECTIONS) as pool:
             subjects = self.subjects()
             numbers = self._map_items(pool, "subjects", sorted(subjects), lambda s: self.versions(s, live=subjects[s]))
-            wanted = [(subject, version, gone) for subject, some in numbers for version, gone in some]
-            for _, stored in self._map_items(pool, "versions", wanted, lambda one: self._version(known, one)):
+            versions = [(subject, version, is_deleted) for subject, some in numbers for version, is_deleted in some]
+            for _, stored in self._map_items(pool, "versions", versions, lambda one: self._version(known, one)):
                 if stored is not None:
-                    found.add(stored)
-            self._in_order_of_registration(pool, found, known)
+                    snapshot.add(stored)
+            self._in_order_of_registration(pool, snapshot, known)
             for context in self.contexts():
-                found.contexts.add(context)
-            self._settings(pool, found, {*subjects, *also} - {SERVER, BELOW_ALL})
-        self._marks(found)
-        return found
+                snapshot.contexts.add(context)
+            self._settings(pool, snapshot, {*subjects, *also} - {SERVER, BELOW_ALL})
+        self._marks(snapshot)
+        return snapshot
 
     def read_again(self, subject: str, before: Snapshot) -> Snapshot:
         """`before`, but for one subject, which is read anew."""
         self._now = time.time_ns() // 1_000_000
-        found = Snapshot(
+        snapshot = Snapshot(
             {key: stored for key, stored in before.versions.items() if key[0] != subject},
             {scope: config for scope, config in before.configs.items() if scope != subject},
             {scope: mode for scope, mode in before.modes.items() if scope != subject},
             set(before.contexts),
             dict(before.marks),
         )
-        for number, gone in self.versions(subject):
-            stored = self.version(subject, number, gone)
+        for number, is_deleted in self.versions(subject):
+            stored = self.version(subject, number, is_deleted)
             if stored is not None:
-                found.add(stored)
+                snapshot.add(stored)
         config, mode = self.config(subject), self.mode(subject)
-        found.configs |= {} if config is None else {subject: config}
-        found.modes |= {} if mode is None else {subject: mode}
-        return found
+        snapshot.configs |= {} if config is None else {subject: config}
+        snapshot.modes |= {} if mode is None else {subject: mode}
+        return snapshot
 
     # ---- schemas
 
@@ -81,11 +81,11 @@ class RestSource:
         """All subjects, each with whether it has an undeleted version."""
         every = get_list(self._asker, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
         live = set(get_list(self._asker, "/subjects?subjectPrefix=%3A*%3A"))
-        found = {str(subject): subject in live for subject in {*every, *live}}
-        for subject in [name for name in found if not is_nameable(name)]:
+        result = {str(subject): subject in live for subject in {*every, *live}}
+        for subject in [name for name in result if not is_nameable(name)]:
             self.left_out[f"subject {subject!r}, which no path can name"] += 1
-            del found[subject]
-        return found
+            del result[subject]
+        return result
 
     def versions(self, subject: str, *, live: bool = True) -> list[tuple[int, bool]]:
         """The numbers of a subject's versions, each with whether it is soft-deleted."""
@@ -102,10 +102,10 @@ class RestSource:
             raise refusal_error(self._asker, f"GET {target}", answer)
         return [int(number) for number in answer.json]
 
-    def _version(self, known: Snapshot, wanted: tuple[str, int, bool]) -> StoredVersion | None:
-        subject, version, deleted = wanted
+    def _version(self, before: Snapshot, entry: tuple[str, int, bool]) -> StoredVersion | None:
+        subject, version, deleted = entry
         key = (normalize_subject(subject), version)
-        there = known.versions.get(key)
+        there = before.versions.get(key)
         if there is not None:
             return replace(there, deleted=deleted)
         return self.version(subject, version, deleted)
@@ -130,26 +130,26 @@ class RestSource:
             return None
         return _with_unseen_metadata(stored, body.get("guid"))
 
-    def _in_order_of_registration(self, pool: ThreadPoolExecutor, found: Snapshot, known: Snapshot) -> None:
+    def _in_order_of_registration(self, pool: ThreadPoolExecutor, snapshot: Snapshot, before: Snapshot) -> None:
         """Put versions in order that share an id and a time: answers by id name the first and the last of them."""
         holders: dict[tuple[str, int, int], list[StoredVersion]] = {}
-        for stored in found.versions.values():
+        for stored in snapshot.versions.values():
             holders.setdefault((context_of(stored.subject), stored.id, stored.ts), []).append(stored)
         tied = [
             (context, number)
             for (context, number, _), some in holders.items()
-            if len(some) > 1 and any((one.subject, one.version) not in known.versions for one in some)
+            if len(some) > 1 and any((one.subject, one.version) not in before.versions for one in some)
         ]
         rank: dict[Key, int] = {}
         for _, (first, last) in self._map_items(pool, "ids", sorted(set(tied)), self._ends):
             several = Counter(subject for subject, _ in last)
             rank |= {key: 1 for key in last if several[key[0]] == 1 and key not in first}
             rank |= dict.fromkeys(first, -1)
-        found.versions = dict(sorted(found.versions.items(), key=lambda one: rank.get(one[0], 0)))
+        snapshot.versions = dict(sorted(snapshot.versions.items(), key=lambda one: rank.get(one[0], 0)))
 
-    def _ends(self, wanted: tuple[str, int]) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
+    def _ends(self, key: tuple[str, int]) -> tuple[list[tuple[str, int]], list[tuple[str, int]]]:
         """The version that an id shows, and the last one of each subject that has it, as far as the server tells."""
-        context, number = wanted
+        context, number = key
         query = "" if context == DEFAULT_CONTEXT else f"?subject={escape_name(prefix_of(context))}"
         first = self._asker.ask("GET", f"/schemas/ids/{number}{query}").json
         more = f"{query}&deleted=true" if query else "?deleted=true"
@@ -165,18 +165,18 @@ class RestSource:
 
     # ---- what belongs to a scope
 
-    def _settings(self, pool: ThreadPoolExecutor, found: Snapshot, subjects: Iterable[str]) -> None:
-        below = [prefix_of(context) for context in sorted(found.contexts)]
+    def _settings(self, pool: ThreadPoolExecutor, snapshot: Snapshot, subjects: Iterable[str]) -> None:
+        below = [prefix_of(context) for context in sorted(snapshot.contexts)]
         scopes = [*below, BELOW_ALL, *sorted({*subjects, *self.aliases()} - set(below))]
         scopes = [scope for scope in scopes if self._is_valid(scope)]
-        found.configs |= self.server_config()
-        found.modes |= self.server_mode()
+        snapshot.configs |= self.server_config()
+        snapshot.modes |= self.server_mode()
         for scope, config in self._map_items(pool, "configs", self._own_scopes("/config", scopes), self.config):
             if config is not None:
-                found.configs[normalize_subject(scope)] = config
+                snapshot.configs[normalize_subject(scope)] = config
         for scope, mode in self._map_items(pool, "modes", self._own_scopes("/mode", scopes), self.mode):
             if mode is not None:
-                found.modes[normalize_subject(scope)] = mode
+                snapshot.modes[normalize_subject(scope)] = mode
 
     def _is_valid(self, scope: str) -> bool:
         try:
@@ -208,8 +208,8 @@ class RestSource:
         return {SERVER: read_mode(own)}
 
     def config(self, scope: str) -> dict[str, Any] | None:
-        found = self._setting(f"/config/{escape_name(scope)}")
-        return None if found is None else self._config(found)
+        body = self._setting(f"/config/{escape_name(scope)}")
+        return None if body is None else self._config(body)
 
     def _config(self, answer: dict[str, Any]) -> dict[str, Any]:
         config, unknown = read_config({**answer, "compatibilityLevel": answer.get("compatibilityLevel")})
@@ -218,8 +218,8 @@ class RestSource:
         return config
 
     def mode(self, scope: str) -> str | None:
-        found = self._setting(f"/mode/{escape_name(scope)}")
-        return None if found is None else read_mode(found)
+        body = self._setting(f"/mode/{escape_name(scope)}")
+        return None if body is None else read_mode(body)
 
     def _setting(self, target: str) -> dict[str, Any] | None:
         answer = self._asker.ask("GET", target)
@@ -232,27 +232,27 @@ class RestSource:
 
     def aliases(self) -> set[str]:
         """Subjects that stand for others. They need no versions, so no other list names them."""
-        found: set[str] = set()
+        names: set[str] = set()
         for offset in range(0, 10**9, 1000):
             query = f"?subjectPrefix=%3A*%3A&aliases=true&latestOnly=true&offset={offset}&limit=1000"
             answer = self._asker.ask("GET", f"/schemas{query}")
             if answer.status != 200 or not isinstance(answer.json, list):
-                return found
+                return names
             for one in answer.json:
-                found |= set(one.get("aliases") or ()) if isinstance(one, dict) else set()
+                names |= set(one.get("aliases") or ()) if isinstance(one, dict) else set()
             if len(answer.json) < 1000:
-                return found
-        return found
+                return names
+        return names
 
-    def _marks(self, found: Snapshot) -> None:
+    def _marks(self, snapshot: Snapshot) -> None:
         """The highest id ever used, where the server tells it."""
-        some = {context_of(stored.subject): stored for stored in found.versions.values()}
+        some = {context_of(stored.subject): stored for stored in snapshot.versions.values()}
         for context, stored in some.items():
             subject = f"&subject={escape_name(prefix_of(context))}" if context != DEFAULT_CONTEXT else ""
             answer = self._asker.ask("GET", f"/schemas/ids/{stored.id}?fetchMaxId=true{subject}")
             highest = answer.json.get("maxId") if answer.status == 200 and isinstance(answer.json, dict) else None
             if isinstance(highest, int):
-                found.mark(context, highest)
+                snapshot.mark(context, highest)
             else:
                 self.left_out["the highest id ever used: not told; the highest there is was taken"] += 1
 
@@ -271,20 +271,20 @@ def is_nameable(subject: str) -> bool:
     return subject not in ("", "..") and not any(character < " " or character == "\x7f" for character in subject)
 
 
-def _with_unseen_metadata(stored: StoredVersion, told: Any) -> StoredVersion:
+def _with_unseen_metadata(stored: StoredVersion, digest: Any) -> StoredVersion:
     """Answers leave out metadata without anything in it, but the guid counts it."""
     content = stored.content
     empty: Metadata = {}
-    if content.metadata is None and told:
-        given = content.text, content.references
-        if told == guid(identity(*given, empty, content.rule_set)) != guid(identity(*given, None, content.rule_set)):
+    if content.metadata is None and digest:
+        parts = content.text, content.references
+        if digest == guid(identity(*parts, empty, content.rule_set)) != guid(identity(*parts, None, content.rule_set)):
             return replace(stored, content=replace(content, metadata=empty))
     return stored
 
 
 def _keys(answers: list[Any]) -> list[tuple[str, int]]:
-    named = [one for one in answers if isinstance(one, dict) and {"subject", "version"} <= one.keys()]
-    return [(normalize_subject(str(one["subject"])), one["version"]) for one in named]
+    versions = [one for one in answers if isinstance(one, dict) and {"subject", "version"} <= one.keys()]
+    return [(normalize_subject(str(one["subject"])), one["version"]) for one in versions]
 
 
 def escape_name(name: str) -> str:

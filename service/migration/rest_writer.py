@@ -35,32 +35,32 @@ _AS_REQUESTED: Final = {stored: name for name, (stored, _) in FIELDS.items()}
 
 def obstacles(plan: MigrationPlan, source: Snapshot, target: Snapshot) -> list[Conflict]:
     """What the plan has that no request can do."""
-    found = []
-    gone = {(stored.subject, stored.version) for stored in plan.add if stored.deleted} | set(plan.delete)
+    conflicts = []
+    deleted_keys = {(stored.subject, stored.version) for stored in plan.add if stored.deleted} | set(plan.delete)
     everything = {**target.versions, **source.versions}
     for stored in everything.values():
         key = (stored.subject, stored.version)
-        if stored.deleted or key in gone:
+        if stored.deleted or key in deleted_keys:
             continue
         for one in targets(stored):
-            if one in gone:
+            if one in deleted_keys:
                 what = f"{one[0]} version {one[1]} is soft-deleted, but {key[0]} version {key[1]} refers to it"
-                found.append(Conflict(NOT_BY_REST, what))
+                conflicts.append(Conflict(NOT_BY_REST, what))
     for stored in plan.add:
         if not is_nameable(stored.subject):
-            found.append(Conflict(NOT_BY_REST, f"subject {stored.subject!r}: no path can name it"))
+            conflicts.append(Conflict(NOT_BY_REST, f"subject {stored.subject!r}: no path can name it"))
         if any((one[0], one[1]) not in everything for one in targets(stored)):
             what = f"{stored.subject} version {stored.version} refers to a version that is not there"
-            found.append(Conflict(NOT_BY_REST, what))
-    return found
+            conflicts.append(Conflict(NOT_BY_REST, what))
+    return conflicts
 
 
 class RestTarget:
     """Writes to a registry; `left_out` says what it could not be told, by reason."""
 
-    def __init__(self, asker: RegistryClient, told: Told = ignore_progress) -> None:
+    def __init__(self, asker: RegistryClient, report: Told = ignore_progress) -> None:
         self._asker = asker
-        self._told = told
+        self._told = report
         self.left_out: list[str] = []
 
     def carry_out(self, plan: MigrationPlan, source: Snapshot, target: Snapshot) -> None:
@@ -73,8 +73,8 @@ class RestTarget:
         final = {**target.modes, **plan.modes}
         with self._import_mode(scopes_of(plan, target), before=target.modes, after=final):
             self._register(plan.add)
-            gone = [source.versions[key] for key in plan.delete]
-            self._delete([*(stored for stored in plan.add if stored.deleted), *gone])
+            deletions = [source.versions[key] for key in plan.delete]
+            self._delete([*(stored for stored in plan.add if stored.deleted), *deletions])
             for context, number in plan.marks.items():
                 self._mark(context, number, plan, target)
             for scope, config in plan.configs.items():

@@ -22,21 +22,21 @@ _FLUSH_SECONDS: Final = 60.0
 class SchemasTopic:
     """A topic of one partition, as every registry keeps its `_schemas`. Methods raise SetupError KAFKA_UNREACHABLE."""
 
-    def __init__(self, name: str, settings: Mapping[str, str], told: Told = ignore_progress) -> None:
+    def __init__(self, name: str, settings: Mapping[str, str], report: Told = ignore_progress) -> None:
         self.name = name
         self._settings = settings
-        self._told = told
+        self._told = report
         self._consumer: Consumer | None = None
         self._next: int | None = None
 
     def exists(self) -> bool:
         """Whether there is such a topic."""
         with _KafkaErrors(self._settings):
-            found = self._reader().list_topics(timeout=_TIMEOUT).topics.get(self.name)
-        if found is None:
+            metadata = self._reader().list_topics(timeout=_TIMEOUT).topics.get(self.name)
+        if metadata is None:
             return False
-        if len(found.partitions) != _ONE:
-            details = f"topic {self.name!r} has {len(found.partitions)} partitions; a registry's topic has one"
+        if len(metadata.partitions) != _ONE:
+            details = f"topic {self.name!r} has {len(metadata.partitions)} partitions; a registry's topic has one"
             raise SetupError("USAGE", details=details)
         return True
 
@@ -154,8 +154,8 @@ class _KafkaErrors:
     def __exit__(self, kind: Any, error: BaseException | None, at: Any) -> None:
         if error is not None and isinstance(error, kafka().KafkaException):
             first = error.args[0] if error.args else error
-            told = first.str() if hasattr(first, "str") else str(first)
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=told) from error
+            details = first.str() if hasattr(first, "str") else str(first)
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details) from error
 
 
 def kafka() -> Any:

@@ -50,11 +50,11 @@ class Snapshot:
 
 def snapshot_of(tx: StoreReader) -> Snapshot:
     """What a store holds."""
-    found = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
+    snapshot = Snapshot(configs=tx.all_configs(), modes=tx.all_modes(), contexts=set(tx.contexts()))
     for stored in tx.search("", deleted=True):
-        found.add(stored)
-    found.marks = found.marks | tx.marks()
-    return found
+        snapshot.add(stored)
+    snapshot.marks = snapshot.marks | tx.marks()
+    return snapshot
 
 
 class _Versions:
@@ -68,7 +68,7 @@ class _Versions:
 
 
 def parse_versions(
-    registry: Registry, wanted: Iterable[StoredVersion], among: Snapshot
+    registry: Registry, versions: Iterable[StoredVersion], among: Snapshot
 ) -> tuple[list[StoredVersion], list[Key]]:
     """Versions as a store keeps them, and those of them that this registry can't read.
 
@@ -78,12 +78,12 @@ def parse_versions(
     """
     done, unread = [], []
     contents: dict[tuple[str, int], tuple[Content, bool]] = {}
-    for stored in wanted:
+    for stored in versions:
         place = context_of(stored.subject), stored.id
-        found = contents.get(place)
-        if found is None or _without_identity(found[0]) != _without_identity(stored.content):
-            found = contents[place] = _identify(registry, stored, among)
-        content, readable = found
+        entry = contents.get(place)
+        if entry is None or _without_identity(entry[0]) != _without_identity(stored.content):
+            entry = contents[place] = _identify(registry, stored, among)
+        content, readable = entry
         done.append(replace(stored, content=content))
         if not readable:
             unread.append((stored.subject, stored.version))

@@ -50,8 +50,8 @@ def decode_json(data: bytes, what: str) -> Any:
     try:
         return json.loads(data.decode("utf-8"))
     except (ValueError, RecursionError) as error:
-        shown = data[:80].decode("utf-8", "replace")
-        raise BrokenRecord(f"the {what} is no JSON ({error}): {shown}") from None
+        excerpt = data[:80].decode("utf-8", "replace")
+        raise BrokenRecord(f"the {what} is no JSON ({error}): {excerpt}") from None
 
 
 def read_key(record: TopicRecord) -> dict[str, Any]:
@@ -150,17 +150,17 @@ def read_metadata(value: Any) -> dict[str, Any] | None:
 
 def read_config(value: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """A config as it is stored, and the names of fields that nobody knows. Raises Broken."""
-    found = {name: value[name] for name in _CONFIG_ORDER if value.get(name) is not None}
-    if LEVEL in found:
-        level = str(found[LEVEL]).upper()
+    config = {name: value[name] for name in _CONFIG_ORDER if value.get(name) is not None}
+    if LEVEL in config:
+        level = str(config[LEVEL]).upper()
         if level not in LEVELS:
-            raise BrokenRecord(f"{LEVEL} is {found[LEVEL]!r}")
-        found[LEVEL] = level
+            raise BrokenRecord(f"{LEVEL} is {config[LEVEL]!r}")
+        config[LEVEL] = level
     for name in ("defaultMetadata", "overrideMetadata"):
-        if name in found:
-            found[name] = read_metadata(found[name])
+        if name in config:
+            config[name] = read_metadata(config[name])
     unknown = [name for name in value if name not in _CONFIG_ORDER and name not in ("subject", "ts", "offset")]
-    return found, unknown
+    return config, unknown
 
 
 def read_mode(value: Mapping[str, Any]) -> str:

@@ -105,13 +105,13 @@ class Replay:
         return replace(content, references=tuple(done))
 
     def _forget(self, place: Key) -> None:
-        gone = self.snapshot.versions.pop(place, None)
-        if gone is not None:
-            self._numbers[gone.subject].discard(gone.version)
-            holders = self._holders[context_of(gone.subject), gone.id]
+        stored = self.snapshot.versions.pop(place, None)
+        if stored is not None:
+            self._numbers[stored.subject].discard(stored.version)
+            holders = self._holders[context_of(stored.subject), stored.id]
             holders.pop(place, None)
             if not holders:
-                del self._holders[context_of(gone.subject), gone.id]
+                del self._holders[context_of(stored.subject), stored.id]
 
     def _delete_subject(self, key: dict[str, Any], value: Value, record: TopicRecord) -> None:
         if value is None:

@@ -50,12 +50,12 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
 
 def one_version(tx: StoreReader, subject: str, version: int) -> list[StoredVersion]:
     """The latest of a subject that has none is no obstacle; a number that is not there is an error."""
-    found = tx.latest(subject) if version == LATEST else tx.version(subject, version)
+    stored = tx.latest(subject) if version == LATEST else tx.version(subject, version)
     if version == LATEST:
-        return [found] if found else []
-    if found is None or found.deleted:
+        return [stored] if stored else []
+    if stored is None or stored.deleted:
         raise RegistryError("VERSION_NOT_FOUND", version=version)
-    return [found]
+    return [stored]
 
 
 def check_against(
@@ -67,7 +67,7 @@ def check_against(
     rules: config.EffectiveConfig,
 ) -> list[str]:
     """Messages of the check of `parsed` against `olds` (ascending); [] when it fits."""
-    kept = reserved_fields(olds, parsed, content) if rules.validate_fields else []
+    messages = reserved_fields(olds, parsed, content) if rules.validate_fields else []
     if rules.group is not None:
         value = metadata.properties(content.metadata).get(rules.group)
         olds = [old for old in olds if metadata.properties(old.content.metadata).get(rules.group) == value]
@@ -79,9 +79,9 @@ def check_against(
         problems = base.check(
             parsed, versions, rules.level, validate_fields=rules.validate_fields, lenient=rules.lenient
         )
-    if kept and not problems:
+    if messages and not problems:
         problems = [base.trailer(rules.level, rules.validate_fields)]
-    return kept + problems
+    return messages + problems
 
 
 def reserved_fields(olds: list[StoredVersion], parsed: ParsedSchema, content: Content) -> list[str]:
@@ -128,9 +128,9 @@ def warnings_of(registry: Registry, subject: str | None = None) -> list[StoredWa
         return tx.warnings(subject)
 
 
-def warn(tx: StoreWriter, stored: StoredVersion, found: Sequence[LogicalChange]) -> None:
+def warn(tx: StoreWriter, stored: StoredVersion, changes: Sequence[LogicalChange]) -> None:
     """Keep and log the logical changes that a version brought."""
-    for change in found:
+    for change in changes:
         message = f"{change.path or 'the schema'}: {change.before} became {change.after}; {change.misread}"
         tx.put_warning(StoredWarning(stored.subject, stored.version, KIND, message, stored.ts))
         _LOG.warning("subject %s version %d: %s", stored.subject, stored.version, message)

@@ -145,11 +145,11 @@ def _resolve_alias(subject: str, config: Config) -> str:
 
 def aliases(tx: StoreReader) -> dict[str, list[str]]:
     """Every subject that has aliases, with them."""
-    found: dict[str, list[str]] = {}
+    by_subject: dict[str, list[str]] = {}
     for scope, config in sorted(tx.all_configs().items()):
         if config.get("alias"):
-            found.setdefault(normalize_subject(qualify(config["alias"], context_of(scope))), []).append(scope)
-    return found
+            by_subject.setdefault(normalize_subject(qualify(config["alias"], context_of(scope))), []).append(scope)
+    return by_subject
 
 
 def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> Config:
@@ -202,9 +202,9 @@ def _complete(registry: Registry, config: Config) -> Config:
 
 def _nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
     """The first config on the way up decides; some keys that it lacks come from the ones above."""
-    found = [stored[one] for one in chain(scope) if one in stored]
-    config: Config = dict(found[0]) if found else {}
-    for above in found[1:]:
+    configs = [stored[one] for one in chain(scope) if one in stored]
+    config: Config = dict(configs[0]) if configs else {}
+    for above in configs[1:]:
         for name in _INHERITED:
             if name in above:
                 config.setdefault(name, above[name])

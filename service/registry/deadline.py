@@ -69,15 +69,15 @@ def retry_until(work: Callable[[], T], seconds: float, waiting: Callable[[Outage
     `work` begins from scratch each time; `waiting` is told of the first Outage. Raises what `work` raises, in the end
     Outage.
     """
-    until, told = time.monotonic() + seconds, False
+    until, is_told = time.monotonic() + seconds, False
     for pause in pauses():
         try:
             return work()
         except Outage as outage:
             if time.monotonic() + pause >= until:
                 raise
-            if not told:
+            if not is_told:
                 waiting(outage)
-                told = True
+                is_told = True
         time.sleep(pause)
     raise AssertionError("unreachable")

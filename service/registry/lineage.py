@@ -21,57 +21,57 @@ _OF_TABLE: Final = (
 )  # fmt: skip
 
 
-def record(registry: Registry, told: dict[str, Any]) -> int:
+def record(registry: Registry, run: dict[str, Any]) -> int:
     """Keeps what one run of a job tells; how many edges (topic → table version → job) that were.
 
     Told again, an edge's rows are added up. RegistryError BAD_REQUEST for another form.
     """
-    head = {name: _text(told, name) for name in _TEXTS}
-    tables = told.get("tables")
+    head = {name: _text(run, name) for name in _TEXTS}
+    tables = run.get("tables")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise RegistryError("BAD_REQUEST", details=f"tables: a list of at most {MOST_TABLES} is needed")
     edges = [_edge(head, one) for one in tables]
     now = time.time_ns() // 1_000_000
     with registry.store.write() as tx:
-        known = {one.key: one for one in tx.lineage()}
+        by_key = {one.key: one for one in tx.lineage()}
         for edge, rows in edges:
             body = json.dumps(edge, ensure_ascii=False, sort_keys=True)
             key = hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()
-            before = known.get(key)
+            before = by_key.get(key)
             one = Lineage(key, body, rows, now, now)
             if before is not None:
                 one = replace(one, rows=before.rows + rows, first=before.first)
-            known[key] = one
+            by_key[key] = one
             tx.put_lineage(one)
     return len(edges)
 
 
-def edges_of(registry: Registry, **wanted: str) -> list[dict[str, Any]]:
-    """The edges, with the subjects that hold their schema id; only those whose fields are as `wanted` says.
+def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
+    """The edges, with the subjects that hold their schema id; only those whose fields are as `filters` says.
 
-    wanted: job, topic, table ("db.table"), subject; "" is no wish.
+    filters: job, topic, table ("db.table"), subject; "" is no wish.
     """
     with registry.store.read() as tx:
-        found = []
+        edges = []
         for one in tx.lineage():
             edge = json.loads(one.body)
-            held = tx.holders(DEFAULT_CONTEXT, edge["schema_id"]) if edge["schema_id"] is not None else []
-            subjects = [{"subject": s.subject, "version": s.version} for s in held if not s.deleted]
-            told = {
+            holders = tx.holders(DEFAULT_CONTEXT, edge["schema_id"]) if edge["schema_id"] is not None else []
+            subjects = [{"subject": s.subject, "version": s.version} for s in holders if not s.deleted]
+            values = {
                 "job": [edge["job"]], "topic": [edge["topic"]], "table": [f"{edge['db']}.{edge['table']}"],
                 "subject": [s["subject"] for s in subjects],
             }  # fmt: skip
-            if all(not value or value in told[name] for name, value in wanted.items()):
-                found.append({**edge, "subjects": subjects, "rows": one.rows, "first": one.first, "last": one.last})
-    return found
+            if all(not value or value in values[name] for name, value in filters.items()):
+                edges.append({**edge, "subjects": subjects, "rows": one.rows, "first": one.first, "last": one.last})
+    return edges
 
 
-def _edge(head: dict[str, Any], told: Any) -> tuple[dict[str, Any], int]:
-    if not isinstance(told, dict):
+def _edge(head: dict[str, Any], table: Any) -> tuple[dict[str, Any], int]:
+    if not isinstance(table, dict):
         raise RegistryError("BAD_REQUEST", details="tables: objects are needed")
     edge = dict(head)
     for name, kind, needed in _OF_TABLE:
-        value = told.get(name)
+        value = table.get(name)
         if (value is None and needed) or (value is not None and type(value) is not kind):
             raise RegistryError("BAD_REQUEST", details=f"tables: {name} is {value!r:.60}, {kind.__name__} is needed")
         if isinstance(value, str) and len(value) > _LONGEST:
@@ -82,8 +82,8 @@ def _edge(head: dict[str, Any], told: Any) -> tuple[dict[str, Any], int]:
     return edge, edge.pop("rows")
 
 
-def _text(told: dict[str, Any], name: str) -> str:
-    value = told.get(name)
+def _text(body: dict[str, Any], name: str) -> str:
+    value = body.get(name)
     if not isinstance(value, str) or len(value) > _LONGEST:
         raise RegistryError("BAD_REQUEST", details=f"{name}: a text of at most {_LONGEST} characters is needed")
     return value

@@ -31,10 +31,10 @@ def lookup(
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
         if new.text.strip():
-            found = find_under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
-            found = found or find_elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
-            if found is not None:
-                return found
+            match = find_under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
+            match = match or find_elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
+            if match is not None:
+                return match
         if tx.latest(subject, deleted=deleted) is None:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
     raise RegistryError("SCHEMA_NOT_FOUND")
@@ -53,10 +53,10 @@ def find_under(
     """The version of one subject with this schema, as sent or with the metadata a registration would add to it."""
     normalize = normalize or rules.normalize
     _, content = parse_with_references(registry, tx, subject, new, normalize=normalize, strict=False)
-    found = find_same(registry, tx, subject, content, deleted=deleted)
-    latest = None if found else tx.latest(subject)
-    if found or latest is None:
-        return found
+    match = find_same(registry, tx, subject, content, deleted=deleted)
+    latest = None if match else tx.latest(subject)
+    if match or latest is None:
+        return match
     metadata = rules.complete_metadata(latest.content.metadata if new.metadata is None else new.metadata)
     rule_set = latest.content.rule_set if new.rule_set is None else new.rule_set
     if (metadata, rule_set) == (new.metadata, new.rule_set):
@@ -78,11 +78,11 @@ def find_elsewhere(
             continue
         rules = config.effective_config(registry, tx, name)
         try:
-            found = find_under(registry, tx, name, new, rules, normalize=normalize, deleted=deleted)
+            match = find_under(registry, tx, name, new, rules, normalize=normalize, deleted=deleted)
         except RegistryError:
             continue  # the schema has no meaning there, e.g. for want of a reference
-        if found is not None:
-            return found
+        if match is not None:
+            return match
     return None
 
 

@@ -25,8 +25,8 @@ def merge_metadata(below: Metadata | None, above: Metadata | None) -> Metadata |
 
 
 def properties(metadata: Metadata | None) -> Mapping[str, str]:
-    found: Mapping[str, str] = (metadata or {}).get("properties", {})
-    return found
+    values: Mapping[str, str] = (metadata or {}).get("properties", {})
+    return values
 
 
 def with_version(metadata: Metadata | None, version: int) -> Metadata:
@@ -38,8 +38,8 @@ def without_version(metadata: Metadata | None) -> Metadata | None:
     """Metadata without the version number recorded in it; None if nothing else is."""
     if VERSION not in properties(metadata):
         return metadata
-    kept = {name: value for name, value in properties(metadata).items() if name != VERSION}
-    rest = {**(metadata or {}), "properties": kept}
+    others = {name: value for name, value in properties(metadata).items() if name != VERSION}
+    rest = {**(metadata or {}), "properties": others}
     return {name: part for name, part in rest.items() if part} or None
 
 

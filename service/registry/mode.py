@@ -74,23 +74,23 @@ def update(registry: Registry, subject: str | None, mode: str | None, *, force: 
     Raises INVALID_SUBJECT, INVALID_MODE, FORWARD_NOT_GLOBAL, SUBJECTS_EXIST, REFERENCED.
     """
     scope = scope_of(subject)
-    wanted = None if mode is None else mode.upper()
-    if wanted is not None and wanted not in MODES:
+    new_mode = None if mode is None else mode.upper()
+    if new_mode is not None and new_mode not in MODES:
         raise RegistryError("INVALID_MODE")
-    if wanted == FORWARD and scope != BELOW_ALL:
+    if new_mode == FORWARD and scope != BELOW_ALL:
         raise RegistryError("FORWARD_NOT_GLOBAL")
     with registry.store.write() as tx:
-        if wanted == IMPORT and not force and find_mode(tx, subject) != IMPORT:
+        if new_mode == IMPORT and not force and find_mode(tx, subject) != IMPORT:
             make_room(tx, scope)
-        tx.put_mode(scope, wanted)
+        tx.put_mode(scope, new_mode)
 
 
 def make_room(tx: StoreWriter, scope: str) -> None:
     """Remove what is soft-deleted in a scope where nothing else is. Raises SUBJECTS_EXIST, REFERENCED."""
-    found = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
-    if any(live for _, live in found):
+    subjects = [(subject, live) for subject, live in tx.subjects() if covers(scope, subject)]
+    if any(live for _, live in subjects):
         raise RegistryError("SUBJECTS_EXIST")
-    going = {subject for subject, _ in found}
+    going = {subject for subject, _ in subjects}
     for subject in sorted(going):
         for row in tx.versions(subject):
             if any(referrer.subject not in going for referrer in tx.referrers(subject, row.version)):

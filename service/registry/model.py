@@ -138,14 +138,14 @@ class Lineage:
 
 def context_of(subject: str) -> str:
     """The context of a subject, qualified (`:.ctx:name`) or not. Ids count per context."""
-    found = _QUALIFIED.match(subject)
-    return found[1] if found else DEFAULT_CONTEXT
+    match = _QUALIFIED.match(subject)
+    return match[1] if match else DEFAULT_CONTEXT
 
 
 def name_of(subject: str) -> str:
     """A subject without its context."""
-    found = _QUALIFIED.match(subject)
-    return subject[found.end() :] if found else subject
+    match = _QUALIFIED.match(subject)
+    return subject[match.end() :] if match else subject
 
 
 def prefix_of(context: str) -> str:
@@ -155,7 +155,7 @@ def prefix_of(context: str) -> str:
 
 def qualify(subject: str, context: str) -> str:
     """`subject` as it is meant by something in `context`: one that names no context is in the same one."""
-    found = _QUALIFIED.match(subject)
-    if found is None:
+    match = _QUALIFIED.match(subject)
+    if match is None:
         return prefix_of(context) + subject
-    return subject[found.end() :] if found[1] == DEFAULT_CONTEXT else subject
+    return subject[match.end() :] if match[1] == DEFAULT_CONTEXT else subject

@@ -70,7 +70,7 @@ def referenced_texts(
     """
     if not references:
         return ()
-    named = {(one.name, qualify(one.subject or "", context), one.version) for one in references}
+    direct_keys = {(one.name, qualify(one.subject or "", context), one.version) for one in references}
     texts: dict[tuple[str, str, int], ReferencedText] = {}
     waiting = [(reference, context, False) for reference in reversed(references)]
     for _ in range(_MAX_REFERENCED):
@@ -82,14 +82,14 @@ def referenced_texts(
         key = (reference.name, qualify(reference.subject, context), reference.version)
         if key in texts:
             continue
-        found = tx.version(*key[1:])
-        if found is None or (found.deleted and not (ready or deleted)):
+        stored = tx.version(*key[1:])
+        if stored is None or (stored.deleted and not (ready or deleted)):
             raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[2]}')
         if ready:
-            texts[key] = ReferencedText(*key, text=found.content.text, direct=key in named)
+            texts[key] = ReferencedText(*key, text=stored.content.text, direct=key in direct_keys)
         else:
             waiting.append((reference, context, True))
-            waiting += [(inner, context_of(key[1]), False) for inner in reversed(found.content.references)]
+            waiting += [(inner, context_of(key[1]), False) for inner in reversed(stored.content.references)]
     raise ValueError(f"More than {_MAX_REFERENCED} references")
 
 
@@ -101,15 +101,15 @@ def invalid_schema_error(subject: str, new: NewSchema, reason: ValueError) -> Re
     text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."
     references = "[" + ", ".join(reference.error_text() for reference in new.references) + "]"
     numbers = "version=0,id=-1" if isinstance(reason, SchemaValidityError) else "version=null,id=null"
-    shown = (
+    schema_text = (
         f"{{subject={subject},{numbers},guid={guid(identity(new.text, new.references, new.metadata))},"
         f"schemaType={new.kind},references={references},metadata=null,ruleSet=null,schema={text},"
         "schemaTags=null,ts=null,deleted=null}"
     )
     if isinstance(reason, SchemaValidityError):
-        return RegistryError("INVALID_SCHEMA", details=f"Invalid schema {shown}, details: {reason}")
+        return RegistryError("INVALID_SCHEMA", details=f"Invalid schema {schema_text}, details: {reason}")
     details = (
-        f"Invalid schema of type {new.kind}, details: Invalid schema {shown} "
+        f"Invalid schema of type {new.kind}, details: Invalid schema {schema_text} "
         f"with refs {references} of type {new.kind}, details: {reason}"
     )
     return RegistryError("INVALID_SCHEMA", details=details)

@@ -42,20 +42,20 @@ def register(
     ID_TAKEN, VERSION_TAKEN.
     """
     check_subject(subject)
-    wish = RegisterOptions(normalize, force)
+    options = RegisterOptions(normalize, force)
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
         new = with_previous_tags(registry, tx, subject, new)
-        known = find_repeat(registry, tx, subject, new, rules, wish)
-    if known is not None:
-        return known
+        repeat = find_repeat(registry, tx, subject, new, rules, options)
+    if repeat is not None:
+        return repeat
     with registry.store.write() as writer:
-        return add(registry, writer, subject, new, wish)
+        return add(registry, writer, subject, new, options)
 
 
 def register_plain(
-    registry: Registry, tx: StoreWriter, subject: str, new: NewSchema, wish: RegisterOptions
+    registry: Registry, tx: StoreWriter, subject: str, new: NewSchema, options: RegisterOptions
 ) -> LookupResult:
     """What `register` does with a new schema, text only, that it has to complete in no way and that nobody has yet.
 
@@ -66,10 +66,10 @@ def register_plain(
     meant, rules = config.resolve_subject(registry, tx, subject)
     if meant != subject or rules.adds_metadata:
         raise NeedsFullPath
-    found = add(registry, tx, subject, new, wish, rules)
-    if found.completed or not found.new:
+    registration = add(registry, tx, subject, new, options, rules)
+    if registration.completed or not registration.new:
         raise NeedsFullPath
-    return found
+    return registration
 
 
 def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: NewSchema) -> NewSchema:
@@ -88,8 +88,8 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
         text = parsed.change_tags(add, new.tags_to_remove)
     except ValueError as error:
         raise RegistryError("INVALID_SCHEMA", details=str(error)) from None
-    named = new.tags_to_add or new.tags_to_remove
-    version = new.version or LATEST if named else new.version
+    tags = new.tags_to_add or new.tags_to_remove
+    version = new.version or LATEST if tags else new.version
     return replace(
         new,
         text=text,
@@ -111,29 +111,29 @@ def find_repeat(
     subject: str,
     new: NewSchema,
     rules: config.EffectiveConfig,
-    wish: RegisterOptions,
+    options: RegisterOptions,
 ) -> LookupResult | None:
     """The version that a registration repeats, if nothing has to be written for it."""
     latest = tx.latest(subject)
     if new.text.strip() and not rules.adds_metadata:
         try:
-            _, content = parse_for_storage(registry, tx, subject, new, rules, wish)
+            _, content = parse_for_storage(registry, tx, subject, new, rules, options)
         except RegistryError as error:
             if error.code != "INVALID_SCHEMA":
                 raise
             # What is stored may be read leniently: it was imported, or the rules were others then.
-            _, content = parse_for_storage(registry, tx, subject, new, replace(rules, validate_new=False), wish)
-            known = same_version(registry, tx, subject, new, content)
+            _, content = parse_for_storage(registry, tx, subject, new, replace(rules, validate_new=False), options)
+            repeat = same_version(registry, tx, subject, new, content)
             # Written out where the stored one refers to others, it would have to be valid by itself.
-            if known is not None and known.stored.content.references == content.references:
-                return known
+            if repeat is not None and repeat.stored.content.references == content.references:
+                return repeat
             mode.check_register(mode.find_mode(tx, subject), subject, new.id)
             if new.id is None:
                 raise
             return None
-        known = same_version(registry, tx, subject, new, content) if latest else None
-        if known is not None:
-            return known
+        repeat = same_version(registry, tx, subject, new, content) if latest else None
+        if repeat is not None:
+            return repeat
     in_scope = mode.find_mode(tx, subject)
     mode.check_register(in_scope, subject, new.id)
     if new.version or mode.imports(in_scope):
@@ -143,7 +143,7 @@ def find_repeat(
         return None
     if VERSION in properties(full.metadata):
         return None  # carries the number of the version to come, so it is new
-    _, content = parse_for_storage(registry, tx, subject, full, rules, wish)
+    _, content = parse_for_storage(registry, tx, subject, full, rules, options)
     same = tx.by_content(subject, content)
     return LookupResult(same, completed=full != new) if same else None
 
@@ -154,18 +154,20 @@ def same_version(
     """A version with this content, if the id and version that the request names are those."""
     if new.version == LATEST:
         latest = tx.latest(subject)
-        known = LookupResult(latest, alike=True) if latest and means_the_same(registry, tx, content, latest) else None
+        lookup = LookupResult(latest, alike=True) if latest and means_the_same(registry, tx, content, latest) else None
     elif new.version and new.id is None:
         return None
     else:
-        known = find_same(registry, tx, subject, content, schema_id=new.id)
-    if known is None or (new.id is not None and known.stored.id != new.id):
+        lookup = find_same(registry, tx, subject, content, schema_id=new.id)
+    if lookup is None or (new.id is not None and lookup.stored.id != new.id):
         return None
-    if new.version in (None, 0, LATEST, known.stored.version):
-        return known
-    named = tx.version(subject, new.version or 0)  # an import may bring one schema as several versions
-    same = named is not None and not named.deleted and (named.id, named.content) == (new.id, known.stored.content)
-    return LookupResult(named) if named and same else None
+    if new.version in (None, 0, LATEST, lookup.stored.version):
+        return lookup
+    version = tx.version(subject, new.version or 0)  # an import may bring one schema as several versions
+    same = (
+        version is not None and not version.deleted and (version.id, version.content) == (new.id, lookup.stored.content)
+    )
+    return LookupResult(version) if version and same else None
 
 
 def parse_for_storage(
@@ -174,12 +176,12 @@ def parse_for_storage(
     subject: str,
     new: NewSchema,
     rules: config.EffectiveConfig,
-    wish: RegisterOptions,
+    options: RegisterOptions,
 ) -> tuple[ParsedSchema, Content]:
     """A schema as it would be stored. One that comes with its id is taken as it is, unless `normalize` says so."""
-    given = new.id is not None
-    normalize = wish.normalize or (rules.normalize and not given)
-    strict = rules.validate_new and not given
+    has_id = new.id is not None
+    normalize = options.normalize or (rules.normalize and not has_id)
+    strict = rules.validate_new and not has_id
     return parse_with_references(registry, tx, subject, new, normalize=normalize, strict=strict)
 
 
@@ -205,7 +207,7 @@ def add(
     tx: StoreWriter,
     subject: str,
     new: NewSchema,
-    wish: RegisterOptions,
+    options: RegisterOptions,
     rules: config.EffectiveConfig | None = None,
 ) -> LookupResult:
     """The part of `register` that needs to be alone: everything is looked up again, then written."""
@@ -219,15 +221,15 @@ def add(
     full = new if importing else fill_in(new, latest, rules, following)
     if not full.text.strip():
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
-    parsed, content = parse_for_storage(registry, tx, subject, full, rules, wish)
-    known = same_version(registry, tx, subject, new, content) if rows else None
-    if known is not None:
-        return replace(known, completed=full != new)
+    parsed, content = parse_for_storage(registry, tx, subject, full, rules, options)
+    repeat = same_version(registry, tx, subject, new, content) if rows else None
+    if repeat is not None:
+        return replace(repeat, completed=full != new)
     olds = [latest] if latest and not importing else []
     if olds and rules.compares_many:
         olds = tx.live_versions(subject)
     changes = logical_changes(registry, tx, olds, parsed)
-    if not importing and not wish.force:
+    if not importing and not options.force:
         problems = check_against(registry, tx, olds, parsed, content, rules)
         if registry.strict_logical_types and not problems:
             problems = refusal(changes, olds, rules)
@@ -243,31 +245,31 @@ def add(
     return LookupResult(stored, completed=full != new, new=True)
 
 
-def replace_deleted(tx: StoreWriter, subject: str, version: int, given: int | None, rows: list[VersionRow]) -> None:
+def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int | None, rows: list[VersionRow]) -> None:
     """An import may take the place of a soft-deleted version, and of no other. Raises VERSION_TAKEN, REFERENCED."""
     there = next((row for row in rows if row.version == version), None)
     if there is None:
         return
     if not there.deleted:
         raise RegistryError("VERSION_TAKEN", subject=subject, version=version)
-    if there.id != given and tx.referrers(subject, version):
+    if there.id != schema_id and tx.referrers(subject, version):
         raise RegistryError("REFERENCED", subject=subject, version=version)
     tx.remove(subject, [version])
 
 
-def assign_id(tx: StoreWriter, subject: str, given: int | None, content: Content) -> int:
+def assign_id(tx: StoreWriter, subject: str, given_id: int | None, content: Content) -> int:
     """The id of a schema: the one given, or the one that the context has for it, or a new one. Raises ID_TAKEN."""
     context = context_of(subject)
-    known = tx.id_of(context, content) if given is None else None
-    if known is not None:
-        return known
-    schema_id = check_limit(tx.new_id(context), "schema id") if given is None else given
-    taken = None if given is None else tx.schema(context, given)
-    if taken is not None and taken != content:
-        raise RegistryError("ID_TAKEN", id=given, context=context_text(subject))
-    if given is not None:
-        tx.use_id(context, given)
-    if taken is None:
+    existing_id = tx.id_of(context, content) if given_id is None else None
+    if existing_id is not None:
+        return existing_id
+    schema_id = check_limit(tx.new_id(context), "schema id") if given_id is None else given_id
+    stored_content = None if given_id is None else tx.schema(context, given_id)
+    if stored_content is not None and stored_content != content:
+        raise RegistryError("ID_TAKEN", id=given_id, context=context_text(subject))
+    if given_id is not None:
+        tx.use_id(context, given_id)
+    if stored_content is None:
         tx.put_schema(context, schema_id, content)
     return schema_id
 

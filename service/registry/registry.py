@@ -28,10 +28,10 @@ class ParsedSchemaCache:
 
     def get(self, key: tuple[str, str, bool]) -> ParsedSchema | None:
         with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
+            entry = self._entries.get(key)
+            if entry is not None:
                 self._entries.move_to_end(key)
-            return found
+            return entry
 
     def put(self, key: tuple[str, str, bool], parsed: ParsedSchema) -> None:
         with self._lock:

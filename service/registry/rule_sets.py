@@ -38,8 +38,8 @@ def read_rule_set(value: Any) -> RuleSet | None:
         return None
     try:
         groups = {name: [_rule(one) for one in value.get(name) or ()] for name in _GROUPS}
-        found: dict[str, Any] = {name: rules for name, rules in groups.items() if rules}
-        return found | ({"enableAt": value["enableAt"]} if value.get("enableAt") else {})
+        rule_set: dict[str, Any] = {name: rules for name, rules in groups.items() if rules}
+        return rule_set | ({"enableAt": value["enableAt"]} if value.get("enableAt") else {})
     except (AttributeError, TypeError) as error:
         raise ValueError(f"ruleSet: {error}") from None
 

@@ -38,22 +38,22 @@ def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool =
     `subject` chooses the context and, if it holds the id, the version shown.
     """
     with registry.store.read() as tx:
-        subject, found = holders(tx, schema_id, subject)
-        if not found:
+        subject, stored_versions = holders(tx, schema_id, subject)
+        if not stored_versions:
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
-        own = [stored for stored in found if stored.subject == subject]
-        live = [stored for stored in found if not stored.deleted]
-        highest = tx.max_id(context_of(found[0].subject)) if max_id else None
-        return SchemaById((own or live or found)[0], highest)
+        own = [stored for stored in stored_versions if stored.subject == subject]
+        live = [stored for stored in stored_versions if not stored.deleted]
+        highest = tx.max_id(context_of(stored_versions[0].subject)) if max_id else None
+        return SchemaById((own or live or stored_versions)[0], highest)
 
 
 def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: bool = False) -> list[tuple[str, int]]:
     """(subject, version) of every subject with the id, the one registered last. Raises SCHEMA_NOT_FOUND."""
     with registry.store.read() as tx:
-        _, found = holders(tx, schema_id, subject)
-    if not found:
+        _, stored_versions = holders(tx, schema_id, subject)
+    if not stored_versions:
         raise RegistryError("SCHEMA_NOT_FOUND")
-    last = {stored.subject: stored.version for stored in found if deleted or not stored.deleted}
+    last = {stored.subject: stored.version for stored in stored_versions if deleted or not stored.deleted}
     return sorted(last.items())
 
 
@@ -64,24 +64,24 @@ def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[St
     that of the default context. An id is never taken from another context than the one that was named.
     """
     subject = config.target(tx, subject) if subject else ""
-    found = tx.holders(context_of(subject), schema_id)
-    if not subject or context_of(subject) != DEFAULT_CONTEXT or any(one.subject == subject for one in found):
-        return subject, found
+    stored_versions = tx.holders(context_of(subject), schema_id)
+    if not subject or context_of(subject) != DEFAULT_CONTEXT or any(one.subject == subject for one in stored_versions):
+        return subject, stored_versions
     for context in tx.contexts():
         name = prefix_of(context) + subject
         there = tx.holders(context, schema_id)
         if any(stored.subject == name for stored in there):
             return name, there
-    return subject, found
+    return subject, stored_versions
 
 
 def by_guid(registry: Registry, guid: str) -> StoredVersion:
     """The schema with a guid, wherever it is held. Raises SCHEMA_ID_NOT_FOUND (also for what is no guid)."""
     with registry.store.read() as tx:
         for context, schema_id in tx.ids_of(identity_of(guid)):
-            found = tx.holders(context, schema_id)
-            if found:
-                return found[0]
+            stored_versions = tx.holders(context, schema_id)
+            if stored_versions:
+                return stored_versions[0]
     raise RegistryError("SCHEMA_ID_NOT_FOUND", id=guid)
 
 
@@ -99,29 +99,31 @@ def identity_of(guid: str) -> bytes:
 
 
 def with_aliases(
-    registry: Registry, found: list[StoredVersion], prefix: str, *, deleted: bool = False
+    registry: Registry, stored_versions: list[StoredVersion], prefix: str, *, deleted: bool = False
 ) -> list[AliasedVersion]:
     """What was found, and the versions of subjects that have an alias under `prefix`, each with its aliases."""
     with registry.store.read() as tx:
         aliases = config.aliases(tx)
-        there = {stored.subject for stored in found}
+        there = {stored.subject for stored in stored_versions}
         for subject, names in aliases.items():
             if subject not in there and any(matches(name, prefix) for name in names):
                 rows = tx.versions(subject)
                 more = [tx.version(subject, row.version) for row in rows if deleted or not row.deleted]
-                found = [*found, *(stored for stored in more if stored is not None)]
-    found = sorted(found, key=lambda stored: (stored.subject, stored.version))
-    return [AliasedVersion(stored, aliases.get(stored.subject, [])) for stored in found]
+                stored_versions = [*stored_versions, *(stored for stored in more if stored is not None)]
+    stored_versions = sorted(stored_versions, key=lambda stored: (stored.subject, stored.version))
+    return [AliasedVersion(stored, aliases.get(stored.subject, [])) for stored in stored_versions]
 
 
 def search(
     registry: Registry, *, prefix: str = "", deleted: bool = False, latest_only: bool = False
 ) -> list[StoredVersion]:
     """All versions whose subject starts with `prefix` (see `subjects.matches`), by subject and version."""
-    wanted = "" if prefix.startswith((ALL_CONTEXTS, ":.:")) else prefix
+    store_prefix = "" if prefix.startswith((ALL_CONTEXTS, ":.:")) else prefix
     with registry.store.read() as tx:
-        found = [stored for stored in tx.search(wanted, deleted=deleted) if matches(stored.subject, prefix)]
-    return list({stored.subject: stored for stored in found}.values()) if latest_only else found
+        stored_versions = [
+            stored for stored in tx.search(store_prefix, deleted=deleted) if matches(stored.subject, prefix)
+        ]
+    return list({stored.subject: stored for stored in stored_versions}.values()) if latest_only else stored_versions
 
 
 def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> str:
@@ -139,9 +141,9 @@ def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> st
             raise RegistryError("INVALID_SCHEMA", details=f"The schema has no form {format_}: {error}") from None
 
 
-def tags(registry: Registry, stored: StoredVersion, wanted: Collection[str]) -> list[TaggedPart]:
-    """The parts of a schema with one of the `wanted` tags; `*` stands for any."""
+def tags(registry: Registry, stored: StoredVersion, names: Collection[str]) -> list[TaggedPart]:
+    """The parts of a schema with one of the `names` tags; `*` stands for any."""
     with registry.store.read() as tx:
         parsed = stored_schema(registry, tx, stored)
-    found = parsed.tags() if isinstance(parsed, HoldsTags) else []
-    return [one for one in found if "*" in wanted or set(wanted) & set(one.tags)]
+    parts = parsed.tags() if isinstance(parsed, HoldsTags) else []
+    return [one for one in parts if "*" in names or set(names) & set(one.tags)]

@@ -19,8 +19,8 @@ from service.registry.registry import Registry
 def list_contexts(registry: Registry, prefix: str = "") -> list[str]:
     """The default context and all that had a schema since they were last deleted, sorted."""
     with registry.store.read() as tx:
-        found = tx.contexts()
-    return [context for context in (DEFAULT_CONTEXT, *found) if context.startswith(prefix)]
+        contexts = tx.contexts()
+    return [context for context in (DEFAULT_CONTEXT, *contexts) if context.startswith(prefix)]
 
 
 def delete(registry: Registry, context: str) -> None:
@@ -54,8 +54,10 @@ def list_subjects(
 ) -> list[str]:
     """Sorted names; `deleted` adds those with soft-deleted versions only, `deleted_only` gives just those."""
     with registry.store.read() as tx:
-        found = tx.subjects()
-    return [name for name, live in found if matches(name, prefix) and ((not live) if deleted_only else live or deleted)]
+        subjects = tx.subjects()
+    return [
+        name for name, live in subjects if matches(name, prefix) and ((not live) if deleted_only else live or deleted)
+    ]
 
 
 def list_versions(
@@ -85,25 +87,25 @@ def get_version(registry: Registry, subject: str, version: int, *, deleted: bool
             return get_existing(tx, subject, version, deleted=deleted)
         except RegistryError:
             for context in tx.contexts() if context_of(subject) == DEFAULT_CONTEXT else ():
-                found = find_version(tx, prefix_of(context) + subject, version, deleted=deleted)
-                if found is not None:
-                    return found
+                stored = find_version(tx, prefix_of(context) + subject, version, deleted=deleted)
+                if stored is not None:
+                    return stored
             raise
 
 
 def with_properties(
-    registry: Registry, subject: str, wanted: Mapping[str, str], *, deleted: bool = False
+    registry: Registry, subject: str, required: Mapping[str, str], *, deleted: bool = False
 ) -> StoredVersion:
     """The highest version whose metadata has all these properties. Raises SUBJECT_NOT_FOUND, SCHEMA_NOT_FOUND."""
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
         rows = [row for row in tx.versions(subject) if deleted or not row.deleted]
         for row in reversed(rows):
-            found = tx.version(subject, row.version)
-            if found is not None and found.content.metadata is not None:
-                held = properties(found.content.metadata)
-                if all(held.get(name) == value for name, value in wanted.items()):
-                    return found
+            stored = tx.version(subject, row.version)
+            if stored is not None and stored.content.metadata is not None:
+                values = properties(stored.content.metadata)
+                if all(values.get(name) == value for name, value in required.items()):
+                    return stored
     if not rows:
         raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
     raise RegistryError("SCHEMA_NOT_FOUND")
@@ -111,15 +113,15 @@ def with_properties(
 
 def find_version(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion | None:
     """A version of exactly this subject, if it is there."""
-    found = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
-    return found if found is not None and (deleted or not found.deleted) else None
+    stored = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
+    return stored if stored is not None and (deleted or not stored.deleted) else None
 
 
 def get_existing(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
     """A version of exactly this subject. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
-    found = find_version(tx, subject, version, deleted=deleted)
-    if found is not None:
-        return found
+    stored = find_version(tx, subject, version, deleted=deleted)
+    if stored is not None:
+        return stored
     if tx.latest(subject, deleted=deleted) is None:
         raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
     raise RegistryError("VERSION_NOT_FOUND", version=version)
@@ -129,8 +131,8 @@ def referrers_of(registry: Registry, subject: str, version: int, *, deleted: boo
     """Ids of the schemas that refer to a version. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
-        found = get_existing(tx, subject, version, deleted=True)
-        rows = tx.referrers(subject, found.version)
+        stored = get_existing(tx, subject, version, deleted=True)
+        rows = tx.referrers(subject, stored.version)
     return sorted({row.id for row in rows if deleted or not row.deleted})
 
 

@@ -92,8 +92,8 @@ def trailer(level: Level, validate_fields: bool) -> str:
 
 def old_schema_messages(version: int, text: str) -> list[str]:
     """The messages that name the old schema."""
-    shown = f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
-    return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {shown}}}"]
+    schema = f"'{text}'" if len(text) <= _SHOWN_SCHEMA else f"<truncated> '{text[:_SHOWN_SCHEMA]}...'"
+    return [f"{{oldSchemaVersion: {version}}}", f"{{oldSchema: {schema}}}"]
 
 
 def _compare_with(new: Comparable, old: EarlierVersion, level: Level) -> list[str]:

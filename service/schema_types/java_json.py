@@ -43,7 +43,7 @@ def load_avro(text: str) -> Any:
     except ValueError:
         if "/" not in text:
             raise
-        return _loads(_COMMENT.sub(lambda found: found[1] or " ", text))
+        return _loads(_COMMENT.sub(lambda match: match[1] or " ", text))
 
 
 def check_depth(value: Any) -> None:
@@ -101,8 +101,8 @@ def quote(text: str) -> str:
     return '"' + _ESCAPED.sub(_escape, text) + '"'
 
 
-def _escape(found: re.Match[str]) -> str:
-    character = found[0]
+def _escape(match: re.Match[str]) -> str:
+    character = match[0]
     if character >= "\ud800":
         return "?"  # half of a pair: what Java's UTF-8 makes of it
     return _ESCAPES.get(character) or f"\\u{ord(character):04X}"

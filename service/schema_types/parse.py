@@ -43,10 +43,10 @@ class AvroSchema:
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         try:
-            found = incompatibilities(self.node, cast(AvroSchema, writer).node)
+            problems = incompatibilities(self.node, cast(AvroSchema, writer).node)
         except AmbiguousAlias as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return [one.message(reader_word, writer_word) for one in found]
+        return [one.message(reader_word, writer_word) for one in problems]
 
     # ---- abilities
 
@@ -71,10 +71,10 @@ def parse_avro(text: str, referenced: Sequence[ReferencedText], strict: bool) ->
 
     Raises ValueError with the reason.
     """
-    known: dict[str, NamedType] = {}
+    named_types: dict[str, NamedType] = {}
     for one in {(one.subject, one.version): one.text for one in referenced}.values():
-        collect(parse(one, known, strict=False), known)
-    return AvroSchema(parse(text, known, strict=strict), frozenset(known))
+        collect(parse(one, named_types, strict=False), named_types)
+    return AvroSchema(parse(text, named_types, strict=strict), frozenset(named_types))
 
 
 def collect(node: Node, into: dict[str, NamedType]) -> None:

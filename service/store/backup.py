@@ -86,23 +86,23 @@ def backup(dialect: Dialect, target: Path) -> Contents:
     if not dialect.exists():
         raise SetupError("USAGE", details=f"store {dialect.url!r} does not exist")
     with read_database(dialect) as connection:
-        known = inspect(connection).get_table_names()
-        layout = read_layout(connection) if facts.name in known else None
+        table_names = inspect(connection).get_table_names()
+        layout = read_layout(connection) if facts.name in table_names else None
         if layout is None:
             raise SetupError("USAGE", details=f"store {dialect.url!r} holds no registry")
         refuse(layout, f"store {dialect.url!r}")
-        columns = existing_columns(connection, known)
+        columns = existing_columns(connection, table_names)
         try:
             return _write(target, layout, columns, connection, dialect)
         except OSError as error:
             raise SetupError("USAGE", details=f"can't write {target}: {error.strerror or error}") from None
 
 
-def existing_columns(connection: Connection, known: list[str]) -> dict[str, list[str]]:
+def existing_columns(connection: Connection, table_names: list[str]) -> dict[str, list[str]]:
     """The tables and columns of ours that a store has; an older layout lacks some."""
     there = {}
     for table in metadata.sorted_tables:
-        if table.name in known:
+        if table.name in table_names:
             names = {one["name"] for one in inspect(connection).get_columns(table.name)}
             there[table.name] = [column.name for column in table.columns if column.name in names]
     return there
@@ -135,8 +135,8 @@ def lines(connection: Connection, columns: Columns, dialect: Dialect) -> Iterato
         there = [table.c[column] for column in some]
         query = select(*there).order_by(*(dialect.sort_key(column) for column in table.primary_key))
         binary = [is_binary(column) for column in there]
-        with connection.execute(query, execution_options={"yield_per": _BATCH}) as found:
-            for row in found:
+        with connection.execute(query, execution_options={"yield_per": _BATCH}) as rows:
+            for row in rows:
                 if table is facts and (row[0] == LAYOUT_FACT or dialect.is_own_fact(row[0])):
                     continue
                 values = [
@@ -162,28 +162,28 @@ def restore(store: SqlStore, dialect: Dialect, source: Path) -> tuple[Contents, 
     Raises SetupError for a file that is no whole backup or of a newer layout, and for a store that holds something
     else; Outage, STORE_FAILED.
     """
-    header, told = check(source)
+    header, contents = check(source)
     with store.write_alone("Restore") as connection:
         columns: Columns = header["tables"]
-        held = measure_contents(connection, _all_columns(), dialect)
-        if not held.is_empty:
-            if measure_contents(connection, columns, dialect).sha256 == told.sha256:
-                return told, True
+        old = measure_contents(connection, _all_columns(), dialect)
+        if not old.is_empty:
+            if measure_contents(connection, columns, dialect).sha256 == contents.sha256:
+                return contents, True
             details = (
-                f"store {dialect.url!r} is not empty ({held.summary()}) and not what {source} holds; take an empty one"
+                f"store {dialect.url!r} is not empty ({old.summary()}) and not what {source} holds; take an empty one"
             )
             raise SetupError("USAGE", details=details)
         with _open_archive(source) as file:
             _fill(connection, columns, itertools.islice(file, 1, None))
-        found = measure_contents(connection, columns, dialect)
-        if (found.sha256, found.rows) != (told.sha256, told.rows):
+        new = measure_contents(connection, columns, dialect)
+        if (new.sha256, new.rows) != (contents.sha256, contents.rows):
             raise SetupError(
                 "USAGE", details=f"{source}: the store does not give back what was put in; nothing is kept"
             )
         dialect.after_restore(connection)
         bring_up(connection, header["layout"])
         dialect.finish_setup(connection, True)
-    return told, False
+    return contents, False
 
 
 def measure_contents(connection: Connection, columns: Columns, dialect: Dialect) -> Contents:
@@ -195,8 +195,8 @@ def measure_contents(connection: Connection, columns: Columns, dialect: Dialect)
 
 def _fill(connection: Connection, columns: Columns, rows: Iterator[bytes]) -> None:
     parsed = (json.loads(line) for line in rows)
-    taken = itertools.takewhile(lambda one: isinstance(one, list), parsed)
-    for name, some in itertools.groupby(taken, key=lambda one: one[0]):
+    entries = itertools.takewhile(lambda one: isinstance(one, list), parsed)
+    for name, some in itertools.groupby(entries, key=lambda one: one[0]):
         table = metadata.tables[name]
         while batch := [_row(table, columns[name], values) for _, values in itertools.islice(some, _BATCH)]:
             connection.execute(insert(table), batch)
@@ -218,8 +218,8 @@ def check(source: Path) -> tuple[dict[str, Any], Contents]:
             for line in iter(lambda: file.readline(_LONGEST_LINE), b""):
                 row = json.loads(line)
                 if isinstance(row, dict):
-                    said = {"end": True, "rows": contents.rows, "sha256": contents.sha256}
-                    if row != said or file.read(1):
+                    end = {"end": True, "rows": contents.rows, "sha256": contents.sha256}
+                    if row != end or file.read(1):
                         raise SetupError(
                             "USAGE", details=f"{source} is damaged: its end does not fit what is before it"
                         )
@@ -241,9 +241,9 @@ def _header(source: Path, line: bytes) -> dict[str, Any]:
             "USAGE", details=f"{source} is a backup of version {header['version']}; {VERSION} is known here"
         )
     refuse(int(header["layout"]), str(source))
-    known = _all_columns()
+    tables = _all_columns()
     for name, columns in header["tables"].items():
-        if name not in known or not set(columns) <= set(known[name]):
+        if name not in tables or not set(columns) <= set(tables[name]):
             raise SetupError("USAGE", details=f"{source} has a table {name!r} that is not known here, or columns of it")
     return header
 

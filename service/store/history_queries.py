@@ -158,17 +158,17 @@ class HistoryQueries:
         return {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": position[0], "ordinal_": position[1]}
 
     def name(self, key: Key, before: HistoryPosition) -> NameRow | None:
-        found = _BEFORE(self.connection, **self._at(key, before)).fetchone()
-        return None if found is None else name_row(_Name._make(found))
+        row = _BEFORE(self.connection, **self._at(key, before)).fetchone()
+        return None if row is None else name_row(_Name._make(row))
 
     def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
         c = sql.databases.c
         query = select(sql.databases).where(c.changefeed == self._changefeed, c.db_key == db)
         newest = (c.commit_ts.desc(), c.ordinal.desc())
-        found = self.connection.execute(
+        row = self.connection.execute(
             query.where(at_or_before(sql.databases, before)).order_by(*newest).limit(1)
         ).first()
-        return None if found is None else database_row(found)
+        return None if row is None else database_row(row)
 
     def names(self, db: str, before: HistoryPosition) -> list[NameRow]:
         c = sql.names.c
@@ -182,8 +182,8 @@ class HistoryQueries:
     def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
         c = sql.names.c
         query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == db)
-        found = self.connection.execute(query.where(at_or_before(sql.names, before)).limit(1)).first()
-        return None if found is None else name_row(found)
+        row = self.connection.execute(query.where(at_or_before(sql.names, before)).limit(1)).first()
+        return None if row is None else name_row(row)
 
     def history_of(self, key: Key) -> list[NameRow]:
         c = sql.names.c
@@ -191,8 +191,8 @@ class HistoryQueries:
         return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
 
     def next_name(self, key: Key, after_: HistoryPosition) -> NameRow | None:
-        found = _FOLLOWING(self.connection, **self._at(key, after_)).fetchone()
-        return None if found is None else name_row(_Name._make(found))
+        row = _FOLLOWING(self.connection, **self._at(key, after_)).fetchone()
+        return None if row is None else name_row(_Name._make(row))
 
     def pending_up_to(self, key: Key, ts: int) -> int:
         """How many events of a table up to ts are not sealed."""
@@ -206,17 +206,17 @@ class HistoryQueries:
         if db is not None:
             query = query.where(c.db_key == db.lower())
         keys = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit)).all()
-        found = (self.name((one.db_key, one.table_key), END) for one in keys)
-        return [row for row in found if row is not None]
+        rows = (self.name((one.db_key, one.table_key), END) for one in keys)
+        return [row for row in rows if row is not None]
 
     # ---- forms
     def table(self, form: bytes, id_: TableId) -> Table:
-        found = self._tables.get(form, id_)
-        if found is None:
+        definition = self._tables.get(form, id_)
+        if definition is None:
             (body,) = _FORM(self.connection, form_=form).fetchone()
-            found = table_codec.decode(bytes(body), id_)
-            self._tables.put(form, found)
-        return found
+            definition = table_codec.decode(bytes(body), id_)
+            self._tables.put(form, definition)
+        return definition
 
     # ---- events
     def records(self, query: Select[Any]) -> list[DdlRecord]:
@@ -233,8 +233,8 @@ class HistoryQueries:
         )  # fmt: skip
 
     def event(self, seq: int) -> DdlRecord | None:
-        found = _EVENT(self.connection, seq_=seq).fetchone()
-        return None if found is None else self.record(_Event._make(found))
+        row = _EVENT(self.connection, seq_=seq).fetchone()
+        return None if row is None else self.record(_Event._make(row))
 
     def pending_events(self) -> list[DdlRecord]:
         c = sql.events.c
@@ -244,27 +244,27 @@ class HistoryQueries:
     def newest(self) -> HistoryPosition:
         c = sql.events.c
         query = select(c.commit_ts, c.ordinal).where(c.changefeed == self._changefeed, c.state != "pending")
-        found = self.connection.execute(query.order_by(c.commit_ts.desc(), c.ordinal.desc()).limit(1)).first()
-        return FIRST if found is None else HistoryPosition(*found)
+        row = self.connection.execute(query.order_by(c.commit_ts.desc(), c.ordinal.desc()).limit(1)).first()
+        return FIRST if row is None else HistoryPosition(*row)
 
     def next_event(self, position: HistoryPosition, keys: Collection[Key]) -> DdlRecord | None:
         c, i = sql.events.c, sql.involved.c
         query = select(i.commit_ts, i.ordinal).where(i.changefeed == self._changefeed, after(sql.involved, position))
-        found = self.connection.execute(query.where(_concerns(keys)).order_by(i.commit_ts, i.ordinal).limit(1)).first()
-        if found is None:
+        row = self.connection.execute(query.where(_concerns(keys)).order_by(i.commit_ts, i.ordinal).limit(1)).first()
+        if row is None:
             return None
-        place = and_(c.commit_ts == found.commit_ts, c.ordinal == found.ordinal)
+        place = and_(c.commit_ts == row.commit_ts, c.ordinal == row.ordinal)
         return self.records(select(sql.events).where(c.changefeed == self._changefeed, place))[0]
 
     def rows_at(self, position: HistoryPosition) -> tuple[dict[Key, NameRow], dict[str, DatabaseRow]]:
-        found: list[Any] = []
+        results: list[Any] = []
         for table in (sql.names, sql.databases):
             here = and_(table.c.commit_ts == position.commit_ts, table.c.ordinal == position.ordinal)
-            found.append(
+            results.append(
                 self.connection.execute(select(table).where(table.c.changefeed == self._changefeed, here)).all()
             )
-        names = [name_row(row) for row in found[0]]
-        return {key_of(row.id): row for row in names}, {row.db_key: database_row(row) for row in found[1]}
+        names = [name_row(row) for row in results[0]]
+        return {key_of(row.id): row for row in names}, {row.db_key: database_row(row) for row in results[1]}
 
 
 def _concerns(keys: Collection[Key]) -> ColumnElement[bool]:

@@ -132,8 +132,8 @@ class HistoryStore(HistoryWriteStore):
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
         """Events by their seq."""
         with self._open_reader(changefeed) as (queries, _, _feed):
-            found = (queries.event(seq) for seq in dict.fromkeys(seqs))
-            return {one.seq: one for one in found if one is not None}
+            records = (queries.event(seq) for seq in dict.fromkeys(seqs))
+            return {one.seq: one for one in records if one is not None}
 
     def drift(self, changefeed: str | None = None, offset: int = 0, limit: int = 1000) -> list[Drift]:
         with self._open_reader(changefeed) as (queries, number, feed):
@@ -160,16 +160,16 @@ class HistoryStore(HistoryWriteStore):
         """Changefeed → state of its events → how many; and its drift records under "drift"."""
         with self._store.read() as tx:
             names = {row.id: row.name for row in tx.connection.execute(select(sql.changefeeds))}
-            found: dict[str, dict[str, int]] = {name: {} for name in names.values()}
+            counts: dict[str, dict[str, int]] = {name: {} for name in names.values()}
             c = sql.events.c
             for number, state, count in tx.connection.execute(
                 select(c.changefeed, c.state, func.count()).group_by(c.changefeed, c.state)
             ):
-                found[names[number]][state] = count
+                counts[names[number]][state] = count
             d = sql.drift.c
             for number, count in tx.connection.execute(select(d.changefeed, func.count()).group_by(d.changefeed)):
-                found[names[number]]["drift"] = count
-            return found
+                counts[names[number]]["drift"] = count
+            return counts
 
 
 class _CatalogSnapshot:
@@ -197,14 +197,14 @@ def _all(connection: Connection) -> list[tuple[int, HistoryState]]:
 
 
 def _choose_changefeed(connection: Connection, name: str | None) -> tuple[int, HistoryState]:
-    found = _all(connection)
-    if name is None and len(found) > 1:
-        raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for _, one in found))
-    for number, one in found:
+    changefeeds = _all(connection)
+    if name is None and len(changefeeds) > 1:
+        raise RegistryError("WHICH_CHANGEFEED", known=", ".join(one.name for _, one in changefeeds))
+    for number, one in changefeeds:
         if name in (None, one.name):
             return number, one
-    known = ", ".join(one.name for _, one in found) or "none yet (python -m service track --help)"
-    raise RegistryError("UNKNOWN_CHANGEFEED", changefeed=name or "default", known=known)
+    names = ", ".join(one.name for _, one in changefeeds) or "none yet (python -m service track --help)"
+    raise RegistryError("UNKNOWN_CHANGEFEED", changefeed=name or "default", known=names)
 
 
 def _row_with_table(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> TableVersionRow:

@@ -67,23 +67,23 @@ class HistoryWriteStore:
 
     def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> BatchOutcome:
         with self._open_writer(changefeed, zone) as (book, connection, feed):
-            taken = BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
+            result = BatchOutcome(sealed_ts=feed.sealed_ts, drift=len(batch.drift))
             places = _Places(connection, feed.id)
             places.check(changefeed, batch)
             waiting = list(book.pending_events())  # before the new ones are among them
-            arrived = _arrivals(book, batch.records, taken)
+            arrived = _arrivals(book, batch.records, result)
             places.put(batch)
-            taken.sealed_ts = max(feed.sealed_ts, places.resolved_ts())
-            if taken.sealed_ts > feed.sealed_ts:
-                _resolve(connection, feed.id, taken.sealed_ts)
-            _seal(book, [*waiting, *arrived], taken)
-            if strict and taken.failed:
-                raise DdlError("DDL_NOT_APPLICABLE", details=taken.failed[0].error or "")
+            result.sealed_ts = max(feed.sealed_ts, places.resolved_ts())
+            if result.sealed_ts > feed.sealed_ts:
+                _resolve(connection, feed.id, result.sealed_ts)
+            _seal(book, [*waiting, *arrived], result)
+            if strict and result.failed:
+                raise DdlError("DDL_NOT_APPLICABLE", details=result.failed[0].error or "")
             for one in batch.drift:
                 book.drift(one)
             book.flush()
             book.add_seen(batch.seen)
-            return taken
+            return result
 
     def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
         """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
@@ -116,30 +116,30 @@ class HistoryWriteStore:
 def _feed(connection: Connection, name: str, zone: str | None) -> Any:
     c = sql.changefeeds.c
     query = select(sql.changefeeds).where(c.name == name)
-    found = connection.execute(query).first()
-    if found is None:
+    row = connection.execute(query).first()
+    if row is None:
         connection.execute(insert(sql.changefeeds).values(name=name, sealed_ts=0, revision=0, zone=zone or ""))
-    elif zone is not None and found.zone != zone:
-        connection.execute(update(sql.changefeeds).where(c.id == found.id).values(zone=zone))
+    elif zone is not None and row.zone != zone:
+        connection.execute(update(sql.changefeeds).where(c.id == row.id).values(zone=zone))
     else:
-        return found
+        return row
     return connection.execute(query).one()
 
 
-def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], taken: BatchOutcome) -> list[DdlRecord]:
+def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], result: BatchOutcome) -> list[DdlRecord]:
     """The events that are new, numbered; the copies of known ones are counted."""
-    known = book.find_known(record.key for record in records)
+    seqs = book.find_known(record.key for record in records)
     new: dict[bytes, DdlRecord] = {}
     copies: Counter[int] = Counter()
     for record in records:
-        if record.key in known:
-            copies[known[record.key]] += record.copies
+        if record.key in seqs:
+            copies[seqs[record.key]] += record.copies
         elif record.key in new:
             before = new[record.key]
             new[record.key] = replace(before, copies=before.copies + record.copies)
         else:
             new[record.key] = record
-    taken.new, taken.copies = len(new), len(records) - len(new)
+    result.new, result.copies = len(new), len(records) - len(new)
     book.add_copies(dict(copies))
     ordinals = book.ordinals(record.commit_ts for record in new.values())
     arrived = []
@@ -149,22 +149,22 @@ def _arrivals(book: HistoryRowWriter, records: list[DdlRecord], taken: BatchOutc
     return arrived
 
 
-def _seal(book: HistoryRowWriter, records: list[DdlRecord], taken: BatchOutcome) -> None:
+def _seal(book: HistoryRowWriter, records: list[DdlRecord], result: BatchOutcome) -> None:
     """Seal in order what is resolved, what nobody will ever resolve, and what a person said."""
     waiting = []
     for record in sorted(records, key=lambda r: r.position):
         sealed = record.unsealed_source or not record.format
-        if not sealed and record.commit_ts > taken.sealed_ts:
+        if not sealed and record.commit_ts > result.sealed_ts:
             waiting.append(record)
             continue
-        taken.late += record.position < book.newest()
+        result.late += record.position < book.newest()
         outcome = seal(book, record)
-        taken.sealed += 1
-        taken.drift += len(outcome.drift)
+        result.sealed += 1
+        result.drift += len(outcome.drift)
         if outcome.error is not None:
-            taken.failed.append(replace(record, error=outcome.error, state="failed"))
+            result.failed.append(replace(record, error=outcome.error, state="failed"))
     book.set_pending(waiting)
-    taken.pending = len(waiting)
+    result.pending = len(waiting)
 
 
 def _resolve(connection: Connection, changefeed: int, sealed_ts: int) -> None:

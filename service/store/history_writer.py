@@ -95,14 +95,14 @@ class HistoryRowWriter:
         return self.queries.names(db, before)
 
     def any_name(self, db: str, before: HistoryPosition) -> NameRow | None:
-        known = self._heads.named.get(db)
-        if known is not None and known.position < before:
-            return known
+        head = self._heads.named.get(db)
+        if head is not None and head.position < before:
+            return head
         self.flush()
-        found = self.queries.any_name(db, before)
-        if found is not None:
-            self._heads.named[db] = found
-        return found
+        row = self.queries.any_name(db, before)
+        if row is not None:
+            self._heads.named[db] = row
+        return row
 
     def next_name(self, key: Key, after: HistoryPosition) -> NameRow | None:
         self.flush()
@@ -202,23 +202,23 @@ class HistoryRowWriter:
     def find_known(self, keys: Iterable[bytes]) -> dict[bytes, int]:
         """Which events are there already, by their seq."""
         self.flush()
-        c, found, wanted = sql.events.c, dict[bytes, int](), list(dict.fromkeys(keys))
-        for start in range(0, len(wanted), _CHUNK):
+        c, seqs, unique_keys = sql.events.c, dict[bytes, int](), list(dict.fromkeys(keys))
+        for start in range(0, len(unique_keys), _CHUNK):
             query = select(c.key, c.seq).where(c.changefeed == self._changefeed)
-            chunk = wanted[start : start + _CHUNK]
-            found.update({bytes(r.key): r.seq for r in self._sql.execute(query.where(c.key.in_(chunk)))})
-        return found
+            chunk = unique_keys[start : start + _CHUNK]
+            seqs.update({bytes(r.key): r.seq for r in self._sql.execute(query.where(c.key.in_(chunk)))})
+        return seqs
 
     def ordinals(self, times: Iterable[int]) -> dict[int, int]:
         """commit_ts → the highest ordinal there, where there is one."""
         self.flush()
-        c, found, wanted = sql.events.c, dict[int, int](), list(dict.fromkeys(times))
-        for start in range(0, len(wanted), _CHUNK):
+        c, highest, unique_times = sql.events.c, dict[int, int](), list(dict.fromkeys(times))
+        for start in range(0, len(unique_times), _CHUNK):
             query = select(c.commit_ts, func.max(c.ordinal)).where(c.changefeed == self._changefeed)
-            chunk = wanted[start : start + _CHUNK]
+            chunk = unique_times[start : start + _CHUNK]
             rows = self._sql.execute(query.where(c.commit_ts.in_(chunk)).group_by(c.commit_ts))
-            found.update({row[0]: row[1] for row in rows})
-        return found
+            highest.update({row[0]: row[1] for row in rows})
+        return highest
 
     def add_copies(self, counts: dict[int, int]) -> None:
         """More copies of events that are there."""
@@ -257,7 +257,7 @@ class HistoryRowWriter:
     def flush(self) -> None:
         """Write what was collected."""
         arrived, self._arrived = self._arrived, {}
-        settled, self._settled = self._settled, {}
+        settled_records, self._settled = self._settled, {}
         rows, self._rows = self._rows, {}
         self._unwritten.clear()
         for record in arrived.values():
@@ -266,30 +266,30 @@ class HistoryRowWriter:
         self._write_forms()
         for table, values in rows.items():
             self._sql.execute(insert(table), values)
-        if settled:
+        if settled_records:
             set_ = update(sql.events).where(sql.events.c.seq == bindparam("of"))
             what = set_.values(state=bindparam("now"), error=bindparam("why"))
-            self._sql.execute(what, [{"of": s, "now": r.state, "why": r.error} for s, r in settled.items()])
+            self._sql.execute(what, [{"of": s, "now": r.state, "why": r.error} for s, r in settled_records.items()])
         drift, self._drift = self._drift, {}
         for key, (one, counted) in drift.items():
             self._put_drift(key, one, counted)
 
     def _write_forms(self) -> None:
         new, self._forms = self._forms, {}
-        c, wanted = sql.forms.c, list(new)
-        for start in range(0, len(wanted), _CHUNK):
-            query = select(c.form).where(c.form.in_(wanted[start : start + _CHUNK]))
-            for (known,) in self._sql.execute(query):
-                del new[bytes(known)]
+        c, forms = sql.forms.c, list(new)
+        for start in range(0, len(forms), _CHUNK):
+            query = select(c.form).where(c.form.in_(forms[start : start + _CHUNK]))
+            for (known_form,) in self._sql.execute(query):
+                del new[bytes(known_form)]
         if new:
             self._sql.execute(insert(sql.forms), [{"form": form, "body": body} for form, body in new.items()])
 
     def _put_drift(self, key: bytes, one: Drift, counted: bool) -> None:
         c = sql.drift.c
         here = and_(c.changefeed == self._changefeed, c.key == key)
-        found = self._sql.execute(select(c.seq).where(here)).first()
+        row = self._sql.execute(select(c.seq).where(here)).first()
         now = time.time_ns() // 1_000_000
-        if found is None:
+        if row is None:
             values = {
                 "changefeed": self._changefeed, "key": key, "kind": one.kind, "db": clean(one.db),
                 "tbl": clean(one.table), "commit_ts": one.commit_ts, "version_ts": one.version_ts,

@@ -57,11 +57,11 @@ def lay_out(connection: Connection, url: str) -> bool:
 
     Raises SetupError for a store that is none of ours, or of a newer layout.
     """
-    known = inspect(connection).get_table_names()
-    if known and facts.name not in known:
+    table_names = inspect(connection).get_table_names()
+    if table_names and facts.name not in table_names:
         details = f"store {url!r} holds another program's tables; give the registry a database of its own"
         raise SetupError("USAGE", details=details)
-    layout = read_layout(connection) if known else None
+    layout = read_layout(connection) if table_names else None
     if layout is not None:
         refuse(layout, f"store {url!r}")
     metadata.create_all(connection)

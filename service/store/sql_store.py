@@ -181,12 +181,12 @@ def translate_errors(dialect: Dialect, operation: str) -> Iterator[None]:
 
 def _cause(error: BaseException) -> Exception:
     """The driver's own error behind one of ours or SQLAlchemy's."""
-    found: Any = error
+    cause: Any = error
     while True:
-        behind: Any = found.orig if isinstance(found, exc.DBAPIError) else None
-        if isinstance(found, RegistryError):
-            behind = found.__cause__
+        behind: Any = cause.orig if isinstance(cause, exc.DBAPIError) else None
+        if isinstance(cause, RegistryError):
+            behind = cause.__cause__
         if behind is None:
-            assert isinstance(found, Exception)
-            return found
-        found = behind
+            assert isinstance(cause, Exception)
+            return cause
+        cause = behind

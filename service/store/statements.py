@@ -43,21 +43,21 @@ class PreparedStatement:
     def __call__(self, connection: Connection, **values: Any) -> Any:
         text, names, fixed = self._texts.get(connection.dialect.name) or self._compile(connection)
         cursor: Any = connection.connection.cursor()
-        given = [values[name] if name in values else fixed[name] for name in names]
+        parameters = [values[name] if name in values else fixed[name] for name in names]
         try:
-            cursor.execute(text, given)
+            cursor.execute(text, parameters)
         except connection.dialect.loaded_dbapi.DataError:
-            findable = [_escape_nul(value) for value in given]
-            if findable == given or not self._reads:
+            findable = [_escape_nul(value) for value in parameters]
+            if findable == parameters or not self._reads:
                 raise
             cursor.execute(text, findable)
         return cursor
 
     def _compile(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
         compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
-        found = (str(compiled), list(compiled.positiontup), dict(compiled.params))
-        self._texts[connection.dialect.name] = found
-        return found
+        parts = (str(compiled), list(compiled.positiontup), dict(compiled.params))
+        self._texts[connection.dialect.name] = parts
+        return parts
 
 
 def _escape_nul(value: Any) -> Any:

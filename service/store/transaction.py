@@ -146,8 +146,8 @@ class Transaction:
     def subjects(self) -> list[tuple[str, bool]]:
         self._reads.add(ANYTHING)
         live = func.max(case((versions.c.deleted, 0), else_=1))
-        found = self._sql.execute(select(versions.c.subject, live).group_by(versions.c.subject))
-        return sorted((subject, bool(alive)) for subject, alive in found)
+        rows = self._sql.execute(select(versions.c.subject, live).group_by(versions.c.subject))
+        return sorted((subject, bool(alive)) for subject, alive in rows)
 
     def schema(self, context: str, schema_id: int) -> Content | None:
         self._reads.add(id_part(context, schema_id))
@@ -158,8 +158,8 @@ class Transaction:
 
     def id_of(self, context: str, content: Content) -> int | None:
         self._reads.add(ANYTHING)
-        found = ID_OF(self._sql, context=context, identity=content.identity, kind=content.kind)
-        return min((number for (number,) in found), default=None)
+        rows = ID_OF(self._sql, context=context, identity=content.identity, kind=content.kind)
+        return min((number for (number,) in rows), default=None)
 
     def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
         self._reads.add(ANYTHING)
@@ -167,8 +167,8 @@ class Transaction:
 
     def max_id(self, context: str) -> int:
         self._reads.add(ANYTHING)
-        found = MAX_ID(self._sql, context=context).fetchone()
-        return int(found[0]) if found else 0
+        row = MAX_ID(self._sql, context=context).fetchone()
+        return int(row[0]) if row else 0
 
     def referrers(self, subject: str, version: int) -> list[VersionRow]:
         self._reads.add(ANYTHING)
@@ -179,8 +179,8 @@ class Transaction:
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         self._reads.update(map(config_part, scopes))
-        found = CONFIGS[len(scopes)](self._sql, **number_parameters(scopes))
-        return {scope: json.loads(body) for scope, body in found}
+        rows = CONFIGS[len(scopes)](self._sql, **number_parameters(scopes))
+        return {scope: json.loads(body) for scope, body in rows}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
         self._reads.add(ANYTHING)
@@ -278,18 +278,18 @@ class Transaction:
         self._sql.execute(update(versions).where(where).values(deleted=True))
 
     def remove(self, subject: str, numbers: Iterable[int]) -> None:
-        gone = list(numbers)
-        if not gone:
+        version_numbers = list(numbers)
+        if not version_numbers:
             return
-        those = and_(versions.c.subject == subject, versions.c.version.in_(gone))
+        those = and_(versions.c.subject == subject, versions.c.version.in_(version_numbers))
         ids = list(self._sql.execute(select(versions.c.context, versions.c.id).where(those).distinct()))
         self._changes |= {subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)}
         for table in (references, versions, warnings):
-            self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(gone)))
-        held = exists().where(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
+            self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(version_numbers)))
+        in_use = exists().where(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
         for context, schema_id in ids:
             this = and_(schemas.c.context == context, schemas.c.id == schema_id)
-            self._sql.execute(delete(schemas).where(this, ~held))
+            self._sql.execute(delete(schemas).where(this, ~in_use))
 
     def put_config(self, scope: str, config: dict[str, Any]) -> None:
         self.drop_config(scope)
@@ -327,15 +327,15 @@ class Transaction:
 
     # ---- rows
 
-    def _one(self, found: Any) -> StoredVersion | None:
-        row = found.fetchone()
+    def _one(self, cursor: Any) -> StoredVersion | None:
+        row = cursor.fetchone()
         return None if row is None else _version_of_row(row)
 
-    def _all(self, found: Any) -> list[StoredVersion]:
-        return [_version_of_row(row) for row in found]
+    def _all(self, cursor: Any) -> list[StoredVersion]:
+        return [_version_of_row(row) for row in cursor]
 
-    def _rows(self, found: Any) -> list[VersionRow]:
-        return [VersionRow(subject, version, id_, bool(deleted)) for subject, version, id_, deleted in found]
+    def _rows(self, cursor: Any) -> list[VersionRow]:
+        return [VersionRow(subject, version, id_, bool(deleted)) for subject, version, id_, deleted in cursor]
 
 
 def _newest_first(query: Select[Any], deleted: bool) -> Select[Any]:

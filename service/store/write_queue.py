@@ -98,13 +98,13 @@ class WriteQueue:
         deadline = time.monotonic() + wait_seconds
         with self._turns:
             self._waiting += 1
-            got = self._turns.wait_for(lambda: not self._busy, wait_seconds)
+            has_turn = self._turns.wait_for(lambda: not self._busy, wait_seconds)
             self._waiting -= 1
-            self._busy = True if got else self._busy
+            self._busy = True if has_turn else self._busy
             shared = self._shared
-            if not got:
+            if not has_turn:
                 self._turns.notify_all()  # somebody may have left the commit to us
-        if not got:
+        if not has_turn:
             raise RegistryError("STORE_TIMEOUT", operation="Write")
         if shared is None:
             try:

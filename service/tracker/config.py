@@ -65,16 +65,16 @@ class TrackedChangefeed:
         return KafkaSource(list(self.topics), client_settings(self.bootstrap_servers, self.kafka_config))
 
 
-def inputs(given: list[str], option: str = "--in") -> tuple[tuple[str, ...], Path | None]:
+def inputs(texts: list[str], option: str = "--in") -> tuple[tuple[str, ...], Path | None]:
     """(topics, file) of `kafka:T1,T2` or a file's path. SetupError USAGE."""
     topics: dict[str, None] = {}
-    files = [one for one in given if not one.startswith(_KAFKA)]
-    for one in given:
+    files = [one for one in texts if not one.startswith(_KAFKA)]
+    for one in texts:
         if one.startswith(_KAFKA):
             topics.update(dict.fromkeys(topic.strip() for topic in one.removeprefix(_KAFKA).split(",")))
     if "" in topics:
         raise SetupError("USAGE", details=f"{option} kafka: needs a topic: kafka:TOPIC")
-    if len(files) > 1 or (files and topics) or not given:
+    if len(files) > 1 or (files and topics) or not texts:
         raise SetupError("USAGE", details=f"{option}: one FILE, or kafka:TOPIC (several with commas) is needed")
     return tuple(topics), Path(files[0]) if files else None
 
@@ -97,10 +97,10 @@ def parse_tracked(text: str, servers: str = "", config: str = "") -> list[Tracke
         raise SetupError("USAGE", details=f"--track {rest}: {error}") from error
     if not isinstance(listed, list) or not listed:
         raise SetupError("USAGE", details=f"--track {rest}: it has no [[changefeed]]")
-    found = [_of_table(one, rest, path.parent, servers, config) for one in listed]
-    if len({one.name for one in found}) < len(found):
+    changefeeds = [_of_table(one, rest, path.parent, servers, config) for one in listed]
+    if len({one.name for one in changefeeds}) < len(changefeeds):
         raise SetupError("USAGE", details=f"--track {rest}: two changefeeds have one name")
-    return found
+    return changefeeds
 
 
 def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -> TrackedChangefeed:
@@ -109,10 +109,10 @@ def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -
     unknown = table.keys() - _TEXTS - {"in"}
     if unknown:
         raise SetupError("USAGE", details=f"--track {where}: {', '.join(sorted(unknown))} is not known")
-    given = table["in"] if isinstance(table["in"], list) else [table["in"]]
-    if not all(isinstance(one, str) for one in (*given, *(table[k] for k in table.keys() & _TEXTS))):
+    sources = table["in"] if isinstance(table["in"], list) else [table["in"]]
+    if not all(isinstance(one, str) for one in (*sources, *(table[k] for k in table.keys() & _TEXTS))):
         raise SetupError("USAGE", details=f"--track {where}: texts are needed")
-    topics, file = inputs(given, f"--track {where}: in")
+    topics, file = inputs(sources, f"--track {where}: in")
     of: dict[str, Any] = {name.replace("-", "_"): value for name, value in table.items() if name != "in"}
     for name in ("kafka_config", "claim_check_dir"):
         if name in of:

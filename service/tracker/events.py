@@ -62,20 +62,28 @@ def _tso(number: int) -> int:
     return number
 
 
-def records_of_line(changefeed: str, found: dict[str, Any]) -> list[DdlRecord]:
+def records_of_line(changefeed: str, object_: dict[str, Any]) -> list[DdlRecord]:
     """Records of a line of DDL: {"commit_ts", "db", "query"} (as `--ddl` of decode), or a recorded history's.
 
     Nobody will ever resolve them, so they are sealed at once. UnusableEvent for a line of another form.
     """
     try:
-        if "wire" in found:
-            wire = found["wire"] if found.get("ok", True) else []
+        if "wire" in object_:
+            wire = object_["wire"] if object_.get("ok", True) else []
             return [_line(changefeed, w["ts"], w["scm"], w["tbl"], w["q"], w.get("t")) for w in wire]
-        mode = found.get("mode", "typed" if found.get("typed") else "wire")
+        mode = object_.get("mode", "typed" if object_.get("typed") else "wire")
         if mode not in ("wire", "typed", "show"):
             raise UnusableEvent(f"mode {mode!r}: wire, typed or show is needed")
-        table, kind = found.get("table", ""), found.get("ddl_type")
-        of = (found["commit_ts"], found.get("db", ""), table, found["query"], kind, mode, found.get("sql_mode", ""))
+        table, kind = object_.get("table", ""), object_.get("ddl_type")
+        of = (
+            object_["commit_ts"],
+            object_.get("db", ""),
+            table,
+            object_["query"],
+            kind,
+            mode,
+            object_.get("sql_mode", ""),
+        )
         return [_line(changefeed, *of)]
     except (LookupError, TypeError, AttributeError) as error:
         raise UnusableEvent(f"not a line of DDL ({type(error).__name__}: {error})") from error
@@ -95,16 +103,16 @@ def _line(
     )  # fmt: skip
 
 
-def is_line_of_ddl(found: Any) -> bool:
-    return isinstance(found, dict) and ("wire" in found or {"commit_ts", "query"} <= found.keys())
+def is_line_of_ddl(object_: Any) -> bool:
+    return isinstance(object_, dict) and ("wire" in object_ or {"commit_ts", "query"} <= object_.keys())
 
 
 def object_of(line: bytes) -> dict[str, Any]:
     """A line's JSON object. UnusableEvent."""
     try:
-        found = json.loads(line)
+        object_ = json.loads(line)
     except (ValueError, RecursionError) as error:
         raise UnusableEvent(f"not JSON ({error})"[:300]) from error
-    if not isinstance(found, dict):
+    if not isinstance(object_, dict):
         raise UnusableEvent("not a JSON object")
-    return found
+    return object_

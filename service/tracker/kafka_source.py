@@ -67,44 +67,46 @@ class KafkaSource:
         from confluent_kafka import TopicPartition
 
         self._looked = time.monotonic()
-        found: set[Place] = set()
+        places: set[Place] = set()
         for topic in self._topics:
             metadata = self._consumer.list_topics(topic, timeout=_TIMEOUT).topics[topic]
             if metadata.error is not None:
                 details = f"topic {topic!r}: {metadata.error.str()}"
                 raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
-            found |= {(topic, partition) for partition in metadata.partitions}
-        for place in found - self._position.keys():
+            places |= {(topic, partition) for partition in metadata.partitions}
+        for place in places - self._position.keys():
             low, high = self._consumer.get_watermark_offsets(TopicPartition(*place), _TIMEOUT)
             self._high[place] = high
             self._position[place] = self._begin(place, self._kept.get(place), low, high)
         self._consumer.assign([TopicPartition(*place, offset) for place, offset in self._position.items()])
-        return found
+        return places
 
-    def _begin(self, place: Place, kept: int | None, low: int, high: int) -> int:
-        if kept is None:
+    def _begin(self, place: Place, offset: int | None, low: int, high: int) -> int:
+        if offset is None:
             return low
         where = f"partition {place[1]} of topic {place[0]}"
-        if kept < low:
-            self._gaps.append(f"{where}: messages {kept} to {low - 1} were deleted before they were read")
+        if offset < low:
+            self._gaps.append(f"{where}: messages {offset} to {low - 1} were deleted before they were read")
             return low
-        if kept > high:
-            self._gaps.append(f"{where}: it ends at {high}, but was read to {kept}: it was made anew, and is read anew")
+        if offset > high:
+            self._gaps.append(
+                f"{where}: it ends at {high}, but was read to {offset}: it was made anew, and is read anew"
+            )
             return low
-        return kept
+        return offset
 
     def read(self, most: int, seconds: float) -> SourceBatch | None:
-        found = SourceBatch()
+        batch = SourceBatch()
         try:
             if time.monotonic() - self._looked > _LOOK_EVERY:
-                found.partitions = self._assign()
+                batch.partitions = self._assign()
             elif not self._announced:
-                found.partitions = set(self._position)
+                batch.partitions = set(self._position)
             self._announced = True
             records = self._consume(most, seconds)
         except self._failure as error:
             raise self._unreachable_error(error) from error
-        found.gaps, self._gaps = self._gaps, []
+        batch.gaps, self._gaps = self._gaps, []
         for record in records:
             trouble = record.error()
             if trouble is not None:
@@ -114,33 +116,33 @@ class KafkaSource:
                 continue
             message = message_of(record)
             self._position[message.topic or "", message.partition or 0] = (message.offset or 0) + 1
-            found.messages.append(message)
-        return found
+            batch.messages.append(message)
+        return batch
 
     def _consume(self, most: int, seconds: float) -> list[Any]:
         """Waits for the first message only; what there is then is taken in small lots, so that it stays bounded."""
-        found: list[Any] = []
+        records: list[Any] = []
         size = 0
-        while len(found) < most and size < MOST_BYTES:
-            lot = self._consumer.consume(min(_LOT, most - len(found)), 0.0 if found else seconds)
-            found += lot
+        while len(records) < most and size < MOST_BYTES:
+            lot = self._consumer.consume(min(_LOT, most - len(records)), 0.0 if records else seconds)
+            records += lot
             size += sum(len(one.value() or b"") for one in lot)
             if len(lot) < _LOT:
                 break
-        return found
+        return records
 
     def lag(self) -> dict[Place, int]:
         from confluent_kafka import TopicPartition
 
-        found = {}
+        lags = {}
         for place, position in self._position.items():
             try:
                 _, high = self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)
             except self._failure:
                 continue
             if high >= 0:
-                found[place] = max(high - position, 0)
-        return found
+                lags[place] = max(high - position, 0)
+        return lags
 
     def is_caught_up(self) -> bool:
         """Offsets without a record (transaction markers, compaction) count: the consumer's own position tells."""
@@ -162,8 +164,8 @@ class KafkaSource:
         self._consumer.close()
 
     def _unreachable_error(self, error: Any) -> SetupError:
-        told = str(error.args[0] if getattr(error, "args", None) else error)
-        details = f"{told} {self._told}".strip()
+        reason = str(error.args[0] if getattr(error, "args", None) else error)
+        details = f"{reason} {self._told}".strip()
         return SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
 
 

@@ -52,7 +52,7 @@ class TrackerMetrics(Collector):
         return [events, drift, sealed]
 
     def _of_trackers(self) -> Iterator[Metric]:
-        told = self._trackers.progress()
+        reports = self._trackers.progress()
         messages = CounterMetricFamily("bridge_tracker_messages", "Messages read", labels=("changefeed",))
         events = CounterMetricFamily("bridge_tracker_events", "Events read, by kind", labels=("changefeed", "kind"))
         errors = CounterMetricFamily(
@@ -66,7 +66,7 @@ class TrackerMetrics(Collector):
             "bridge_tracker_behind_seconds", "How far what is sealed lies behind the clock", labels=("changefeed",)
         )
         running = GaugeMetricFamily("bridge_tracker_running", "1: it follows", labels=("changefeed",))
-        for progress, seconds in told:
+        for progress, seconds in reports:
             name = progress.changefeed
             messages.add_metric([name], progress.messages)
             for family, counter in ((events, progress.events), (errors, progress.errors), (skipped, progress.skipped)):
@@ -83,6 +83,6 @@ class TrackerMetrics(Collector):
         yield from (messages, events, errors, skipped, lag, behind, running)
         for field, what in _COUNTED:
             family = CounterMetricFamily(f"bridge_tracker_{field}", what, labels=("changefeed",))
-            for progress, _ in told:
+            for progress, _ in reports:
                 family.add_metric([progress.changefeed], getattr(progress, field))
             yield family

@@ -30,15 +30,15 @@ class Progress:
     stopped: str = ""
     """Why a tracker inside the service has ended; "" while it runs."""
 
-    def count(self, taken: BatchOutcome) -> None:
-        self.new += taken.new
-        self.copies += taken.copies
-        self.sealed += taken.sealed
-        self.failed += len(taken.failed)
-        self.late += taken.late
-        self.drift += taken.drift
-        self.pending = taken.pending
-        self.sealed_ts = taken.sealed_ts
+    def count(self, outcome: BatchOutcome) -> None:
+        self.new += outcome.new
+        self.copies += outcome.copies
+        self.sealed += outcome.sealed
+        self.failed += len(outcome.failed)
+        self.late += outcome.late
+        self.drift += outcome.drift
+        self.pending = outcome.pending
+        self.sealed_ts = outcome.sealed_ts
 
     def summary(self) -> str:
         """One line for people."""

@@ -66,11 +66,11 @@ class EventReader:
     def _message(self, message: Message, batch: Batch) -> None:
         place = (clean(message.topic or ""), message.partition or 0)
         if message.offset is not None:
-            known = self._positions.get(place)
-            if known is not None and message.offset < known:
+            position = self._positions.get(place)
+            if position is not None and message.offset < position:
                 self._progress.skipped["read before"] += 1
                 return
-            batch.expected.setdefault(place, known or 0)
+            batch.expected.setdefault(place, position or 0)
             batch.offsets[place] = message.offset + 1
             self._positions[place] = message.offset + 1
         if place not in self._places:

@@ -68,11 +68,11 @@ class RowValidator:
                 v and v.position: v for ts in (sight.first, sight.last) if (v := self._version(sight, ts)) or True
             }
             for version in versions.values():
-                found = self._verdict(sight, version)
+                verdict = self._verdict(sight, version)
                 name = sight.table.id
-                if found is not None:
+                if verdict is not None:
                     ts = version.from_ts if version else None
-                    of = (found[0], name.db, name.table, sight.first, found[1], ts, sight.count)
+                    of = (verdict[0], name.db, name.table, sight.first, verdict[1], ts, sight.count)
                     drift.append(Drift(self._changefeed, *of))
                 elif version is not None and version.table is not None:
                     place = ((name.db.lower(), name.table.lower()), version.from_ts)
@@ -90,37 +90,41 @@ class RowValidator:
         if version.table is None:
             return None  # it says itself that it is unknown
         key = (id(sight.table), sight.whole, version.table_id, version.from_ts)
-        known = self._verdicts.get(key)
-        if known is not None and known[0] is sight.table:
-            return known[1]
+        entry = self._verdicts.get(key)
+        if entry is not None and entry[0] is sight.table:
+            return entry[1]
         if len(self._verdicts) >= _MOST:
             self._verdicts.clear()
-        found = compare_tables(version.table, sight)
-        self._verdicts[key] = (sight.table, found)
-        return found
+        verdict = compare_tables(version.table, sight)
+        self._verdicts[key] = (sight.table, verdict)
+        return verdict
 
 
-def compare_tables(known: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
+def compare_tables(table: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
     """What rows contradict in a version: its columns, their types, or which of them is the handle key."""
-    told = sight.table
-    missing = [c.name for c in known.columns if not c.virtual and c.name not in told.by_name] if sight.whole else []
-    extra = [c.name for c in told.columns if c.name not in known.by_name]
+    row_table = sight.table
+    missing = (
+        [c.name for c in table.columns if not c.virtual and c.name not in row_table.by_name] if sight.whole else []
+    )
+    extra = [c.name for c in row_table.columns if c.name not in table.by_name]
     if missing or extra:
         parts = [f"{what} {', '.join(names[:8])}" for what, names in (("without", missing), ("with", extra)) if names]
         return "columns", f"rows {' and '.join(parts)}"
     if sight.format in _TYPED:
-        differs = difference(known, _with_known_details(known, told), all_columns=False)
+        differs = difference(table, _with_known_details(table, row_table), all_columns=False)
         if differs:
             return "type", f"rows have {differs}"
-    if sight.format in _FLAGGED and sight.whole and set(known.handle_key) != set(told.handle_key):
-        return "flags", f"rows have handle key {told.handle_key}, the history says {known.handle_key}"
+    if sight.format in _FLAGGED and sight.whole and set(table.handle_key) != set(row_table.handle_key):
+        return "flags", f"rows have handle key {row_table.handle_key}, the history says {table.handle_key}"
     return None
 
 
-def _with_known_details(known: Table, row_table: Table) -> Table:
+def _with_known_details(table: Table, row_table: Table) -> Table:
     """What rows do not tell is taken from the history: sizes, elements, whether a column can be NULL."""
-    return replace(row_table, columns=tuple(_complete_column(c, known.by_name[c.name]) for c in row_table.columns))
+    return replace(row_table, columns=tuple(_complete_column(c, table.by_name[c.name]) for c in row_table.columns))
 
 
-def _complete_column(row_column: Column, known: Column) -> Column:
-    return replace(row_column, length=known.length, scale=known.scale, elements=known.elements, nullable=known.nullable)
+def _complete_column(row_column: Column, column: Column) -> Column:
+    return replace(
+        row_column, length=column.length, scale=column.scale, elements=column.elements, nullable=column.nullable
+    )

@@ -60,36 +60,36 @@ class FileSource:
         """A file is read from its start: what it repeats is known."""
 
     def read(self, most: int, seconds: float) -> SourceBatch | None:
-        found, count, size = SourceBatch(), 0, 0
+        batch, count, size = SourceBatch(), 0, 0
         while count < most and size < MOST_BYTES:
             try:
                 line = self._file.readline(_MAX_LINE)
             except OSError as error:
                 raise SetupError("USAGE", details=f"{self._path}: {error.strerror or error}") from error
             if not line:
-                return found if count else None
+                return batch if count else None
             count, size = count + 1, size + len(line)
             self._number += 1
             if line.strip():
-                self._line(line, found)
-        return found
+                self._line(line, batch)
+        return batch
 
-    def _line(self, line: bytes, found: SourceBatch) -> None:
+    def _line(self, line: bytes, batch: SourceBatch) -> None:
         where = f"{self._path.name}:{self._number}"
         if b'"value_b64"' in line or b'"key_b64"' in line:
             try:
-                found.messages.append(parse_line(line, where))
+                batch.messages.append(parse_line(line, where))
                 return
             except WireError as error:
-                found.bad.append((error.code, error.detail))
+                batch.bad.append((error.code, error.detail))
                 return
         try:
             object_ = object_of(line)
             if not is_line_of_ddl(object_):
                 raise UnusableEvent("neither a message (key_b64, value_b64) nor DDL (commit_ts, query)")
-            found.ddl.append({**object_, "where": where})
+            batch.ddl.append({**object_, "where": where})
         except UnusableEvent as error:
-            found.bad.append(("BAD_LINE", f"{where}: {error}"))
+            batch.bad.append(("BAD_LINE", f"{where}: {error}"))
 
     def lag(self) -> dict[Place, int]:
         return {}

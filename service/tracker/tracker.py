@@ -68,7 +68,7 @@ class Tracker:
     def run(self, report: Callable[[Progress], None] | None = None, every: float = 10.0) -> None:
         """Until stopped, or until there is nothing more to wait for. Errors of the source and the store are raised;
         what was kept until then stays kept."""
-        said = time.monotonic()
+        last_report = time.monotonic()
         self._keep(Batch())  # the changefeed is there from now on, even if nothing comes
         try:
             while not self._stopping.is_set():
@@ -79,8 +79,8 @@ class Tracker:
                 if batch:
                     self._keep(batch)
                 self.progress.lag = self._source.lag()
-                if report is not None and time.monotonic() - said >= every:
-                    said = time.monotonic()
+                if report is not None and time.monotonic() - last_report >= every:
+                    last_report = time.monotonic()
                     report(self.progress)
                 if self._is_done():
                     break
@@ -95,9 +95,9 @@ class Tracker:
     def _judge(self, final: bool = False) -> None:
         """Rows are looked at when their versions are sealed; at the end, and where nothing resolves them, at once."""
         sealed = None if final or not self._reader.watermarked else self.progress.sealed_ts
-        drift, seen = self._observer.judge(sealed)
-        if drift or seen:
-            batch = Batch(drift=drift, seen=seen)
+        drift, row_counts = self._observer.judge(sealed)
+        if drift or row_counts:
+            batch = Batch(drift=drift, seen=row_counts)
             self.progress.count(self._history.track(self._following.changefeed, batch))
 
     def _is_done(self) -> bool:
@@ -130,13 +130,14 @@ _STOP_SECONDS: Final = 15.0
 class Trackers:
     """All changefeeds that the service follows."""
 
-    def __init__(self, wanted: list[TrackedChangefeed], history: History, store: Store) -> None:
+    def __init__(self, changefeeds: list[TrackedChangefeed], history: History, store: Store) -> None:
         self._history, self._store = history, store
         self._stopping = threading.Event()
         self._running: dict[str, Tracker] = {}
-        self._last: dict[str, Progress] = {one.name: Progress(one.name) for one in wanted}
+        self._last: dict[str, Progress] = {one.name: Progress(one.name) for one in changefeeds}
         self._threads = [
-            threading.Thread(target=self._follow, args=(one,), name=f"track-{one.name}", daemon=True) for one in wanted
+            threading.Thread(target=self._follow, args=(one,), name=f"track-{one.name}", daemon=True)
+            for one in changefeeds
         ]
 
     def start(self) -> None:
@@ -153,33 +154,33 @@ class Trackers:
 
     def progress(self) -> list[tuple[Progress, float | None]]:
         """What each has done, and by how many seconds what is sealed lies behind."""
-        found = []
+        reports = []
         for name, last in self._last.items():
             tracker = self._running.get(name)
-            found.append((last, tracker.seconds_behind() if tracker else None))
-        return found
+            reports.append((last, tracker.seconds_behind() if tracker else None))
+        return reports
 
-    def _follow(self, wanted: TrackedChangefeed) -> None:
+    def _follow(self, changefeed: TrackedChangefeed) -> None:
         pause = _FIRST_PAUSE
         while not self._stopping.is_set():
             try:
-                tracker = tracker_of(wanted, self._history, self._store, most=_AT_ONCE)
-                self._last[wanted.name] = tracker.progress
-                self._running[wanted.name] = tracker
+                tracker = tracker_of(changefeed, self._history, self._store, most=_AT_ONCE)
+                self._last[changefeed.name] = tracker.progress
+                self._running[changefeed.name] = tracker
                 if self._stopping.is_set():
                     tracker.stop()
-                _LOG.info("track %s: following", wanted.name)
+                _LOG.info("track %s: following", changefeed.name)
                 tracker.run()
                 pause = _FIRST_PAUSE
-                if wanted.file is not None:
+                if changefeed.file is not None:
                     _LOG.info("%s", tracker.progress.summary())
                     tracker.progress.stopped = "end of the file"
                     return
             except BridgeError as error:
-                self._note_failure(wanted.name, error.detail, pause)
+                self._note_failure(changefeed.name, error.detail, pause)
             except Exception as error:
-                _LOG.exception("track %s", wanted.name)
-                self._note_failure(wanted.name, repr(error), pause)
+                _LOG.exception("track %s", changefeed.name)
+                self._note_failure(changefeed.name, repr(error), pause)
             self._stopping.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
@@ -189,17 +190,22 @@ class Trackers:
 
 
 def tracker_of(
-    wanted: TrackedChangefeed, history: History, store: Store, most: int, until: int | None = None, at_end: bool = False
+    changefeed: TrackedChangefeed,
+    history: History,
+    store: Store,
+    most: int,
+    until: int | None = None,
+    at_end: bool = False,
 ) -> Tracker:
     """A tracker of one changefeed. SetupError."""
     following = TrackerOptions(
-        wanted.name or DEFAULT_CHANGEFEED,
-        wanted.format,
-        wanted.ddl_time_zone,
-        wanted.time_zone,
+        changefeed.name or DEFAULT_CHANGEFEED,
+        changefeed.format,
+        changefeed.ddl_time_zone,
+        changefeed.time_zone,
         most,
         until=until,
         at_end=at_end,
     )
-    claims = ClaimFolder.of(wanted.claim_check_dir) if wanted.claim_check_dir else None
-    return Tracker(following, wanted.source(), history, OwnSchemas(store), claims)
+    claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
+    return Tracker(following, changefeed.source(), history, OwnSchemas(store), claims)

@@ -89,13 +89,13 @@ def _rows(a: list[str], b: list[str]) -> Iterator[DiffRow]:
 
 def fold_rows(rows: list[DiffRow]) -> list[DiffRow]:
     """The rows with what is the same left out, but for a few lines around each difference."""
-    shown = [False] * len(rows)
+    visible = [False] * len(rows)
     for place, row in enumerate(rows):
         if row.kind != "same":
             near = range(max(place - _AROUND, 0), min(place + _AROUND + 1, len(rows)))
-            shown[near.start : near.stop] = [True] * len(near)
-    found: list[DiffRow] = []
-    for is_shown, group in groupby(zip(shown, rows, strict=True), key=lambda one: one[0]):
+            visible[near.start : near.stop] = [True] * len(near)
+    result: list[DiffRow] = []
+    for is_shown, group in groupby(zip(visible, rows, strict=True), key=lambda one: one[0]):
         left_out = [row for _, row in group]
-        found += left_out if is_shown or len(left_out) == 1 else [DiffRow("same", hidden=len(left_out))]
-    return found
+        result += left_out if is_shown or len(left_out) == 1 else [DiffRow("same", hidden=len(left_out))]
+    return result

@@ -96,10 +96,10 @@ async def answer(request: Request) -> Response:
         return _page(request, fields, None, str(problem), 400)
     source = ApiSchemas(ApiClient(request), filled.context)
     try:
-        told = await anyio.to_thread.run_sync(_explain_form, filled, source)
+        explanation = await anyio.to_thread.run_sync(_explain_form, filled, source)
     except BridgeError as error:
         return _page(request, fields, None, error.detail, 400)
-    return _page(request, fields, told)
+    return _page(request, fields, explanation)
 
 
 async def _fetch_message(request: Request, place: str) -> Message | None:
@@ -155,14 +155,18 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
 
 
 def _page(
-    request: Request, fields: Mapping[str, str], told: dict[str, Any] | None, said: str = "", status: int = 200
+    request: Request,
+    fields: Mapping[str, str],
+    explanation: dict[str, Any] | None,
+    problem: str = "",
+    status: int = 200,
 ) -> Response:
     return page(
         "explain.html",
         status,
         fields=fields,
-        told=told,
-        said=said,
+        told=explanation,
+        said=problem,
         fetches=services(request).fetch is not None,
         writings=_WRITINGS,
         formats=_FORMATS,

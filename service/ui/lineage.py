@@ -19,12 +19,12 @@ _MOST: Final = 500
 @router.get("")
 @with_error_pages
 async def show(request: Request) -> Response:
-    wanted = {name: request.query_params.get(name, "").strip() for name in _BY}
-    query = {name: text for name, text in wanted.items() if text}
+    filters = {name: request.query_params.get(name, "").strip() for name in _BY}
+    query = {name: text for name, text in filters.items() if text}
     rows = await ApiClient(request).need("lineage", limit=_MOST + 1, **query)
     shown_rows = sorted(rows[:_MOST], key=_place)
     topics = [(topic, list(edges)) for topic, edges in groupby(shown_rows, key=_topic)]
-    return page("lineage.html", topics=topics, shown=len(shown_rows), more=len(rows) > _MOST, wanted=wanted)
+    return page("lineage.html", topics=topics, shown=len(shown_rows), more=len(rows) > _MOST, wanted=filters)
 
 
 def _topic(row: dict[str, Any]) -> str:

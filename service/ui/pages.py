@@ -81,7 +81,7 @@ def pretty_json(text: str) -> str:
 
 def _find_short(tokens: list[str]) -> set[int]:
     """Where the objects and lists begin that fit on a line."""
-    found, opened, length = set(), [], 0
+    starts, opened, length = set(), [], 0
     for place, token in enumerate(tokens):
         if token in "{[":
             opened.append((place, length))
@@ -89,8 +89,8 @@ def _find_short(tokens: list[str]) -> set[int]:
         if token in "}]":
             start, before = opened.pop()
             if length - before <= _LINE:
-                found.add(start)
-    return found
+                starts.add(start)
+    return starts
 
 
 _ENVIRONMENT = Environment(

@@ -47,23 +47,23 @@ def _check_messages(checked: dict[str, Any]) -> dict[str, Any]:
     """The messages of a check: what is wrong, and beside it the schema it was held against."""
     messages = [str(message) for message in checked.get("messages") or ()]
     beside = [message for message in messages if message.startswith(_BESIDE)]
-    told = [_difference(message) for message in messages if message not in beside]
-    return {"told": told, "beside": beside}
+    problems = [_difference(message) for message in messages if message not in beside]
+    return {"told": problems, "beside": beside}
 
 
 def _difference(message: str) -> dict[str, str]:
-    found = _DIFFERENCE.fullmatch(message)
-    return found.groupdict() if found else {"kind": "", "text": message, "more": ""}
+    match = _DIFFERENCE.fullmatch(message)
+    return match.groupdict() if match else {"kind": "", "text": message, "more": ""}
 
 
 def _references(text: str) -> list[Any]:
     try:
-        found = json.loads(text)
+        references = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise FormError(f"The references are no JSON: {error}") from None
-    if not isinstance(found, list):
+    if not isinstance(references, list):
         raise FormError('The references are a list: [{"name": …, "subject": …, "version": …}].')
-    return found
+    return references
 
 
 @router.post("/{subject}/compatibility")
@@ -113,7 +113,7 @@ async def ask_to_delete(request: Request) -> Response:
     return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
 
 
-async def _confirm(request: Request, subject: str, version: str, said: str = "", status: int = 200) -> Response:
+async def _confirm(request: Request, subject: str, version: str, problem: str = "", status: int = 200) -> Response:
     api = ApiClient(request)
     numbers = await api.need("subjects", subject, "versions", deleted=True)
     live = await api.get("subjects", subject, "versions")
@@ -127,7 +127,7 @@ async def _confirm(request: Request, subject: str, version: str, said: str = "",
         version="" if number is None else version,
         numbers=numbers if number is None else [number],
         permanent=permanent,
-        said=said,
+        said=problem,
     )
 
 

@@ -91,31 +91,31 @@ async def _with_id(api: ApiClient, text: str, deleted: bool) -> list[str]:
     """Subjects of any context where a version has this id; an id of another context is another schema's."""
     if number_of(text) is None:
         raise FormError(f"A schema id is a number, not {text[:100]!r}.")
-    found: list[str] = []
+    subjects: list[str] = []
     for context in dict.fromkeys([".", *(await api.need("contexts"))]):
         within = ("contexts", context) if context != "." else ()
         answer = await api.get(*within, "schemas", "ids", text, "versions", deleted=deleted)
-        found += [one["subject"] for one in answer.value] if answer.is_ok else []
-    return sorted(set(found))
+        subjects += [one["subject"] for one in answer.value] if answer.is_ok else []
+    return sorted(set(subjects))
 
 
 async def _with_column(api: ApiClient, text: str, deleted: bool) -> tuple[list[str], str]:
     """Subjects whose latest version has a field of this name (parts of a name count too)."""
-    named = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(json.dumps(text, ensure_ascii=False)[1:-1]), re.IGNORECASE)
-    found: list[str] = []
+    pattern = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(json.dumps(text, ensure_ascii=False)[1:-1]), re.IGNORECASE)
+    subjects: list[str] = []
     for start in range(0, _SCANNED, _SCAN_PAGE):
         schemas = await api.need(
             "schemas", subjectPrefix=_ALL, latestOnly=True, deleted=deleted, offset=start, limit=_SCAN_PAGE
         )
-        found += [one["subject"] for one in schemas if _has_column(one, named, text)]
+        subjects += [one["subject"] for one in schemas if _has_column(one, pattern, text)]
         if len(schemas) < _SCAN_PAGE:
-            return found, ""
-    return found, f"Only the first {_SCANNED} subjects were looked through."
+            return subjects, ""
+    return subjects, f"Only the first {_SCANNED} subjects were looked through."
 
 
-def _has_column(schema: dict[str, Any], named: re.Pattern[str], text: str) -> bool:
+def _has_column(schema: dict[str, Any], pattern: re.Pattern[str], text: str) -> bool:
     kind = schema.get("schemaType", "AVRO")
-    return bool(named.search(schema["schema"]) if kind == "AVRO" else text.casefold() in schema["schema"].casefold())
+    return bool(pattern.search(schema["schema"]) if kind == "AVRO" else text.casefold() in schema["schema"].casefold())
 
 
 async def _subject_row(api: ApiClient, subject: str, deleted: bool) -> SubjectRow:
@@ -148,13 +148,13 @@ async def _subject_row(api: ApiClient, subject: str, deleted: bool) -> SubjectRo
 
 def _ranges(numbers: Iterable[int]) -> str:
     """`1–4, 6` of 1 2 3 4 6."""
-    found: list[list[int]] = []
+    ranges: list[list[int]] = []
     for number in numbers:
-        if found and found[-1][1] == number - 1:
-            found[-1][1] = number
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
         else:
-            found.append([number, number])
-    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in found)
+            ranges.append([number, number])
+    return ", ".join(str(a) if a == b else f"{a}–{b}" for a, b in ranges)
 
 
 # ---- one subject
@@ -209,22 +209,22 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
 @with_error_pages
 async def show_version(request: Request) -> Response:
     api, subject, version = ApiClient(request), part(request, "subject"), part(request, "version")
-    found = await api.need("subjects", subject, "versions", version, deleted=True)
-    using = await api.get("subjects", found["subject"], "versions", str(found["version"]), "referencedby")
-    context = context_of(found["subject"])
-    shared = await api.get("schemas", "ids", str(found["id"]), "versions", subject=prefix_of(context), deleted=True)
-    numbers = await api.get("subjects", found["subject"], "versions", deleted=True)
-    before = [one for one in numbers.value if one < found["version"]] if numbers.is_ok else []
-    kind = found.get("schemaType", "AVRO")
+    answer = await api.need("subjects", subject, "versions", version, deleted=True)
+    using = await api.get("subjects", answer["subject"], "versions", str(answer["version"]), "referencedby")
+    context = context_of(answer["subject"])
+    shared = await api.get("schemas", "ids", str(answer["id"]), "versions", subject=prefix_of(context), deleted=True)
+    numbers = await api.get("subjects", answer["subject"], "versions", deleted=True)
+    before = [one for one in numbers.value if one < answer["version"]] if numbers.is_ok else []
+    kind = answer.get("schemaType", "AVRO")
     return page(
         "version.html",
-        found=found,
+        found=answer,
         before=before[-1] if before else None,
         kind=kind,
-        fields=_fields(found["schema"]) if kind == "AVRO" else [],
+        fields=_fields(answer["schema"]) if kind == "AVRO" else [],
         using=using.value if using.is_ok else [],
-        shared=[one for one in shared.value if one["subject"] != found["subject"]] if shared.is_ok else [],
-        text=pretty_json(found["schema"]),
+        shared=[one for one in shared.value if one["subject"] != answer["subject"]] if shared.is_ok else [],
+        text=pretty_json(answer["schema"]),
     )
 
 

@@ -33,11 +33,11 @@ def table_lines(answer: Mapping[str, Any]) -> TableLines | None:
     if not table:
         return None
     lines = text.split("\n") if isinstance(text, str) else []
-    found = (_KEY.fullmatch(match[1]) for line in lines if (match := _LINE.fullmatch(line)))
+    matches = (_KEY.fullmatch(match[1]) for line in lines if (match := _LINE.fullmatch(line)))
     options = lines[-1].removeprefix(_END) if lines and lines[-1].startswith(_END) else ""
     return TableLines(
         {one["name"]: _column(one) for one in table["columns"]},
-        {match[1]: match[2].strip() for match in found if match},
+        {match[1]: match[2].strip() for match in matches if match},
         options,
     )
 
@@ -64,15 +64,15 @@ def changes(before: TableLines | None, now: TableLines | None) -> list[tuple[str
         return []
     renamed = _find_renames(list(before.columns.items()), list(now.columns.items()))
     old = {renamed.get(name, name): text for name, text in before.columns.items()}
-    found = [("changed", f"{name} is now called {other}") for name, other in renamed.items()]
-    found += _compare_columns(old, now.columns)
+    differences = [("changed", f"{name} is now called {other}") for name, other in renamed.items()]
+    differences += _compare_columns(old, now.columns)
     stayed = [name for name in old if name in now.columns]
     if stayed != [name for name in now.columns if name in old]:
-        found.append(("changed", f"the order of the columns: {', '.join(now.columns)}"))
-    found += _compare_columns(before.keys, now.keys)
+        differences.append(("changed", f"the order of the columns: {', '.join(now.columns)}"))
+    differences += _compare_columns(before.keys, now.keys)
     if before.options != now.options:
-        found.append(("changed", f"{before.options} → {now.options}"))
-    return found
+        differences.append(("changed", f"{before.options} → {now.options}"))
+    return differences
 
 
 def _find_renames(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> dict[str, str]:
@@ -112,13 +112,13 @@ async def list_tables(request: Request) -> Response:
     feeds = await api.need("history", "changefeeds")
     chosen = query.get("changefeed") or (feeds[0]["changefeed"] if feeds else "")
     start, text = number_of(query.get("from", "")) or 0, query.get("q", "").strip()
-    found: dict[str, Any] = {"tables": [], "next_offset": None}
+    answer: dict[str, Any] = {"tables": [], "next_offset": None}
     drift: dict[str, Any] = {"drift": []}
     if chosen:
         limit = None if text else _PAGE
-        found = await api.need("history", "tables", changefeed=chosen, offset=start, limit=limit)
+        answer = await api.need("history", "tables", changefeed=chosen, offset=start, limit=limit)
         drift = await api.need("history", "drift", changefeed=chosen, limit=_PAGE)
-    names = [one for one in found["tables"] if text.casefold() in f"{one['db']}.{one['table']}".casefold()]
+    names = [one for one in answer["tables"] if text.casefold() in f"{one['db']}.{one['table']}".casefold()]
     values = {"changefeed": chosen, "q": text}
     return page(
         "tables.html",
@@ -128,7 +128,7 @@ async def list_tables(request: Request) -> Response:
         rows=names,
         drift=drift,
         earlier=urlencode({**values, "from": max(start - _PAGE, 0)}) if start else "",
-        later=urlencode({**values, "from": found["next_offset"]}) if found["next_offset"] else "",
+        later=urlencode({**values, "from": answer["next_offset"]}) if answer["next_offset"] else "",
     )
 
 
@@ -140,8 +140,8 @@ async def show(request: Request) -> Response:
     feed, start = request.query_params.get("changefeed") or None, number_of(request.query_params.get("from", "")) or 0
     if feed is None and (response := await _choose_changefeed(api, db, table)) is not None:
         return response
-    found = await api.need("history", db, table, "versions", changefeed=feed, limit=_EVERY)
-    newest_first = list(reversed(found["versions"]))
+    answer = await api.need("history", db, table, "versions", changefeed=feed, limit=_EVERY)
+    newest_first = list(reversed(answer["versions"]))
     rows: list[dict[str, Any]] = []
     before: TableLines | None = None
     for one in reversed(newest_first[start : start + _PAGE + 1]):
@@ -149,13 +149,13 @@ async def show(request: Request) -> Response:
         rows.append({**one, "changes": changes(before, now)})
         before = now
     rows = rows[-_PAGE:] if len(rows) > _PAGE else rows
-    drift = await api.need("history", "drift", changefeed=found["changefeed"], registry=False, limit=1000)
+    drift = await api.need("history", "drift", changefeed=answer["changefeed"], registry=False, limit=1000)
     return page(
         "table.html",
         db=db,
         table=table,
-        feed=found["changefeed"],
-        sealed_ts=found["sealed_ts"],
+        feed=answer["changefeed"],
+        sealed_ts=answer["sealed_ts"],
         rows=list(reversed(rows)),
         total=len(newest_first),
         start=start,
@@ -170,12 +170,12 @@ async def _choose_changefeed(api: ApiClient, db: str, table: str) -> Response | 
     feeds = [one["changefeed"] for one in await api.need("history", "changefeeds")]
     if len(feeds) < 2:
         return None
-    known = [
+    candidates = [
         feed for feed in feeds if (await api.get("history", db, table, "versions", changefeed=feed, limit=1)).is_ok
     ]
-    if len(known) == 1:
-        return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(known[0])}")
-    return page("choose_changefeed.html", db=db, table=table, feeds=known) if known else None
+    if len(candidates) == 1:
+        return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(candidates[0])}")
+    return page("choose_changefeed.html", db=db, table=table, feeds=candidates) if candidates else None
 
 
 async def _fetch_lines(api: ApiClient, db: str, table: str, commit_ts: int, feed: str | None) -> TableLines | None:
@@ -221,31 +221,31 @@ _ASKED: Final = {"db": "", "sql": "", "changefeed": "", "sink_uri": "", "config"
 @dry_run.get("")
 @with_error_pages
 async def ask(request: Request) -> Response:
-    given = {name: request.query_params.get(name, "") for name in _ASKED}
-    return await _dry_run(request, given, None)
+    fields = {name: request.query_params.get(name, "") for name in _ASKED}
+    return await _dry_run(request, fields, None)
 
 
 @dry_run.post("")
 @with_error_pages
 async def judge(request: Request) -> Response:
-    given = {**_ASKED, **await form(request)}
-    settings = {"name": given["changefeed"], "sink_uri": given["sink_uri"], "config": given["config"]}
-    body: dict[str, Any] = {"db": given["db"].strip(), "sql": given["sql"]}
+    fields = {**_ASKED, **await form(request)}
+    settings = {"name": fields["changefeed"], "sink_uri": fields["sink_uri"], "config": fields["config"]}
+    body: dict[str, Any] = {"db": fields["db"].strip(), "sql": fields["sql"]}
     if any(settings.values()):
         body["changefeed"] = {name: text for name, text in settings.items() if text.strip()}
-    if given["tables"].strip():
-        body["tables"] = [given["tables"]]
+    if fields["tables"].strip():
+        body["tables"] = [fields["tables"]]
     answer = await ApiClient(request).send("POST", "history", "dry-run", body=body)
-    return await _dry_run(request, given, answer)
+    return await _dry_run(request, fields, answer)
 
 
-async def _dry_run(request: Request, given: dict[str, str], answer: ApiAnswer | None) -> Response:
+async def _dry_run(request: Request, fields: dict[str, str], answer: ApiAnswer | None) -> Response:
     feeds = await ApiClient(request).get("history", "changefeeds")
     refused = answer is not None and not answer.is_ok
     return page(
         "ddl_check.html",
         answer.status if answer is not None else 200,
-        given=given,
+        given=fields,
         feeds=[one["changefeed"] for one in feeds.value] if feeds.is_ok else [],
         report=answer.value if answer is not None and answer.is_ok else None,
         said=answer.problem if answer is not None and refused else "",

@@ -92,17 +92,17 @@ class AvroBatches(TypedBatches):
         rows, left = reader.read(*_parts(batch))
         views = [self._view(shape) for shape in rows.shapes]
         status = np.array([of for of, _ in views], np.int64)[rows.shape]
-        places = np.array([found for _, found in views], np.int64).reshape(len(views), len(self._columns))
+        places = np.array([parts for _, parts in views], np.int64).reshape(len(views), len(self._columns))
         chosen = np.flatnonzero(status == _OURS)
-        made, wrong = self._build_batch(rows, chosen, places, batch)
+        own_batch, wrong = self._build_batch(rows, chosen, places, batch)
         others = np.flatnonzero(status == _OTHERS)
-        found = [(rows.message[chosen[~wrong]], made)]
+        parts = [(rows.message[chosen[~wrong]], own_batch)]
         if len(others):
-            found.append((rows.message[others], self._build_others(rows, others, batch)))
+            parts.append((rows.message[others], self._build_others(rows, others, batch)))
         left = np.sort(np.concatenate([left, rows.message[chosen[wrong]], rows.message[status == _LEFT]]))
         if len(left):
-            found.append((left, self._decode_odd(plain, batch.take(pa.array(left)))))
-        return _in_order([one for one in found if len(one[0])] or found)
+            parts.append((left, self._decode_odd(plain, batch.take(pa.array(left)))))
+        return _in_order([one for one in parts if len(one[0])] or parts)
 
     # ---- shapes
     @cached_property
@@ -114,11 +114,11 @@ class AvroBatches(TypedBatches):
         none = [-1] * len(self._columns)
         if shape.table.id != self.versions[0].table.id:
             return _OTHERS, none
-        known = {c.name: spark_type(c) for c in self._columns}
+        types = {c.name: spark_type(c) for c in self._columns}
         certain = self.side.tables is None or shape.table_version is not None
-        if not certain and not all(c.name in known for c in shape.columns):
+        if not certain and not all(c.name in types for c in shape.columns):
             return _LEFT, none
-        fits = all(c.name not in known or widens(spark_type(c), known[c.name]) for c in shape.columns)
+        fits = all(c.name not in types or widens(spark_type(c), types[c.name]) for c in shape.columns)
         places = cells_of(shape, self._columns) if fits and shape.key == self.key else None
         return (_LEFT, none) if places is None else (_OURS, places)
 
@@ -142,7 +142,7 @@ class AvroBatches(TypedBatches):
         stamps, versions = rows.commit_ts[chosen], [s.table_version for s in rows.shapes]
         unknown = rows.flags.get("op_unknown")
         none = np.zeros(len(chosen), np.bool_)
-        made = {
+        by_name = {
             "op": pa.DictionaryArray.from_arrays(_OP_CODES[rows.op[chosen]], pa.array(_OP_TEXTS)).dictionary_decode(),
             "commit_ts": pa.array(stamps, mask=stamps == NO_COMMIT_TS),
             "table_version": pa.array(versions, pa.int64()).take(pa.array(shape)),
@@ -153,7 +153,7 @@ class AvroBatches(TypedBatches):
             "schema_id": pa.array([s.schema_id for s in rows.shapes], pa.int32()).take(pa.array(shape)),
             "op_unknown": pa.array(none if unknown is None else unknown[chosen]),
         }
-        whole = pa.RecordBatch.from_arrays([made[name] for name in self.schema.names], schema=self.schema)
+        whole = pa.RecordBatch.from_arrays([by_name[name] for name in self.schema.names], schema=self.schema)
         return (whole.filter(pa.array(~bad)) if bad.any() else whole), bad
 
     def _side(self, rows: Rows, shape: Any, first: Any, places: Any) -> tuple[Any, Any]:
@@ -180,12 +180,12 @@ class AvroBatches(TypedBatches):
 
     def _build_others(self, rows: Rows, chosen: Any, batch: Any) -> Any:
         """Rows of other tables, with nothing but the table: they are counted."""
-        made: dict[str, Any] = {f.name: pa.nulls(len(chosen), f.type) for f in self.schema}
+        columns: dict[str, Any] = {f.name: pa.nulls(len(chosen), f.type) for f in self.schema}
         kind = self.schema.field("odd").type
         odd = [{"kind": "row", "db": s.table.id.db, "table": s.table.id.table} for s in rows.shapes]
-        made["odd"] = pa.array(odd, kind).take(pa.array(rows.shape[chosen]))
-        made["source"] = source_array(batch, rows.message[chosen], self.schema.field("source").type)
-        return pa.RecordBatch.from_arrays([made[name] for name in self.schema.names], schema=self.schema)
+        columns["odd"] = pa.array(odd, kind).take(pa.array(rows.shape[chosen]))
+        columns["source"] = source_array(batch, rows.message[chosen], self.schema.field("source").type)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
 
 
 class _NoNewest:
@@ -221,12 +221,12 @@ def _binaries(array: Any) -> Binaries:
     return Binaries(data, offsets, np.asarray(array.is_valid()))
 
 
-def _in_order(found: list[tuple[Any, Any]]) -> Any:
+def _in_order(parts: list[tuple[Any, Any]]) -> Any:
     """Batches, each with the messages of its rows → one batch in the messages' order."""
-    if len(found) == 1:
-        return found[0][1]
-    order = np.argsort(np.concatenate([message for message, _ in found]), kind="stable")
-    return pa.concat_batches([made for _, made in found]).take(pa.array(order))
+    if len(parts) == 1:
+        return parts[0][1]
+    order = np.argsort(np.concatenate([message for message, _ in parts]), kind="stable")
+    return pa.concat_batches([batch for _, batch in parts]).take(pa.array(order))
 
 
 # ---------------------------------------------------------------------------------------------- compiling
@@ -249,11 +249,11 @@ def warm() -> bool:
         for op in ("c", "d")
     ]
     messages = [m for change in changes for m in encoder.encode(change, Message(None, None, "t"))]
-    made = {name: pa.array([getattr(m, name) for m in messages], pa.binary()) for name in ("key", "value")}
+    arrays = {name: pa.array([getattr(m, name) for m in messages], pa.binary()) for name in ("key", "value")}
     record = compile_record(value, "a sample")
     newest = Table(record.id, record.columns)
     schema = avro_arrow(newest)
-    made |= {f.name: pa.nulls(len(messages), f.type) for f in schema.field("source").type}
+    arrays |= {f.name: pa.nulls(len(messages), f.type) for f in schema.field("source").type}
     batches = AvroBatches(CodecConfig("avro", schemas, options), (TableVersion(0, newest),), schema, key=("id",))
-    list(batches([pa.RecordBatch.from_pydict(made)]))
+    list(batches([pa.RecordBatch.from_pydict(arrays)]))
     return True

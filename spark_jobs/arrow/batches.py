@@ -52,10 +52,10 @@ def merge_in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = No
     rows: list[dict[str, Any]] = []
     origins: list[int] = []
     others = part if len(rest) == part.num_rows else part.take(pa.array(rest))
-    for index, found in zip(rest.tolist(), rows_of(others), strict=True):
-        made = list(slow(found))
-        rows += made
-        origins += [index] * len(made)
+    for index, row in zip(rest.tolist(), rows_of(others), strict=True):
+        slow_rows = list(slow(row))
+        rows += slow_rows
+        origins += [index] * len(slow_rows)
     made_slowly = pa.RecordBatch.from_pylist(rows, schema=schema)
     if fast is None or not fast.num_rows:
         return made_slowly
@@ -151,28 +151,28 @@ def numbers_in_message(message: Any) -> Any:
     return (places - np.maximum.accumulate(np.where(begins, places, 0))).astype(np.int32)
 
 
-def count_rows(rows: Rows, more: Mapping[str, Any], kept: Any, topics: Topics, summary: Summary) -> None:
+def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, summary: Summary) -> None:
     """Counts messages that kernels took as `Summary.count` does each. more: flags beside those of the rows."""
-    message = rows.message[kept]
+    message = rows.message[mask]
     if not len(message):
         return
     summary.messages += 1 + int(np.count_nonzero(message[1:] != message[:-1]))
-    ops = np.bincount(rows.op[kept], minlength=256)
+    ops = np.bincount(rows.op[mask], minlength=256)
     for op in np.flatnonzero(ops).tolist():
         summary.rows[chr(op)] += int(ops[op])
     shapes = len(rows.shapes)
-    pairs, counts = np.unique(topics.of[message] * shapes + rows.shape[kept], return_counts=True)
-    for pair, found in zip(pairs.tolist(), counts.tolist(), strict=True):
+    pairs, counts = np.unique(topics.of[message] * shapes + rows.shape[mask], return_counts=True)
+    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
         topic, shape = topics.names[pair // shapes], rows.shapes[pair % shapes]
         id_ = shape.table.id
-        summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += found
+        summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += count
     for name in dict.fromkeys((*rows.flags, *more)):
-        flagged = np.zeros(len(kept), bool)
+        flagged = np.zeros(len(mask), bool)
         for flags in (rows.flags, more):
             if name in flags:
                 flagged |= flags[name]
-        if found := int(np.count_nonzero(flagged & kept)):
-            summary.flags[name.partition(":")[0]] += found
+        if count := int(np.count_nonzero(flagged & mask)):
+            summary.flags[name.partition(":")[0]] += count
 
 
 class BatchReader(ABC):
@@ -205,7 +205,7 @@ class BatchReader(ABC):
         batch = messages_of_lines(batch)
         read = read_rows(self._reader, batch)
         try:
-            made, slow = self._build_output(batch, *read, summary)
+            output, slow = self._build_output(batch, *read, summary)
         except ValueError:  # too much for one array, or what the kernels have no text for
             if batch.num_rows == 1:
                 yield batch, None, np.arange(1)
@@ -214,7 +214,7 @@ class BatchReader(ABC):
             yield from self.parts(batch.slice(0, half), summary)
             yield from self.parts(batch.slice(half), summary)
             return
-        yield batch, made, np.flatnonzero(slow)
+        yield batch, output, np.flatnonzero(slow)
 
     @property
     @abstractmethod

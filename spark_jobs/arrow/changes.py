@@ -38,8 +38,8 @@ class ChangeBatch:
 
 def can_read_changes(side: CodecConfig) -> bool:
     """Whether change events of what a side reads come from kernels. Rows that a checksum judges do not."""
-    known = side.format in columnar.READERS and (side.tables is not None or side.format == "avro")
-    return COMPILED and known and not side.verify_checksum
+    is_readable = side.format in columnar.READERS and (side.tables is not None or side.format == "avro")
+    return COMPILED and is_readable and not side.verify_checksum
 
 
 class ChangeReader(BatchReader):
@@ -65,19 +65,19 @@ class ChangeReader(BatchReader):
         if self._view is not None:
             slow[rows.message[self._view.find_doubtful(rows, texts)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
-        kept = ~slow[rows.message]
-        made = _events(rows, np.flatnonzero(kept), texts, batch, self._schema, self._view)
+        mask = ~slow[rows.message]
+        events = _events(rows, np.flatnonzero(mask), texts, batch, self._schema, self._view)
         if summary is not None:
-            cells.count_rows(rows, {}, kept, topics, summary)
-        return ChangeBatch(rows.message[kept], made), slow
+            cells.count_rows(rows, {}, mask, topics, summary)
+        return ChangeBatch(rows.message[mask], events), slow
 
 
 def _texts(rows: Rows) -> Any:
     """The plain form of each cell, an Arrow array. ValueError where that is too much for one."""
-    found = plain_texts(rows)
-    if len(found.data) > _MOST_BYTES:
+    texts = plain_texts(rows)
+    if len(texts.data) > _MOST_BYTES:
         raise ValueError("too many texts for one batch")
-    return cells.arrow_array(found, pa.string())
+    return cells.arrow_array(texts, pa.string())
 
 
 def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: ViewCheck | None) -> Any:
@@ -92,7 +92,7 @@ def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: 
         "schema_id": [s.schema_id for s in shapes], "table_version": [s.table_version for s in shapes],
         "key": [list(s.key) for s in shapes],
     }  # fmt: skip
-    made = {name: pa.array(found, schema.field(name).type).take(shape) for name, found in by_shape.items()}
+    columns = {name: pa.array(values, schema.field(name).type).take(shape) for name, values in by_shape.items()}
     ops = rows.op[chosen]
     # Offsets of one letter each: ops are c, u and d.
     letters = [None, pa.py_buffer(np.arange(count + 1, dtype=np.int32)), pa.py_buffer(np.ascontiguousarray(ops))]
@@ -106,7 +106,7 @@ def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: 
         return view.structs(rows, chosen, first, texts, kind)
 
     kinds = view.kinds(shapes) if typed and view is not None else ["row"] * len(shapes)
-    made |= {
+    columns |= {
         "kind": pa.array(kinds, pa.string()).take(shape),
         "op": pa.Array.from_buffers(pa.string(), count, letters),
         "commit_ts": pa.array(stamps, mask=unstamped),
@@ -117,7 +117,7 @@ def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: 
         "row": pa.array(cells.numbers_in_message(message)),
         "source": source_array(batch, message, schema.field("source").type),
     }
-    arrays = [made[f.name] if f.name in made else pa.nulls(count, f.type) for f in schema]
+    arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
@@ -131,14 +131,14 @@ def _maps(rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
     ends = np.cumsum(counts)
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
     cell = np.repeat(first, counts) + within
-    named = np.repeat((np.cumsum(widths) - widths)[of], counts) + within
+    column = np.repeat((np.cumsum(widths) - widths)[of], counts) + within
     there = rows.length[cell] != ABSENT
     if not there.all():
         owner = np.repeat(np.arange(len(counts)), counts)[there]
-        cell, named, counts = cell[there], named[there], np.bincount(owner, minlength=len(counts))
+        cell, column, counts = cell[there], column[there], np.bincount(owner, minlength=len(counts))
     items = texts if len(cell) == len(texts) and (cell == np.arange(len(cell))).all() else texts.take(pa.array(cell))
     mask = pa.array(none) if none.any() else None
-    return pa.MapArray.from_arrays(_offsets(counts), names.take(pa.array(named)), items, type=kind, mask=mask)
+    return pa.MapArray.from_arrays(_offsets(counts), names.take(pa.array(column)), items, type=kind, mask=mask)
 
 
 def _flags(rows: Rows, chosen: Any, kind: Any) -> Any:

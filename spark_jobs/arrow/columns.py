@@ -118,9 +118,9 @@ def _numbers(typed: TypedColumn) -> Any:
 
 def _bits(typed: TypedColumn) -> Any:
     if not typed.column.length:
-        found = zip(typed.values.tolist(), typed.valid.tolist(), strict=True)
-        shown = [n.to_bytes(max(1, (n.bit_length() + 7) // 8), "big") if v else None for n, v in found]
-        return pa.array(shown, pa.binary())
+        pairs = zip(typed.values.tolist(), typed.valid.tolist(), strict=True)
+        binaries = [n.to_bytes(max(1, (n.bit_length() + 7) // 8), "big") if v else None for n, v in pairs]
+        return pa.array(binaries, pa.binary())
     width, count = values.bit_size(typed.column.length), len(typed.valid)
     data = np.ascontiguousarray(typed.values.astype(">u8").view(np.uint8).reshape(count, 8)[:, 8 - width :])
     offsets = np.arange(count + 1, dtype=np.int32) * np.int32(width)
@@ -156,8 +156,8 @@ class ArrowEncoder:
         """A batch → (binary array of messages, rows of each). WireError INVALID_VALUE with column and row."""
         data, ends, counts = self._typed.encode(self.rows(batch))
         offsets = np.concatenate((np.zeros(1, np.int32), ends.astype(np.int32)))
-        made = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
-        return made, counts
+        messages = pa.Array.from_buffers(pa.binary(), len(ends), [None, pa.py_buffer(offsets), pa.py_buffer(data)])
+        return messages, counts
 
     def rows(self, batch: Any) -> TypedRows:
         """A batch → typed columns."""

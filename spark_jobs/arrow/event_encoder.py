@@ -49,7 +49,7 @@ class EncodeBatches:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         encoder, tables = self.write.encoder(), _Tables(self.read)
         for batch in batches:
-            rows = [row for found in rows_of(batch) for row in self._encode_row(encoder, tables, found)]
+            rows = [row for event_row in rows_of(batch) for row in self._encode_row(encoder, tables, event_row)]
             yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
     def _encode_row(self, encoder: Encoder, tables: _Tables, event_row: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -60,9 +60,11 @@ class EncodeBatches:
         )  # fmt: skip
         if event_row["kind"] == "error":
             error = event_row.get("error") or {}
-            told = Message(error.get("key"), error.get("value"), *_origin_position(origin))
+            message = Message(error.get("key"), error.get("value"), *_origin_position(origin))
             details = f"{error.get('code')}: {error.get('detail')}"
-            yield from message_rows(MessageResult(error=WireError("MALFORMED", where="event", details=details)), told)
+            yield from message_rows(
+                MessageResult(error=WireError("MALFORMED", where="event", details=details)), message
+            )
             return
         if event_row["kind"] == "bootstrap":  # as transcode does: nobody has a form for it
             yield from message_rows(MessageResult(skipped=["bootstrap"]), origin)
@@ -94,50 +96,50 @@ class _Tables:
         if schema_id is None:
             details = f"table {id_} at commit_ts {commit_ts} has no definition, and the event no schema_id: give ddl="
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
-        known = self._made.get((id_, schema_id, key))
-        if known is None:
+        table = self._made.get((id_, schema_id, key))
+        if table is None:
             record = compile_record(self._side.schemas.by_id(schema_id, "event"), f"schema id {schema_id}")
             columns = (replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in record.columns)
-            known = self._made[id_, schema_id, key] = Table(id_, tuple(columns))
-        return known, None
+            table = self._made[id_, schema_id, key] = Table(id_, tuple(columns))
+        return table, None
 
 
-def _event(found: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
-    kind, commit_ts = found["kind"], found.get("commit_ts")
+def _event(row: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
+    kind, commit_ts = row["kind"], row.get("commit_ts")
     if kind == "watermark" and commit_ts is not None:
         return Watermark("made", commit_ts)
-    db, name = found.get("db") or "", found.get("table") or ""
+    db, name = row.get("db") or "", row.get("table") or ""
     if kind == "ddl":
-        return DdlEvent("made", db, name, commit_ts, found.get("ddl_type"), found.get("query") or "")
-    if kind != "row" or found.get("op") not in _OPS:
-        details = f"kind {kind!r}, op {found.get('op')!r}: no change event"
+        return DdlEvent("made", db, name, commit_ts, row.get("ddl_type"), row.get("query") or "")
+    if kind != "row" or row.get("op") not in _OPS:
+        details = f"kind {kind!r}, op {row.get('op')!r}: no change event"
         raise WireError("INVALID_VALUE", column="op", details=details)
-    flags = list(found.get("flags") or ())
+    flags = list(row.get("flags") or ())
     for flag in flags:
         if flag.startswith(f"{NOT_TYPED}:"):
             details = "the value did not fit its Spark type, and NULL stands for it: decode with types='exact'"
             raise WireError("INVALID_VALUE", column=flag.partition(":")[2], details=details)
-    key = tuple(found.get("key") or ())
-    table, version = tables.of(TableId(db, name), commit_ts, found.get("schema_id"), key)
-    before, after = (_row(table, found.get(side), zone) for side in ("before", "after"))
+    key = tuple(row.get("key") or ())
+    table, version = tables.of(TableId(db, name), commit_ts, row.get("schema_id"), key)
+    before, after = (_row(table, row.get(side), zone) for side in ("before", "after"))
     # A frame does not say whether BIT's length was known where it was made.
     tables.held.check(table, (before, after), flags, listed=version is None, fewest=True)
     key_only = False
-    if found["op"] == "d" and before is not None:
+    if row["op"] == "d" and before is not None:
         others = [n for n in before if n not in key]
         key_only = bool(key) and all(before[n] is None for n in others) and len(key) < len(table.columns)
         before = {n: before[n] for n in key if n in before} if key_only else before
     return RowChange(
-        "made", table, found["op"], commit_ts, before, after, key or table.handle_key, zone, found.get("schema_id"),
+        "made", table, row["op"], commit_ts, before, after, key or table.handle_key, zone, row.get("schema_id"),
         version, flags, {}, key_only,
     )  # fmt: skip
 
 
-def _row(table: Table, found: Any, zone: str) -> dict[str, Value] | None:
+def _row(table: Table, entries: Any, zone: str) -> dict[str, Value] | None:
     """A map's entries or a struct's fields → the plain row."""
-    if found is None:
+    if entries is None:
         return None
-    pairs = found.items() if isinstance(found, dict) else found
+    pairs = entries.items() if isinstance(entries, dict) else entries
     by_name = table.by_name
     row: dict[str, Value] = {}
     for name, value in pairs:

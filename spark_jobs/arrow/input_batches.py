@@ -33,16 +33,16 @@ def messages_of_lines(batch: Any) -> Any:
     """
     if "line" not in batch.schema.names or "value" in batch.schema.names:
         return batch
-    made: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
+    columns: dict[str, list[Any]] = {name: [] for name in _COLUMNS}
     for line in batch.column("line").to_pylist():
         message = _message(line)
         for name in ("key", "value", "topic", "partition", "offset"):
-            made[name].append(getattr(message, name))
-        made["timestamp"].append(None if message.timestamp is None else message.timestamp * 1000)
-        made["headers"].append([{"key": name, "value": value} for name, value in message.headers])
-        made["line"].append(line if message is _NONE else None)
+            columns[name].append(getattr(message, name))
+        columns["timestamp"].append(None if message.timestamp is None else message.timestamp * 1000)
+        columns["headers"].append([{"key": name, "value": value} for name, value in message.headers])
+        columns["line"].append(line if message is _NONE else None)
     rest = {name: batch.column(name) for name in batch.schema.names if name != "line"}
-    return pa.RecordBatch.from_pydict({n: pa.array(made[n], kind) for n, kind in _COLUMNS.items()} | rest)
+    return pa.RecordBatch.from_pydict({n: pa.array(columns[n], kind) for n, kind in _COLUMNS.items()} | rest)
 
 
 _NONE = Message(None, None)
@@ -102,11 +102,11 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     return batch
 
 
-def message_of_input(found: dict[str, Any], plain: bool) -> Item | None:
+def message_of_input(row: dict[str, Any], plain: bool) -> Item | None:
     """A row of the input → its message, or what failed; None for an empty line, WireError for one that is none."""
-    line = found.get("line")
+    line = row.get("line")
     if line is None:
-        message = message_of_row(found)
+        message = message_of_row(row)
         return plain_item(message.value or b"", message) if plain else message
     if not line.strip():
         return None

@@ -44,8 +44,8 @@ def can_write_lines(side: CodecConfig, marked: bool = False) -> bool:
 
     Rows that a checksum judges go through the plain codec, and so do events with marks.
     """
-    known = side.format in EXTRA_FIELDS and (side.tables is not None or side.format == "avro")
-    return COMPILED and known and not (side.verify_checksum or marked)
+    is_readable = side.format in EXTRA_FIELDS and (side.tables is not None or side.format == "avro")
+    return COMPILED and is_readable and not (side.verify_checksum or marked)
 
 
 class LineReader(BatchReader):
@@ -68,12 +68,12 @@ class LineReader(BatchReader):
         if self._view is not None:
             slow[rows.message[self._view.find_doubtful(rows, cells.arrow_array(texts, pa.string()))]] = True
         lines = self._lines(rows, texts, batch, topics, extra)
-        kept = ~slow[rows.message]
+        mask = ~slow[rows.message]
         if summary is not None:
-            cells.count_rows(rows, {}, kept, topics, summary)
+            cells.count_rows(rows, {}, mask, topics, summary)
         message, part = rows.message, cells.numbers_in_message(rows.message)
-        if not kept.all():
-            which = np.flatnonzero(kept)
+        if not mask.all():
+            which = np.flatnonzero(mask)
             message, part, lines = message[which], part[which], lines.take(pa.array(which))
         return LineBatch(message, part, lines), slow
 
@@ -82,7 +82,7 @@ class LineReader(BatchReader):
         message = rows.message
         places = (np.asarray(batch.column(name).cast(pa.int64()).fill_null(NONE)) for name in ("partition", "offset"))
         origins = (topics.of[message], *(place[message] for place in places))
-        written = plain_lines(rows, texts, self._side.format, topics.names, origins, extra)
-        if len(written.data) > _MOST_BYTES:
+        lines = plain_lines(rows, texts, self._side.format, topics.names, origins, extra)
+        if len(lines.data) > _MOST_BYTES:
             raise ValueError("too many lines for one batch")
-        return cells.arrow_array(written, pa.string())
+        return cells.arrow_array(lines, pa.string())

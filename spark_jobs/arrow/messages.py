@@ -142,19 +142,19 @@ class Transcoder:
         rows, left, topics = read_rows(self._reader, batch)
         stamps, odd = milliseconds(batch.column("timestamp"))
         to = self._topics_of(rows, topics)
-        written = self._writer.write(rows, to, stamps[rows.message])
-        if max(size(written.keys), size(written.values)) > _MOST_BYTES and batch.num_rows > 1:
+        output = self._writer.write(rows, to, stamps[rows.message])
+        if max(size(output.keys), size(output.values)) > _MOST_BYTES and batch.num_rows > 1:
             half = batch.num_rows // 2
             yield from self.parts(batch.slice(0, half), summary)
             yield from self.parts(batch.slice(half), summary)
             return
         slow = other_messages(batch, rows, left)
-        slow[rows.message[written.left | self._find_refused(rows)]] = True
+        slow[rows.message[output.left | self._find_refused(rows)]] = True
         slow |= odd
-        kept = ~slow[rows.message]
+        mask = ~slow[rows.message]
         if summary is not None:
-            count_rows(rows, written.flags, kept, topics, summary)
-        yield batch, _kernel_output(rows, written, kept, to), np.flatnonzero(slow)
+            count_rows(rows, output.flags, mask, topics, summary)
+        yield batch, _kernel_output(rows, output, mask, to), np.flatnonzero(slow)
 
     def _topics_of(self, rows: Rows, topics: Topics) -> Topics:
         """Where each row goes."""
@@ -182,8 +182,8 @@ class RowFinder:
 
     def find_others(self, batch: Any) -> Any:
         """The messages that are not surely rows and nothing else; all where there is no kernel, or no definitions."""
-        known = COMPILED and self._read.format in READERS and self._read.tables is not None
-        if not known or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
+        is_readable = COMPILED and self._read.format in READERS and self._read.tables is not None
+        if not is_readable or batch.num_rows < FEW or not {"topic", "line"} & set(batch.schema.names):
             return batch
         batch = messages_of_lines(batch)
         try:

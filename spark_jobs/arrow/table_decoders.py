@@ -77,8 +77,8 @@ def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column])
         rows["partition"].append(event.extra.get("partition", event.extra.get("ptn", -1)))
         rows["key_only"].append(event.key_only)
         for side, row in (("before", event.before), ("after", event.after)):
-            shown = None if row is None else {c.name: python_value(c, row.get(c.name)) for c in columns}
-            rows[side].append(shown)
+            cells = None if row is None else {c.name: python_value(c, row.get(c.name)) for c in columns}
+            rows[side].append(cells)
     return pa.RecordBatch.from_pydict(rows, schema=batch_schema(columns))
 
 
@@ -94,8 +94,8 @@ def warm_craft() -> bool:
     encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
     if not encoder.is_compiled:
         return False
-    given = sample_row(columns)
-    row = {c.name: python_value(c, given[c.name]) for c in columns}
+    sample = sample_row(columns)
+    row = {c.name: python_value(c, sample[c.name]) for c in columns}
     # An old row that is there, one that is not, and a NULL.
     head = {"message": 0, "commit_ts": 1, "partition": -1, "key_only": False}
     rows = [{**head, "op": op, "before": old, "after": row} for op, old in (("u", dict.fromkeys(row)), ("c", None))]
@@ -132,8 +132,8 @@ class ArrowJsonDecoder:
         high: int = MAX_TSO,
         keyed: bool = False,
     ) -> None:
-        reader, given = _READERS[format_], (table, options or Options(), low, high)
-        self._typed = reader(*given, keyed) if reader is DebeziumTableReader else reader(*given)
+        reader, arguments = _READERS[format_], (table, options or Options(), low, high)
+        self._typed = reader(*arguments, keyed) if reader is DebeziumTableReader else reader(*arguments)
         self.columns = self._typed.columns
 
     def decode(self, values: Any, keys: Any = None) -> tuple[list[Any], list[int]]:
@@ -150,8 +150,8 @@ class ArrowJsonDecoder:
             key_data, key_first, key_last = _places(keys)
             if len(key_first) != len(value_first):
                 raise ValueError(f"{len(key_first)} keys for {len(value_first)} values")
-        given = MessageBuffers(key_data, key_first, key_last, value_data, value_first, value_last)
-        decoded = self._typed.decode(given)
+        buffers = MessageBuffers(key_data, key_first, key_last, value_data, value_first, value_last)
+        decoded = self._typed.decode(buffers)
         return [batch_of_typed(_parse_reals(rows), self.columns) for rows in decoded.chunks], decoded.left
 
 
@@ -174,9 +174,9 @@ def _real(typed: TypedColumn) -> TypedColumn:
     validity = None if typed.valid.all() else pa.py_buffer(np.packbits(typed.valid, bitorder="little"))
     texts = [validity, pa.py_buffer(typed.offsets), pa.py_buffer(typed.values)]
     numbers = pc.cast(pa.Array.from_buffers(pa.string(), len(typed.valid), texts), pa.float64())
-    found = np.frombuffer(numbers.buffers()[1], np.float64)[numbers.offset : numbers.offset + len(numbers)]
+    floats = np.frombuffer(numbers.buffers()[1], np.float64)[numbers.offset : numbers.offset + len(numbers)]
     form = "double" if typed.form == "real" else "float"
-    return TypedColumn(typed.column, form, found, typed.valid)
+    return TypedColumn(typed.column, form, floats, typed.valid)
 
 
 # ---------------------------------------------------------------------------------------------- compiling

@@ -53,18 +53,18 @@ def typed_schema(table: Table) -> str:
 
 def table_versions(tables: TableSource, id_: TableId) -> list[TableVersion]:
     """A table's versions, the newest first."""
-    found: list[TableVersion] = []
+    versions: list[TableVersion] = []
     at: int | None = None
-    while len(found) < _MOST_VERSIONS:
+    while len(versions) < _MOST_VERSIONS:
         try:
             version = tables.at(id_, at)
         except WireError:
             break  # not known any more: rows before that are the decoder's, which says why
         if version is None or (at is not None and version.commit_ts >= at):
             break
-        found.append(version)
+        versions.append(version)
         at = version.commit_ts
-    return found
+    return versions
 
 
 @dataclass(frozen=True)
@@ -88,8 +88,8 @@ class TypedBatches:
             left = np.arange(batch.num_rows)
             for kernel in kernels:
                 if len(left):
-                    made, left = kernel.decode(batch, left)
-                    yield from made
+                    typed_batches, left = kernel.decode(batch, left)
+                    yield from typed_batches
             if len(left):
                 yield self._decode_odd(plain, batch.take(pa.array(left)))
 
@@ -104,8 +104,8 @@ class TypedBatches:
     # ---- what the kernels leave
     def _decode_odd(self, decoder: Decoder, batch: Any) -> Any:
         rows: list[dict[str, Any]] = []
-        for found in rows_of(batch):
-            message = message_of_row(found)
+        for row in rows_of(batch):
+            message = message_of_row(row)
             rows += self._rows(decode_one(decoder, message), message)
         return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
@@ -115,12 +115,12 @@ class TypedBatches:
         for number, event in enumerate(result.events if error is None else ()):
             change = change_row(event)
             odd = {k: change.get(k) for k in ("kind", "db", "table", "schema_id", "key", "flags", "ddl_type", "query")}
-            made = {k: change.get(k) for k in ("op", "commit_ts", "table_version")}
-            made |= {"row": number, "source": source, "odd": odd}
+            row = {k: change.get(k) for k in ("op", "commit_ts", "table_version")}
+            row |= {"row": number, "source": source, "odd": odd}
             if isinstance(event, RowChange) and event.table.id == self.versions[0].table.id:
                 try:
                     check_names(event, self.versions[0].table, self.side.tables)
-                    made |= self._typed_row(event)
+                    row |= self._typed_row(event)
                 except WireError as strange:
                     error = strange
                     break
@@ -128,7 +128,7 @@ class TypedBatches:
                     details = f"the newest version's columns can't hold the row: {broken}"
                     error = WireError("INVALID_VALUE", column=str(event.table.id), details=details)
                     break
-            rows.append(made)
+            rows.append(row)
         if error is None:
             return rows or [{"row": 0, "source": source, "odd": {"kind": kind}} for kind in result.skipped]
         odd = {"kind": "error", "code": error.code, "detail": error.detail}
@@ -142,17 +142,17 @@ class TypedBatches:
             if row is None:
                 continue
             whole = event.table_version is not None and not event.key_only
-            made = {}
+            cells = {}
             for column in newest.columns:
                 if column.virtual:
                     continue
                 if column.name in row:
-                    made[column.name] = python_value(column, row[column.name])
+                    cells[column.name] = python_value(column, row[column.name])
                 elif whole and self.missing == "default" and column.name not in event.table.by_name:
-                    made[column.name] = default_value(column, event.zone)
+                    cells[column.name] = default_value(column, event.zone)
             # Arrow says here which value is not one of the newest column's.
-            pa.array([made], self.schema.field(side).type)
-            out[side] = made
+            pa.array([cells], self.schema.field(side).type)
+            out[side] = cells
         return out
 
 
@@ -163,8 +163,8 @@ def default_value(column: Column, zone: str) -> Any:
 
 def _is_castable(old: Table, new: Table) -> bool:
     """Every column of the old version is one of the newest's type, or of a narrower one."""
-    known = {c.name: spark_type(c) for c in new.columns if not c.virtual}
-    return all(known.get(c.name) is None or widens(spark_type(c), known[c.name]) for c in old.columns if not c.virtual)
+    types = {c.name: spark_type(c) for c in new.columns if not c.virtual}
+    return all(types.get(c.name) is None or widens(spark_type(c), types[c.name]) for c in old.columns if not c.virtual)
 
 
 class _Kernel:
@@ -182,15 +182,15 @@ class _Kernel:
         else:
             self._decoder = ArrowDecoder(version.table, low, high)
 
-    def decode(self, batch: Any, wanted: Any) -> tuple[Iterator[Any], Any]:
-        """The messages at `wanted` → (batches, the indices that are left)."""
-        part = batch if len(wanted) == batch.num_rows else batch.take(pa.array(wanted))
+    def decode(self, batch: Any, indices: Any) -> tuple[Iterator[Any], Any]:
+        """The messages at `indices` → (batches, the indices that are left)."""
+        part = batch if len(indices) == batch.num_rows else batch.take(pa.array(indices))
         value, key = part.column("value"), part.column("key")
         if self._json:
             chunks, left = self._decoder.decode(value, key)
         else:
             chunks, left = self._decoder.decode(value)
-        return (self._shape_batch(part, chunk) for chunk in chunks), wanted[np.asarray(left, np.int64)]
+        return (self._shape_batch(part, chunk) for chunk in chunks), indices[np.asarray(left, np.int64)]
 
     def _shape_batch(self, part: Any, chunk: Any) -> Any:
         numbers = np.asarray(chunk.column("message"))
@@ -232,10 +232,10 @@ def source_array(batch: Any, message: Any, kind: Any) -> Any:
     """Where the messages of rows came from. message: each row's, ascending; kind: the column's Arrow type."""
     once = len(message) == batch.num_rows and bool((message == np.arange(len(message))).all())
     place = None if once else pa.array(message)
-    found = [batch.column(name) if once else batch.column(name).take(place) for name in _SOURCE]
+    columns = [batch.column(name) if once else batch.column(name).take(place) for name in _SOURCE]
     fields = list(kind)
-    made = [a if a.type == f.type else a.cast(f.type) for a, f in zip(found, fields, strict=True)]
-    return pa.StructArray.from_arrays(made, fields=fields)
+    arrays = [a if a.type == f.type else a.cast(f.type) for a, f in zip(columns, fields, strict=True)]
+    return pa.StructArray.from_arrays(arrays, fields=fields)
 
 
 _SOURCE = ("topic", "partition", "offset", "timestamp")

@@ -58,15 +58,15 @@ class CheckedBatches:
                 numbers = pa.array(np.arange(batch.num_rows, dtype=np.int64))
                 yield batch.set_column(at, batch.schema.field(at), numbers)
 
-        plain, last, made = self.inner.side.decoder(), None, list[Any]()
+        plain, last, outputs = self.inner.side.decoder(), None, list[Any]()
         for out in self.inner(number_messages()):
             if last is not None and now[0] is not last:
-                yield from self._check_batch(last, made, plain)
-                made = []
+                yield from self._check_batch(last, outputs, plain)
+                outputs = []
             last = now[0]
-            made.append(out)
+            outputs.append(out)
         if last is not None:
-            yield from self._check_batch(last, made, plain)
+            yield from self._check_batch(last, outputs, plain)
 
     def _check_batch(self, batch: Any, outputs: list[Any], plain: Any) -> Iterator[Any]:
         numbers = [np.asarray(out.column("source").field("offset")) for out in outputs]
@@ -104,11 +104,11 @@ def _find_wrong(texts: Any, kind: Kind, zone: str) -> Any:
     wrong = np.zeros(len(texts), bool)
     if len(doubtful):
         fits = _fits_text(READ[kind], zone, transition_dates(zone) if kind is Kind.TIMESTAMP else frozenset())
-        known: dict[str, bool] = {}
+        verdicts: dict[str, bool] = {}
         for n, text in zip(doubtful, texts.take(pa.array(doubtful)).to_pylist(), strict=True):
-            if text not in known:
-                known[text] = fits(text)
-            wrong[n] = not known[text]
+            if text not in verdicts:
+                verdicts[text] = fits(text)
+            wrong[n] = not verdicts[text]
     return wrong
 
 
@@ -208,8 +208,8 @@ class ViewCheck:
         arrays = []
         for field in kind:
             cell = self._cells(rows, first, field.name)[chosen]
-            found = texts.take(pa.array(cell, mask=cell < 0))
-            arrays.append(self._typed_array(columns[field.name], found, rows, field.type))
+            cell_texts = texts.take(pa.array(cell, mask=cell < 0))
+            arrays.append(self._typed_array(columns[field.name], cell_texts, rows, field.type))
         absent = ~(ours & (first >= 0))[chosen]
         return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(absent))
 

@@ -30,5 +30,5 @@ def get_cached(key: Hashable, make: Callable[[], T]) -> T:
     """What `make` made when this thread first asked for `key`."""
     if key not in _kept.found:
         _kept.found[key] = make()
-    found: T = _kept.found[key]
-    return found
+    result: T = _kept.found[key]
+    return result

@@ -114,14 +114,14 @@ def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, 
                 out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
             else:
                 out.append(_rescue_event(result.events[0], table))
-        made: pa.Array[Any] = pa.array(out, schema)
-        return made
+        structs: pa.Array[Any] = pa.array(out, schema)
+        return structs
 
     return events
 
 
 def _rescue_event(event: Event, table: Table) -> dict[str, Any]:
-    found = change_row(event)
+    change = change_row(event)
     if isinstance(event, DdlEvent) and (event.db, event.table) != table.id:
         return {"kind": "other"}
     if isinstance(event, RowChange):
@@ -129,5 +129,5 @@ def _rescue_event(event: Event, table: Table) -> dict[str, Any]:
             return {"kind": "other"}
         for side, row in (("before", event.before), ("after", event.after)):
             typed = {c.name: python_value(c, row[c.name]) for c in table.columns if c.name in row} if row else None
-            found[side] = typed
-    return {**found, "code": None, "detail": None}
+            change[side] = typed
+    return {**change, "code": None, "detail": None}

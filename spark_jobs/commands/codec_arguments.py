@@ -34,16 +34,16 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Co
 
     warn: say so where the zone matters and is not given.
     """
-    known = format_named(args.format)
-    schemas = schemas_of(args.registry, args.schemas, args.registry_wait, known)
-    given = options_file(args.from_options)
-    zone = args.time_zone or given.pop("time_zone", None)
+    format_ = format_named(args.format)
+    schemas = schemas_of(args.registry, args.schemas, args.registry_wait, format_)
+    file_options = options_file(args.from_options)
+    zone = args.time_zone or file_options.pop("time_zone", None)
     zone = zone or zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
     verify = getattr(args, "verify_checksum", False)
     matters = warn or (verify and args.format in ("avro", "auto"))  # the sum is over UTC
     if zone is None and matters:
         print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
-    options = Options.of(given, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
+    options = Options.of(file_options, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
     claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
     from_stream = args.ddl == Path("stream")
     tables = tables_of(args)
@@ -73,11 +73,13 @@ def write_side(args: argparse.Namespace, read: CodecConfig) -> CodecConfig:
         schemas = schemas_of(args.to_registry, args.to_schemas, args.registry_wait, FORMATS[args.to])
     elif read.format == PLAIN or not format_named(read.format).needs_schemas:
         schemas = schemas_of(args.registry, args.schemas, args.registry_wait, FORMATS[args.to])
-    given = options_file(args.to_options)
-    zone = given.pop("time_zone", None) or zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
-    on_lossy = args.on_lossy or given.pop("on_lossy", "error")
-    given.pop("on_lossy", None)
-    options = Options.of(given, time_zone=zone, on_lossy=on_lossy)
+    file_options = options_file(args.to_options)
+    zone = (
+        file_options.pop("time_zone", None) or zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
+    )
+    on_lossy = args.on_lossy or file_options.pop("on_lossy", "error")
+    file_options.pop("on_lossy", None)
+    options = Options.of(file_options, time_zone=zone, on_lossy=on_lossy)
     return CodecConfig(args.to, schemas, options, strategy=args.subject_strategy)
 
 
@@ -119,18 +121,18 @@ def offset(text: str) -> int:
 
 def seconds(text: str, option: str) -> float:
     """5s, 500ms, 10m → seconds. SetupError USAGE."""
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m)?", text)
-    if not found:
+    match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)(ms|s|m)?", text)
+    if not match:
         raise SetupError("USAGE", details=f"{option} {text}: 5s, 500ms or 10m is needed")
-    return float(found[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}[found[2]]
+    return float(match[1]) * {"ms": 0.001, "s": 1.0, "m": 60.0, None: 1.0}[match[2]]
 
 
 def options_file(path: Path | None) -> dict[str, Any]:
     """Options as JSON: the object itself, or the `options` of a golden's meta.json."""
     if path is None:
         return {}
-    found = _json_file(path)
-    options = found.get("options", found)
+    document = _json_file(path)
+    options = document.get("options", document)
     if not isinstance(options, dict):
         raise SetupError("USAGE", details=f"{path}: a JSON object of options is needed")
     return dict(options)
@@ -149,11 +151,11 @@ def zone_of_meta(*paths: Path | None) -> str | None:
 
 def _json_file(path: Path) -> dict[str, Any]:
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
     except ValueError as error:
         raise SetupError("USAGE", details=f"{path}: not JSON: {error}") from error
-    if not isinstance(found, dict):
+    if not isinstance(document, dict):
         raise SetupError("USAGE", details=f"{path}: a JSON object is needed")
-    return found
+    return document

@@ -32,8 +32,8 @@ def run(args: argparse.Namespace) -> int:
     if place is None or (args.source and args.place):
         raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")
     read = read_side(args, "flag")
-    given = {"enable_tidb_extension": True, **options_file(args.to_options)}
-    given.setdefault("time_zone", read.options.time_zone)
-    text, code = explain.run(place, read, Options.of(given), kafka_of(args), args.format_out == "json")
+    to_options = {"enable_tidb_extension": True, **options_file(args.to_options)}
+    to_options.setdefault("time_zone", read.options.time_zone)
+    text, code = explain.run(place, read, Options.of(to_options), kafka_of(args), args.format_out == "json")
     print(text)
     return code

@@ -28,8 +28,8 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
     if args.on_error == "drop":
         return None
     if args.dead_letter or (args.command in ("decode", "merge") and not (args.stream or delta_path_of(args.out))):
-        found: str | None = args.dead_letter
-        return found
+        location: str | None = args.dead_letter
+        return location
     if args.stream and args.on_error == "dead-letter":
         return f"{args.out.removeprefix('kafka:').removeprefix('delta:').rstrip('/') or args.command}.dead"
     if args.out == "-":
@@ -117,5 +117,5 @@ def count_waiting(place: str, kafka: KafkaClient) -> int | None:
         return None
     from spark_jobs.io.kafka import extents
 
-    found = extents(topic, kafka.settings()).values()
-    return sum(max(high - max(low, kafka.from_offset), 0) for low, high in found)
+    ranges = extents(topic, kafka.settings()).values()
+    return sum(max(high - max(low, kafka.from_offset), 0) for low, high in ranges)

@@ -39,14 +39,14 @@ class Parser(argparse.ArgumentParser):
 
 def command(commands: Any, name: str, text: str, examples: str, epilog: str = EPILOG) -> argparse.ArgumentParser:
     """A command's parser, with its examples."""
-    made: argparse.ArgumentParser = commands.add_parser(
+    parser: argparse.ArgumentParser = commands.add_parser(
         name,
         help=text,
         description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
         epilog=examples + "\n" + epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    return made
+    return parser
 
 
 def job(p: argparse.ArgumentParser, merges: bool = False) -> None:
@@ -124,8 +124,8 @@ def with_retries(master: str) -> str:
 
     One that says itself how often, and any other master, is as it was.
     """
-    found = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
-    return master if found is None else f"local[{found[1] or 1},4]"
+    match = re.fullmatch(r"local(?:\[(\d+|\*)\])?", master)
+    return master if match is None else f"local[{match[1] or 1},4]"
 
 
 def types(p: argparse.ArgumentParser) -> None:

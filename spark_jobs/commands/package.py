@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         args.dir.mkdir(parents=True, exist_ok=True)
         with zipfile.ZipFile(args.dir / ZIP, "w", zipfile.ZIP_DEFLATED) as out:
-            for path, name in sorted(_files(), key=lambda found: found[1]):
+            for path, name in sorted(_files(), key=lambda entry: entry[1]):
                 # One time for all files: the same sources give the same zip.
                 out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), path.read_bytes())
         (args.dir / SCRIPT).write_text(_MAIN, encoding="utf-8")

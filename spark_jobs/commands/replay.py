@@ -72,8 +72,8 @@ def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
     if (path := delta_path_of(place)) is not None:
         return lambda: show_progress(_of_table(path), "replay")
     if topic_of_location(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
-        kept = list(read_source(place, kafka))
-        return lambda: kept
+        letters = list(read_source(place, kafka))
+        return lambda: letters
     return lambda: show_progress(read_source(place, kafka), "replay")
 
 
@@ -83,12 +83,12 @@ def _of_table(path: str) -> Iterator[Message]:
     from spark_jobs.lake.engines import delta_files
 
     spark = tables.session(None, delta=True)
-    found = (
+    frame = (
         spark.read.format("delta").load(delta_files.absolute_path(path)) if delta_files.exists(spark, path) else None
     )
-    if found is None or not {"key", "value", "headers"} <= set(found.columns):
+    if frame is None or not {"key", "value", "headers"} <= set(frame.columns):
         raise SetupError("USAGE", details=f"--in delta:{path}: no Delta table of dead letters")
-    for row in found.toLocalIterator():
+    for row in frame.toLocalIterator():
         yield message_of_row(row.asDict(recursive=True))
 
 
@@ -99,8 +99,8 @@ def _time(text: str | None) -> int | None:
     if re.fullmatch(r"\d{1,15}", text):
         return int(text)
     try:
-        found = datetime.fromisoformat(text)
+        moment = datetime.fromisoformat(text)
     except ValueError as error:
         details = f"--since {text}: 2026-11-20T08:00:00Z (UTC without a zone) or ms since 1970 is needed"
         raise SetupError("USAGE", details=details) from error
-    return round((found if found.tzinfo else found.replace(tzinfo=UTC)).timestamp() * 1000)
+    return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1000)

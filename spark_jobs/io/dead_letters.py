@@ -23,15 +23,15 @@ def dead_letter(error: WireError, origin: Message) -> Message:
 
 def dead_letter_of(code: str, detail: str, origin: Message) -> Message:
     """The message as the dead letter of an error with this code and detail."""
-    kept = tuple(h for h in origin.headers if h[0] not in OURS)
+    headers = tuple(h for h in origin.headers if h[0] not in OURS)
     tries = attempts(origin)
     here = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
     where = (dict(origin.headers).get(ORIGIN) if tries else None) or here.encode("utf-8", "replace")
-    told = (
+    own_headers = (
         (REASON, code.encode()), (DETAIL, detail[:1000].encode("utf-8", "replace")), (ORIGIN, where),
         (ATTEMPT, b"%d" % (tries + 1)),
     )  # fmt: skip
-    return replace(origin, headers=kept + told)
+    return replace(origin, headers=headers + own_headers)
 
 
 def dead_letter_line(error: WireError, origin: Message) -> dict[str, Any]:

@@ -198,10 +198,10 @@ class DeadLetters:
 
     def close(self) -> None:
         """Complete. Without dead letters an older file of that name goes, so that none is taken for this run's."""
-        written = [sink for sink in (self._sink, self._lines) if sink is not None]
-        for sink in written:
+        sinks = [sink for sink in (self._sink, self._lines) if sink is not None]
+        for sink in sinks:
             sink.close()
-        if self._is_file and not written:
+        if self._is_file and not sinks:
             path, part = part_of(Path(self.place))
             if part is not None:
                 path.unlink(missing_ok=True)

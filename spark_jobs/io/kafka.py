@@ -30,8 +30,8 @@ def _client(kind: type[T], config: dict[str, Any]) -> T:
     try:
         return kind(config)
     except (KafkaException, ValueError, TypeError) as error:
-        told = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
-        raise SetupError("USAGE", details=f"Kafka settings: {told}") from error
+        reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
+        raise SetupError("USAGE", details=f"Kafka settings: {reason}") from error
 
 
 def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) -> Iterator[Message]:
@@ -79,11 +79,11 @@ def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int
     config = {"group.id": "ticdc-bridge", **settings, "error_cb": _ignore_error, "log_level": 0}
     consumer, servers = _client(Consumer, config), settings["bootstrap.servers"]
     try:
-        found = {}
+        ranges = {}
         for partition in _partitions(consumer, topic, servers):
             low, high = _watermarks(consumer, topic, partition)
-            found[partition] = low, high
-        return found
+            ranges[partition] = low, high
+        return ranges
     except KafkaException as error:
         raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
     finally:
@@ -100,21 +100,21 @@ def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str
         settings["bootstrap.servers"],
     )
     try:
-        found = (client.list_topics(topic, _TIMEOUT) if topic else client.list_topics(timeout=_TIMEOUT)).topics
+        topics = (client.list_topics(topic, _TIMEOUT) if topic else client.list_topics(timeout=_TIMEOUT)).topics
     except KafkaException as error:
         raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
-    return {n: len(t.partitions) for n, t in found.items() if t.error is None and n.startswith(prefix)}
+    return {n: len(t.partitions) for n, t in topics.items() if t.error is None and n.startswith(prefix)}
 
 
 def largest_messages(settings: Mapping[str, str], topics: Iterable[str]) -> dict[str, int]:
     """`max.message.bytes` of topics: larger messages a topic refuses. What the broker does not tell is left out."""
-    asked = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
-    found = {}
+    resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
+    sizes = {}
     client = _client(AdminClient, {**settings, "error_cb": _ignore_error, "log_level": 0})
-    for resource, answer in client.describe_configs(asked, request_timeout=_TIMEOUT).items() if asked else ():
+    for resource, answer in client.describe_configs(resources, request_timeout=_TIMEOUT).items() if resources else ():
         with suppress(KafkaException, KeyError, TimeoutError):  # no right to ask, an old broker, or it is away
-            found[resource.name] = int(answer.result(_TIMEOUT + 1)["max.message.bytes"].value)
-    return found
+            sizes[resource.name] = int(answer.result(_TIMEOUT + 1)["max.message.bytes"].value)
+    return sizes
 
 
 def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, int]:
@@ -122,8 +122,8 @@ def _watermarks(consumer: Consumer, topic: str, partition: int) -> tuple[int, in
     end = time.monotonic() + _TIMEOUT
     while True:
         try:
-            found: tuple[int, int] = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
-            return found
+            offsets: tuple[int, int] = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT)
+            return offsets
         except KafkaException as error:
             if error.args[0].code() not in _MOVING or time.monotonic() > end:
                 raise
@@ -140,9 +140,9 @@ def topic_id(topic: str, settings: Mapping[str, str]) -> str | None:
     end = time.monotonic() + _GONE_AFTER
     while True:
         try:
-            asked = client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)
-            found = asked[topic].result(_TIMEOUT + 1).topic_id
-            return str(found) if found is not None and str(found) != _NO_ID else None
+            answers = client.describe_topics(TopicCollection([topic]), request_timeout=_TIMEOUT)
+            uuid = answers[topic].result(_TIMEOUT + 1).topic_id
+            return str(uuid) if uuid is not None and str(uuid) != _NO_ID else None
         except KafkaException as error:
             if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
                 return None  # an old broker, no right to ask, or it is away for a moment
@@ -280,12 +280,12 @@ def read_one(topic: str, partition: int, offset: int, settings: Mapping[str, str
         if not low <= offset < high:
             details = f"topic {topic!r} partition {partition} has offsets {low} to {high - 1}, not {offset}"
             raise SetupError("USAGE", details=details)
-        found = next(_read_partition(consumer, place, high, servers), None)
+        message = next(_read_partition(consumer, place, high, servers), None)
     except KafkaException as error:
         raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
     finally:
         consumer.close()
-    if found is None or found.offset != offset:
+    if message is None or message.offset != offset:
         details = f"topic {topic!r} partition {partition} has no message at offset {offset}"
         raise SetupError("USAGE", details=f"{details}: compacted away, or a transaction's marker")
-    return found
+    return message

@@ -56,11 +56,11 @@ def refuse_delta(place: str) -> None:
 
 def check_different(places: dict[str, str | None]) -> None:
     """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
-    seen: dict[str | Path, str] = {}
+    by_path: dict[str | Path, str] = {}
     for option, place in places.items():
         if place is None or place in ("-", "kafka:"):
             continue
         path = place if place.startswith(("kafka:", "delta:")) else Path(place).resolve()
-        if path in seen:
-            raise SetupError("USAGE", details=f"{seen[path]} and {option} are the same place: {place}")
-        seen[path] = option
+        if path in by_path:
+            raise SetupError("USAGE", details=f"{by_path[path]} and {option} are the same place: {place}")
+        by_path[path] = option

@@ -85,8 +85,8 @@ def rows_of(batch: Any) -> list[dict[str, Any]]:
         source = batch.column(place)
         parts = [_to_ms(a) if pa.types.is_timestamp(a.type) else a for a in source.flatten()]
         fields = [pa.field(f.name, a.type) for f, a in zip(source.type, parts, strict=True)]
-        made = pa.StructArray.from_arrays(parts, fields=fields, mask=source.is_null())
-        batch = batch.set_column(place, "source", made)
+        sources = pa.StructArray.from_arrays(parts, fields=fields, mask=source.is_null())
+        batch = batch.set_column(place, "source", sources)
     rows: list[dict[str, Any]] = batch.to_pylist()
     return rows
 

@@ -113,15 +113,15 @@ def _service(folder: Path) -> Iterator[str]:
 def _address(process: subprocess.Popen[str], log: Any) -> str:
     """Waits for the ready line; what comes after it goes to the log."""
     assert process.stderr is not None
-    told = []
+    lines = []
     for line in process.stderr:
-        told.append(line)
+        lines.append(line)
         log.write(line)
-        found = _LISTENING.search(line)
-        if found:
+        match = _LISTENING.search(line)
+        if match:
             threading.Thread(target=lambda: log.writelines(process.stderr or ()), daemon=True).start()
-            return found[1]
-    raise SetupError("USAGE", details=f"the registry did not start: {''.join(told[-5:]).strip()}")
+            return match[1]
+    raise SetupError("USAGE", details=f"the registry did not start: {''.join(lines[-5:]).strip()}")
 
 
 def _register(path: Path, url: str) -> None:
@@ -144,8 +144,8 @@ def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> in
     with step("demo", "decoding TiCDC's Avro messages in Spark"):
         incoming = read_files(spark, str(messages))
         changes = decode(incoming, format="avro", registry=url, time_zone=_ZONE)
-        summary, shown = _read(changes)
-    _table(shown)
+        summary, samples = _read(changes)
+    _table(samples)
     with step("demo", "transcoding them to Debezium"):
         out = transcode(
             incoming, from_format="avro", to_format="debezium", registry=url, time_zone=_ZONE, options=_OPTIONS
@@ -161,7 +161,7 @@ def _pipeline(spark: SparkSession, messages: Path, url: str, folder: Path) -> in
 
 def _read(changes: DataFrame) -> tuple[Summary, list[dict[str, Any]]]:
     """Counts the decoded changes and picks a few of each table, operation and schema id to show."""
-    summary, shown, seen = Summary(), [], dict[tuple[Any, ...], int]()
+    summary, samples, counts = Summary(), [], dict[tuple[Any, ...], int]()
     # As lists of entries: a map comes to Python without the order of its columns.
     entries = {side: f"map_entries({side})" for side in ("before", "after")}
     listed = changes.selectExpr(*(f"{entries.get(c, f'`{c}`')} as `{c}`" for c in changes.columns))
@@ -174,10 +174,10 @@ def _read(changes: DataFrame) -> tuple[Summary, list[dict[str, Any]]]:
         summary.rows[change["op"]] += 1
         summary.flags.update(flag.partition(":")[0] for flag in change["flags"])
         kind = (change["table"], change["op"], change["schema_id"], _beyond_long(change["after"]))
-        seen[kind] = seen.get(kind, 0) + 1
-        if seen[kind] <= _SHOWN_PER_KIND:
-            shown.append(change)
-    return summary, shown
+        counts[kind] = counts.get(kind, 0) + 1
+        if counts[kind] <= _SHOWN_PER_KIND:
+            samples.append(change)
+    return summary, samples
 
 
 def _beyond_long(row: list[dict[str, Any]] | None) -> bool:

@@ -70,14 +70,14 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
         raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
     if not number:
         raise SetupError("USAGE", details=f"{place}: messages are counted from 1")
-    found = list(islice(_read_items(path), number))
-    if len(found) < number:
-        many = f"{len(found)} message{'s' * (len(found) != 1)}"
+    items = list(islice(_read_items(path), number))
+    if len(items) < number:
+        many = f"{len(items)} message{'s' * (len(items) != 1)}"
         raise SetupError("USAGE", details=f"{path} has {many}, message {number} is not there")
-    last = found[-1]
+    last = items[-1]
     if isinstance(last, WireError):
         raise SetupError("USAGE", details=last.detail)
-    return last, [m for m in found[:-1] if isinstance(m, Message)]
+    return last, [m for m in items[:-1] if isinstance(m, Message)]
 
 
 def _read_items(path: Path) -> Iterator[Message | WireError]:
@@ -149,12 +149,12 @@ def _space_hex(data: str) -> str:
 def _registration_text(schema: dict[str, Any]) -> str:
     where = schema["registered"]
     if schema.get("error"):
-        told = f"where it is registered can't be told: {schema['error']['detail']}"
+        text = f"where it is registered can't be told: {schema['error']['detail']}"
     elif where is None:
-        told = "give --registry or --schemas to see where it is registered"
+        text = "give --registry or --schemas to see where it is registered"
     else:
-        told = ", ".join(f"{w['subject']} version {w['version']}" for w in where) or "registered nowhere"
-    return f"{schema['part']:<6}id {schema['id']}: {told}"
+        text = ", ".join(f"{w['subject']} version {w['version']}" for w in where) or "registered nowhere"
+    return f"{schema['part']:<6}id {schema['id']}: {text}"
 
 
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
@@ -171,8 +171,8 @@ def _event(event: dict[str, Any]) -> Iterator[str]:
         yield from _item("types", f"from {event['types_from']}")
     if event.get("flags"):
         yield from _item("flags", ", ".join(event["flags"]))
-    for name, found in event["elsewhere"].items():
-        yield from _item("as " + name, _other_format_text(found))
+    for name, other in event["elsewhere"].items():
+        yield from _item("as " + name, _other_format_text(other))
     for field in event.get("beside", ()):
         yield ""
         yield from _item(field["name"], "no column")
@@ -206,8 +206,8 @@ def _field(field: dict[str, Any]) -> Iterator[str]:
         yield from _item("bytes", _position_text(field), 2)
         yield from _item("wire", field["wire"] + _json_text(field), 2)
     value = field["value"]
-    shown = "NULL" if value is None else value if isinstance(value, str) else "0x" + value["hex"]
-    yield from _item("value", shown or "''", 2)
+    value_text = "NULL" if value is None else value if isinstance(value, str) else "0x" + value["hex"]
+    yield from _item("value", value_text or "''", 2)
     for name, text in field["elsewhere"].items():
         yield from _item(name, text, 2)
 

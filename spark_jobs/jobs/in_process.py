@@ -45,13 +45,15 @@ def run_in_process(
             )
             summary.count(result, message.topic)
             print_notes(result.notes, summary.messages)
-            made: list[Any] = result.out
+            outputs: list[Any] = result.out
             if work.write is None:
-                made = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
+                outputs = [] if result.error and work.on_error == "drop" else plain_lines(result, message)
             if result.error is not None:
                 handle_failure(work, result.error, message, dead, summary)
             passing = (
-                made if result.error else flow.take(made, result.marks, message.partition, result.newest_watermark)
+                outputs
+                if result.error
+                else flow.take(outputs, result.marks, message.partition, result.newest_watermark)
             )
             for piece in passing:
                 write(piece)
@@ -62,12 +64,12 @@ def run_in_process(
     return summary
 
 
-def write_all(out: Any, made: Any) -> None:
+def write_all(out: Any, batch: Any) -> None:
     """What kernels made of messages (spark_jobs.jobs.in_process_batches): lines, or a record batch."""
-    if not isinstance(made, list):
-        out.write_batch(made)
+    if not isinstance(batch, list):
+        out.write_batch(batch)
         return
-    for line in made:
+    for line in batch:
         out.write_text(line)
 
 

@@ -39,8 +39,8 @@ class KernelWarmUp:
         return self.ready
 
     def _start_process(self) -> Any:
-        made = f"is_cached() and warm_up.{self._warm}({self._format!r})"
-        code = f"from spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{made}))"
+        condition = f"is_cached() and warm_up.{self._warm}({self._format!r})"
+        code = f"from spark_jobs.arrow import warm_up; raise SystemExit(not (warm_up.{condition}))"
         paths = os.pathsep.join(path for path in sys.path if path)
         try:
             return subprocess.Popen(
@@ -116,13 +116,13 @@ def _merge_in_order(items: list[Item], fast: Any, rest: list[int]) -> Iterator[A
     if fast is None:
         yield from items
         return
-    made = fast.rows if hasattr(fast, "rows") else fast.lines.to_pylist()
+    results = fast.rows if hasattr(fast, "rows") else fast.lines.to_pylist()
     ends = np.searchsorted(fast.origin, rest).tolist()
     at = 0
     for index, end in zip(rest, ends, strict=True):
         if end > at:
-            yield made[at:end]
+            yield results[at:end]
         yield items[index]
         at = end
     if at < len(fast.origin):
-        yield made[at:]
+        yield results[at:]

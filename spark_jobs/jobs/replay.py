@@ -94,8 +94,8 @@ def _repeated_failures(incoming: Incoming) -> dict[bytes, int]:
     """The attempts of messages that failed more than once."""
     newest: dict[bytes, int] = {}
     for item in incoming:
-        if isinstance(item, Message) and (tries := attempts(item)) > 1 and (known := _identity(item)) is not None:
-            newest[known] = max(tries, newest.get(known, 0))
+        if isinstance(item, Message) and (tries := attempts(item)) > 1 and (identity := _identity(item)) is not None:
+            newest[identity] = max(tries, newest.get(identity, 0))
     return newest
 
 
@@ -112,31 +112,31 @@ def _choose_message(
     letter: Message, choice: LetterFilter, newest: dict[bytes, int], sent: set[bytes], done: ReplayCounts
 ) -> Message | None:
     """The message to send for a letter; None where the letter is left out, which is counted."""
-    tries, known = attempts(letter), _identity(letter)
+    tries, identity = attempts(letter), _identity(letter)
     why = _reason_to_skip(letter, choice)
-    if known is not None and newest.get(known, 0) > tries:
+    if identity is not None and newest.get(identity, 0) > tries:
         why = "it failed again since (a later letter is here)"
     elif why is None and tries >= choice.max_attempts:
         done.tired += 1
         if len(done.told) < _TOLD:
-            told = dict(letter.headers)
-            where, reason = ((told.get(name) or b"-").decode("utf-8", "replace") for name in (ORIGIN, REASON))
+            headers = dict(letter.headers)
+            where, reason = ((headers.get(name) or b"-").decode("utf-8", "replace") for name in (ORIGIN, REASON))
             details = f"{where} failed {tries} times (--max-attempts {choice.max_attempts}), the last time by {reason}"
             done.told.append(WireError("TOO_MANY_ATTEMPTS", details=details))
         return None
-    elif why is None and known is not None and known in sent:
+    elif why is None and identity is not None and identity in sent:
         why = "the same letter again"
     if why is not None:
         done.left[why] += 1
         return None
-    if known is not None:
-        sent.add(known)
+    if identity is not None:
+        sent.add(identity)
     return original_message(letter, choice.to_origin)
 
 
 def _reason_to_skip(message: Message, choice: LetterFilter) -> str | None:
-    told = dict(message.headers)
-    reason = (told.get(REASON) or b"").decode("utf-8", "replace")
+    headers = dict(message.headers)
+    reason = (headers.get(REASON) or b"").decode("utf-8", "replace")
     if not reason:
         return "no dead letter (no header bridge.reason)"
     if choice.reasons and reason not in choice.reasons:
@@ -151,12 +151,12 @@ def original_message(letter: Message, to_origin: bool = True) -> Message:
 
     to_origin: with the topic and partition that it came from, else as the dead letter has them.
     """
-    kept = tuple(h for h in letter.headers if h[0] not in OURS or h[0] in (ATTEMPT, ORIGIN))
-    found = replace(letter, headers=kept, offset=None)
+    headers = tuple(h for h in letter.headers if h[0] not in OURS or h[0] in (ATTEMPT, ORIGIN))
+    message = replace(letter, headers=headers, offset=None)
     where = (dict(letter.headers).get(ORIGIN) or b"").decode("utf-8", "replace").rsplit("/", 2)
     if not to_origin or len(where) != 3:
-        return found
+        return message
     topic, partition, offset = (None if part == "-" else part for part in where)
     number = int(partition) if partition and partition.isdigit() and len(partition) < 10 else None
     at = int(offset) if offset and offset.isdigit() and len(offset) < 19 else None
-    return replace(found, topic=topic, partition=number, offset=at)
+    return replace(message, topic=topic, partition=number, offset=at)

@@ -49,20 +49,23 @@ class TableParquet(ParquetFile):
         assert side.view is not None
         self._view, self._zone = side.view, zone_of(side)
         self._left: Counter[str] = Counter()
-        shown = [c for c in self._view.table.columns if not c.virtual]
+        visible_columns = [c for c in self._view.table.columns if not c.virtual]
         kinds = self._view.types.kinds
         row = pa.struct(
-            [(c.name, _TEMPORAL[kinds[c.type.kind]] if c.type.kind in kinds else arrow_type(c)) for c in shown]
+            [
+                (c.name, _TEMPORAL[kinds[c.type.kind]] if c.type.kind in kinds else arrow_type(c))
+                for c in visible_columns
+            ]
         )
-        self._intervals = {c.name for c in shown if kinds.get(c.type.kind, "").startswith("interval")}
+        self._intervals = {c.name for c in visible_columns if kinds.get(c.type.kind, "").startswith("interval")}
         columns: list[tuple[str, Any]] = [
             ("kind", pa.string()), ("op", pa.string()), ("commit_ts", pa.int64()), ("commit_time", _TIME),
             ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32()), ("table_version", pa.int64()),
             ("key", pa.list_(pa.string())), ("before", row), ("after", row), ("flags", pa.list_(pa.string())),
             ("source", _SOURCE), ("error", _ERROR),
         ]  # fmt: skip
-        told = struct(self._view.table, self._view.types, certain=side.tables is not None)
-        fields = [_field(name, told if name in ("before", "after") else _spark(kind)) for name, kind in columns]
+        row_type = struct(self._view.table, self._view.types, certain=side.tables is not None)
+        fields = [_field(name, row_type if name in ("before", "after") else _spark(kind)) for name, kind in columns]
         super().__init__(path, columns, {_SPARK: json.dumps({"type": "struct", "fields": fields}).encode()})
 
     @property
@@ -112,10 +115,10 @@ class TableParquet(ParquetFile):
         if row is None:
             return None
         values: dict[str, Value] = {k: bytes.fromhex(v["hex"]) if isinstance(v, dict) else v for k, v in row.items()}
-        made = self._view.row(values, self._zone) or {}
-        for name in self._intervals & made.keys():
-            made[name] = None if made[name] is None else made[name] // timedelta(microseconds=1)
-        return made
+        cells = self._view.row(values, self._zone) or {}
+        for name in self._intervals & cells.keys():
+            cells[name] = None if cells[name] is None else cells[name] // timedelta(microseconds=1)
+        return cells
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -89,8 +89,8 @@ class VerifyReport:
         yield f"differences {self.kinds.total()}" + (
             f" ({', '.join(f'{k} {n}' for k, n in sorted(self.kinds.items()))})" if self.kinds else ""
         )
-        for found in self.differences:
-            yield "  " + " ".join(f"{name}={value}" for name, value in found.items())
+        for difference in self.differences:
+            yield "  " + " ".join(f"{name}={value}" for name, value in difference.items())
         if self.kinds.total() > len(self.differences):
             yield f"  … and {self.kinds.total() - len(self.differences)} more"
 
@@ -142,14 +142,14 @@ class _Spool:
     def groups(self, bucket: int) -> dict[Key, list[_Row]]:
         file = self._files[bucket]
         file.seek(0)
-        found: dict[Key, list[_Row]] = defaultdict(list)
+        by_key: dict[Key, list[_Row]] = defaultdict(list)
         while True:
             try:
                 key, at, number, place, event = pickle.load(file)
             except EOFError:
-                return found
+                return by_key
             event.table = self._tables[at]
-            found[key].append(_Row(event, number, place))
+            by_key[key].append(_Row(event, number, place))
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class _Row:
 def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> set[tuple[int | None, str]]:
     """Spools the rows of a side; its DDL statements."""
     decoder, ddl = LearningDecoder(one.side).decoder, set[tuple[int | None, str]]()
-    seen: BoundedCache[bytes, bool] = BoundedCache(1_000_000)
+    seen_ids: BoundedCache[bytes, bool] = BoundedCache(1_000_000)
     for item in one.incoming:
         message = item if isinstance(item, Message) else item[1]
         report.messages += 1
@@ -184,10 +184,10 @@ def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> se
             # With its values: a change that comes again and says something else is no repetition.
             id_ = change_id(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")
             id_ = blake2b(id_, digest_size=16).digest()
-            if event.key and event.commit_ts is not None and seen.get(id_):
+            if event.key and event.commit_ts is not None and seen_ids.get(id_):
                 report.repeated[n] += 1  # TiCDC sends at least once: a repeated change is the same change
                 continue
-            seen[id_] = True
+            seen_ids[id_] = True
             spool.add(_key_of(event), event, position_text(message))
     report.ddl[n] = len(ddl)
     return ddl
@@ -287,18 +287,18 @@ def _order(pairs: list[tuple[_Row, _Row]], report: VerifyReport) -> None:
 
 
 def _pair(row: _Row, other: _Row, report: VerifyReport, sides: tuple[CodecConfig, CodecConfig]) -> None:
-    lost = False
+    has_losses = False
     same = True
     first, second = row.event, other.event
-    for found in differences(first, second, second.table_version is not None, sides[1].format):
-        name = _expected_loss(found, first, second)
+    for difference in differences(first, second, second.table_version is not None, sides[1].format):
+        name = _expected_loss(difference, first, second)
         if name is None:
             same = False
-            report.add("value" if found.cell else found.where, **_describe_difference(found, row, other))
+            report.add("value" if difference.cell else difference.where, **_describe_difference(difference, row, other))
         else:
-            lost = True
+            has_losses = True
             report.expected[name] += 1
-    if same and lost:
+    if same and has_losses:
         report.with_losses += 1
     elif same:
         report.equal += 1
@@ -329,18 +329,18 @@ def _expected_loss(difference: EventDifference, first: RowChange, second: RowCha
 _SYNTHETIC = "commit_ts that the source does not have"
 
 
-def _of_event(found: EventDifference, first: RowChange, second: RowChange) -> str | None:
-    if found.where == "commit_ts":
+def _of_event(difference: EventDifference, first: RowChange, second: RowChange) -> str | None:
+    if difference.where == "commit_ts":
         unplaced = "synthetic_commit_ts" in {*first.flags, *second.flags} or None in (first.commit_ts, second.commit_ts)
         return _SYNTHETIC if unplaced else None
-    if found.where == "table" and sanitise_name(str(found.first)) == sanitise_name(str(found.second)):
+    if difference.where == "table" and sanitise_name(str(difference.first)) == sanitise_name(str(difference.second)):
         return "names: sanitised"
     for pair in (
-        ValuePair(None, found.first, found.second, first, second),
-        ValuePair(None, found.second, found.first, second, first),
+        ValuePair(None, difference.first, difference.second, first, second),
+        ValuePair(None, difference.second, difference.first, second, first),
     ):
         for loss in LOSSES:
-            if loss.where == found.where and _is_of(loss, pair.back) and not loss.kinds and makes(loss, pair):
+            if loss.where == difference.where and _is_of(loss, pair.back) and not loss.kinds and makes(loss, pair):
                 return f"{pair.back.format}: {loss.what}"
     return None
 
@@ -353,8 +353,8 @@ def _is_of(loss: Loss, event: RowChange) -> bool:
 
 def _row_identity(row: _Row) -> dict[str, Any]:
     event = row.event
-    shown = (event.before if event.op == "d" else event.after) or {}
-    key = {name: plain_value(shown[name]) for name in event.key if name in shown}
+    cells = (event.before if event.op == "d" else event.after) or {}
+    key = {name: plain_value(cells[name]) for name in event.key if name in cells}
     return {"table": str(event.table.id), "key": key, "op": event.op, "commit_ts": event.commit_ts, "at": row.place}
 
 

@@ -69,14 +69,14 @@ def statements_of(path: Path | None) -> list[DdlText]:
         raise SetupError("USAGE", details=f"--ddl {path}: {error}") from error
 
 
-def _statement(found: dict[str, Any]) -> DdlText:
-    mode = found.get("mode", "typed" if found.get("typed") else "wire")
+def _statement(fields: dict[str, Any]) -> DdlText:
+    mode = fields.get("mode", "typed" if fields.get("typed") else "wire")
     modes: dict[str, LexicalMode] = {
         "wire": WIRE,
         "show": SHOW,
-        "typed": LexicalMode.of_sql_mode(found.get("sql_mode", "")),
+        "typed": LexicalMode.of_sql_mode(fields.get("sql_mode", "")),
     }
-    return DdlText(found["commit_ts"], found.get("db", ""), found["query"], modes[mode])
+    return DdlText(fields["commit_ts"], fields.get("db", ""), fields["query"], modes[mode])
 
 
 def statements_of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
@@ -93,7 +93,7 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
     read.
     """
     ordered = sort_statements(statements)
-    catalog, found, gone = new_catalog(), list[SchemaChange](), False
+    catalog, changes, is_gone = new_catalog(), list[SchemaChange](), False
     line = rename_chain(ordered, id_)
     for number, one in enumerate(ordered):
         old, new = line.name_before(number), line.name_after(number)
@@ -106,7 +106,9 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
             catalog = apply(catalog, statement, one.db)
         except DdlError as error:
             if isinstance(statement, RecoverTable) and statement.table is None:  # by a job's number: it may be ours
-                found += [SchemaChange(one.commit_ts, before, before, unsure="RECOVER TABLE BY JOB")] if gone else []
+                changes += (
+                    [SchemaChange(one.commit_ts, before, before, unsure="RECOVER TABLE BY JOB")] if is_gone else []
+                )
                 continue
             if id_.table.lower() not in one.query.lower():
                 continue  # another table's
@@ -117,11 +119,11 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         after = catalog.table(new)
         truncated = isinstance(statement, TruncateTable) and same_table(table_id_of(statement.table, one.db), id_)
         back = isinstance(statement, RecoverTable | FlashbackDatabase)
-        again = before is None and after is not None and gone and not back
+        again = before is None and after is not None and is_gone and not back
         unsure = _unclear_change(statement, one, id_)
-        if back and before is None and after is not None and not (gone and _by_its_name(statement)):
+        if back and before is None and after is not None and not (is_gone and _by_its_name(statement)):
             unsure = "FLASHBACK" if isinstance(statement, FlashbackDatabase) else "RECOVER or FLASHBACK TABLE"
-        gone = gone if after is None and before is None else after is None
+        is_gone = is_gone if after is None and before is None else after is None
         renamed: dict[str, str] = {}
         if before is not None and after is not None:
             renamed = _case_renames(before, after)
@@ -130,8 +132,8 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
             ):
                 renamed |= _column_renames(statement, before)
         if truncated or again or renamed or unsure or before != after:
-            found.append(SchemaChange(one.commit_ts, before, after, renamed, truncated or again, unsure))
-    return found
+            changes.append(SchemaChange(one.commit_ts, before, after, renamed, truncated or again, unsure))
+    return changes
 
 
 def sort_statements(statements: Iterable[DdlText]) -> list[DdlText]:
@@ -176,13 +178,13 @@ def _case_renames(before: Table, after: Table) -> dict[str, str]:
 def _column_renames(statement: AlterTable, before: Table) -> dict[str, str]:
     """Old names, as the table writes them (DDL may name a column in other letters), → new ones."""
     own = {c.name.lower(): c.name for c in before.columns}
-    found: dict[str, str] = {}
+    renames: dict[str, str] = {}
     for clause in statement.clauses:
         if isinstance(clause, RenameColumn):
-            found[own.get(clause.old.lower(), clause.old)] = clause.new
+            renames[own.get(clause.old.lower(), clause.old)] = clause.new
         elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
-            found[own.get(clause.old.lower(), clause.old)] = clause.column.name
-    return found
+            renames[own.get(clause.old.lower(), clause.old)] = clause.column.name
+    return renames
 
 
 def names_over_time(steps: list[SchemaChange], column: str) -> list[tuple[int, str | None]]:
@@ -190,19 +192,19 @@ def names_over_time(steps: list[SchemaChange], column: str) -> list[tuple[int, s
 
     None: it was not there yet; a column of that name in such rows was another, dropped or renamed since.
     """
-    found: list[tuple[int, str | None]] = []
+    names: list[tuple[int, str | None]] = []
     name = column
     for step in reversed(steps):
         old = next((old for old, new in step.renamed.items() if new == name), None)
         if old is not None:
-            found.insert(0, (step.commit_ts, old))
+            names.insert(0, (step.commit_ts, old))
             name = old
         elif is_added_by(step, name):
-            found.insert(0, (step.commit_ts, None))
+            names.insert(0, (step.commit_ts, None))
             break
         if step.emptied:
             break
-    return found
+    return names
 
 
 def is_added_by(step: SchemaChange, name: str) -> bool:
@@ -215,7 +217,7 @@ def is_added_by(step: SchemaChange, name: str) -> bool:
 
 def types_over_time(steps: list[SchemaChange], column: Column) -> list[tuple[int, Column, Column]]:
     """[(until, before, after)…] oldest first: in rows with commit_ts ≤ until a value is one of the column `before`."""
-    name, found = column.name, list[tuple[int, Column, Column]]()
+    name, types = column.name, list[tuple[int, Column, Column]]()
     for step in reversed(steps):
         if step.emptied or is_added_by(step, name):
             break
@@ -223,9 +225,9 @@ def types_over_time(steps: list[SchemaChange], column: Column) -> list[tuple[int
             continue  # it was dropped, and brought back
         old = column_before(step, name)
         if old is not None and name in step.after.by_name:
-            found.insert(0, (step.commit_ts, old, step.after.by_name[name]))
+            types.insert(0, (step.commit_ts, old, step.after.by_name[name]))
             name = old.name
-    return found
+    return types
 
 
 def added_column(steps: list[SchemaChange], column: str) -> Column | None:

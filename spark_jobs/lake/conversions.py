@@ -80,8 +80,8 @@ def text_converter(old: Column, new: Column) -> Callable[[object], str | None]:
 
     def convert_text(value: object) -> str | None:
         try:
-            found = to_plain(value, old)
-            return text_of(convert(found) if convert else found)
+            plain = to_plain(value, old)
+            return text_of(convert(plain) if convert else plain)
         except ValueError:
             return None
 

@@ -173,12 +173,12 @@ class MergeTarget(MergeColumns):
 
     def _count_newest(self, newest: DataFrame, keys: list[Column], unburied: int) -> NewestCounts:
         """SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became."""
-        gone, lacking = F.col("gone"), (F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys))
+        is_gone, lacking = F.col("gone"), (F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys))
         row = newest.agg(
             F.count(F.lit(1)).alias("keys"),
-            F.count_if(gone & F.col("known")).alias("deleted"),
-            F.count_if(~gone & (F.col("commit_ts") < unburied)).alias("late"),
-            _oldest(F.when(~gone, F.col("bad"))).alias("bad"),
+            F.count_if(is_gone & F.col("known")).alias("deleted"),
+            F.count_if(~is_gone & (F.col("commit_ts") < unburied)).alias("late"),
+            _oldest(F.when(~is_gone, F.col("bad"))).alias("bad"),
             _oldest(F.coalesce(*lacking)).alias("lacking"),
         ).collect()[0]
         if row["bad"] is not None:
@@ -206,25 +206,25 @@ class MergeTarget(MergeColumns):
         """One row a key: its last change. A row whose key was updated is deleted under its old key."""
         from pyspark.sql import Window
 
-        shown = [c for c in table.columns if not c.virtual]
+        columns = [c for c in table.columns if not c.virtual]
         written_keys = [self._value("after", c, steps) for c in keys]
         new = [c.alias(f"k_{n}") for n, c in enumerate(written_keys)]
         # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
-        told = (F.coalesce(self._value("before", c, steps), now) for c, now in zip(keys, written_keys, strict=True))
-        old = [c.alias(f"k_{n}") for n, c in enumerate(told)]
-        values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(shown)]
-        none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(shown)]
+        old_keys = (F.coalesce(self._value("before", c, steps), now) for c, now in zip(keys, written_keys, strict=True))
+        old = [c.alias(f"k_{n}") for n, c in enumerate(old_keys)]
+        values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
+        none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
         place = [F.col("commit_ts"), F.col("position"), F.col("row")]
-        changed = [c for c in shown if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
+        changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
         bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
-        written = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
+        upserts = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
         none.append(F.lit(None).cast("string").alias("bad"))
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
         names = [f"k_{n}" for n in range(len(keys))]
         key = Window.partitionBy(*names)
         # Avro's deletes tell no commit_ts: theirs is that of the change before them, after which they come.
         so_far = key.orderBy("position", "row").rowsBetween(Window.unboundedPreceding, 0)
-        both = written.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
+        both = upserts.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
         both = both.withColumn("turn", F.when(F.col("known"), F.col("turn")).otherwise(2))
         both = both.withColumn("commit_ts", F.coalesce("commit_ts", F.max("commit_ts").over(so_far)))
         # At one commit_ts a delete comes before an insert.
@@ -272,25 +272,25 @@ class MergeTarget(MergeColumns):
         return text, present, received
 
     def _apply(self, newest: DataFrame, table: Table, keys: list[Column], unburied: int) -> int:
-        shown = [c for c in table.columns if not c.virtual]
+        columns = [c for c in table.columns if not c.virtual]
         names = [f"k_{n}" for n in range(len(keys))]
         counts = self._count_newest(newest, keys, unburied)
         if not counts.keys:
             return 0
-        stones = self._tombstones(keys)
+        tombstones = self._tombstones(keys)
         if counts.deleted:
-            stones.add_deleted(newest.where("gone and known").select(*names, "commit_ts"))
+            tombstones.add_deleted(newest.where("gone and known").select(*names, "commit_ts"))
         if counts.late:
             self._refuse_forgotten(newest, keys, unburied)
         pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
-        values = [*((c.name, f"v_{n}") for n, c in enumerate(shown)), (COMMIT_TS, "commit_ts")]
-        gone = (
+        values = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), (COMMIT_TS, "commit_ts")]
+        delete_if = (
             f"s.gone AND (s.commit_ts > t.{COMMIT_TS}"
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
-        written = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
-        changes = stones.drop_late(newest.drop("bad"))
-        self.delta.merge(changes, Upsert(pairs, values, written, "NOT s.gone", gone))
+        update_if = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
+        changes = tombstones.drop_late(newest.drop("bad"))
+        self.delta.merge(changes, Upsert(pairs, values, update_if, "NOT s.gone", delete_if))
         return counts.keys
 
     def _refuse_forgotten(self, newest: DataFrame, keys: list[Column], until: int) -> None:
@@ -298,10 +298,10 @@ class MergeTarget(MergeColumns):
         there = self.delta.read().alias("t")
         same = [F.col(f"t.{quote_name(c.name)}").eqNullSafe(F.col(f"s.k_{n}")) for n, c in enumerate(keys)]
         late = newest.where(f"NOT gone AND commit_ts < {until}").alias("s")
-        found = late.join(there, same, "left_anti").select("commit_ts").first()
-        if found is not None:
+        row = late.join(there, same, "left_anti").select("commit_ts").first()
+        if row is not None:
             details = (
-                f"the change at commit_ts {found['commit_ts']} comes late, and the table has another key since: nobody"
+                f"the change at commit_ts {row['commit_ts']} comes late, and the table has another key since: nobody"
                 " can tell whether its row was deleted. Merge the whole changelog into a new table"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)

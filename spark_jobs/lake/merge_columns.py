@@ -82,19 +82,19 @@ class MergeColumns:
 
     def _fill_value(self, column: Column) -> tuple[bool, Any]:
         """What rows have that were there when the column came; TIMESTAMP text in the rows' zone."""
-        known, value = with_defaults(column)
+        is_known, value = with_defaults(column)
         if column.type.kind is Kind.TIMESTAMP and isinstance(value, str):
             value = values.shift_zone(value, "UTC", self.zone)[0]
-        return known, value
+        return is_known, value
 
     def _constant(self, column: Column, value: Any) -> str:
         """A value in plain form as SQL of the column's Spark type; NULL for a zero date that it can't hold."""
         if column.type.kind in self.types.kinds:
             try:
-                made = PYTHON[column.type.kind](str(value), self.zone)
+                moment = PYTHON[column.type.kind](str(value), self.zone)
             except (ValueError, ArithmeticError):
                 return f"CAST(NULL AS {self._type(column)})"
-            text = f"{made:%Y-%m-%d %H:%M:%S.%f} UTC" if column.type.kind is Kind.TIMESTAMP else str(value)
+            text = f"{moment:%Y-%m-%d %H:%M:%S.%f} UTC" if column.type.kind is Kind.TIMESTAMP else str(value)
             return f"CAST({sql_literal(text)} AS {self._type(column)})"
         return _constant(column, value)
 
@@ -112,32 +112,32 @@ class MergeColumns:
         self._refuse_other(properties, applied)
         self._refuse_unknown(steps, applied)
         keys = [c for c in table.columns if c.handle_key]
-        stones = self._tombstones(keys)
+        tombstones = self._tombstones(keys)
         forgotten = [int(properties.get(_UNBURIED, -1))]
         # Each of these does nothing where it is done already: a run that was cut off here begins that step again.
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
                 if step.emptied:
                     self.delta.delete(f"{COMMIT_TS} <= {commit_ts}")
-                    stones.forget(commit_ts)
+                    tombstones.forget(commit_ts)
                 if step.emptied and step.before is None and step.after is not None:
                     self._begin_anew(step.after)
                 self._rename(step.renamed, f"{commit_ts}/{number}")
                 if step.after is not None:
                     self._adapt_columns(step.after, step, drop=True)
-                forgotten.append(self._record_forgotten(stones.follow(step, self._key_conversions(step))))
+                forgotten.append(self._record_forgotten(tombstones.follow(step, self._key_conversions(step))))
             self.delta.set_property(APPLIED, str(commit_ts))
         self._adapt_columns(table, None, drop=bool(steps))
-        forgotten.append(self._record_forgotten(stones.fit() if keys else None))
+        forgotten.append(self._record_forgotten(tombstones.fit() if keys else None))
         if self.names and properties.get(_NAME) != str(self.names[-1][1]):
             self.delta.set_property(_NAME, str(self.names[-1][1]))
         return max(forgotten)
 
     def _begin_anew(self, table: Table) -> None:
         """Another table has the name, and the old one's rows are gone: columns of the new one are no columns of it."""
-        wanted = {c.name.lower(): (c.name, self._type(c)) for c in table.columns if not c.virtual}
+        columns = {c.name.lower(): (c.name, self._type(c)) for c in table.columns if not c.virtual}
         other = [
-            name for name, kind in self._columns().items() if wanted.get(name.lower(), (name, kind)) != (name, kind)
+            name for name, kind in self._columns().items() if columns.get(name.lower(), (name, kind)) != (name, kind)
         ]
         if other and self.delta.read().isEmpty():
             for name in other:
@@ -151,24 +151,24 @@ class MergeColumns:
 
     def _key_conversions(self, step: SchemaChange) -> dict[str, Any]:
         """What becomes of the values of key columns that got another type: by their old names."""
-        found: dict[str, Any] = {}
+        conversions: dict[str, Any] = {}
         for column in step.after.columns if step.after else ():
             old = column_before(step, column.name)
             if column.handle_key and old is not None and self._changes_values(old, column):
-                found[old.name] = self._convert(self._conversion_sql(quote_name(old.name), old, column), column)
-        return found
+                conversions[old.name] = self._convert(self._conversion_sql(quote_name(old.name), old, column), column)
+        return conversions
 
     def _refuse_other(self, properties: dict[str, str], applied: int) -> None:
         """Tables may have changed names since the last run: the rows that are there are those of one of them."""
-        told = properties.get(_NAME)
-        if told is None or not self.names:
+        owner = properties.get(_NAME)
+        if owner is None or not self.names:
             return
         now = next(name for until, name in self.names if applied < until)
-        if told.lower() == str(now).lower():
+        if owner.lower() == str(now).lower():
             return
         was = f"was {now} then" if now else "was not there yet"
         details = (
-            f"{self.path} has the rows of what was {told} up to commit_ts {applied}; what is {self.names[-1][1]} now"
+            f"{self.path} has the rows of what was {owner} up to commit_ts {applied}; what is {self.names[-1][1]} now"
             f" {was}: another table (RENAME TABLE), whose rows go to another place"
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
@@ -181,15 +181,15 @@ class MergeColumns:
         then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
         if not then or not applied:  # a definition without a commit_ts is that of now, whenever that is
             return
-        wanted, have = _column_names(then[-1]), self._columns().keys() - {COMMIT_TS}
+        columns, have = _column_names(then[-1]), self._columns().keys() - {COMMIT_TS}
         if any(name.startswith(_BETWEEN) for name in have):
             return  # a run was cut off while columns got new names
         # Or it was while a later step was followed.
         later = [_column_names(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
-        extra = have.difference(wanted, *later)
-        lost = {name for name in wanted - have if all(name in names for names in later)}
-        if extra or lost:
-            differ = ", ".join([*sorted(extra), *(f"no {name}" for name in sorted(lost))])
+        extra = have.difference(columns, *later)
+        missing = {name for name in columns - have if all(name in names for names in later)}
+        if extra or missing:
+            differ = ", ".join([*sorted(extra), *(f"no {name}" for name in sorted(missing))])
             details = (
                 f"{self.path} follows the table's history up to commit_ts {applied}, and the history that is given has"
                 f" other columns there ({differ}): a statement is missing now, came late, or was changed. Give all of"
@@ -234,27 +234,27 @@ class MergeColumns:
         if step is not None and changed:
             self._rewrite(step, changed)
         for column in (c for c in columns if c not in changed):
-            wanted = self._type(column)
+            kind = self._type(column)
             if column.name not in have:
                 self.delta.add(self._lake_column(column))
-            elif have[column.name] != wanted:
-                self._retype(column.name, have[column.name], wanted)
-            known, value = self._fill_value(column)
-            if step is not None and is_added_by(step, column.name) and known and value is not None:
+            elif have[column.name] != kind:
+                self._retype(column.name, have[column.name], kind)
+            is_known, value = self._fill_value(column)
+            if step is not None and is_added_by(step, column.name) and is_known and value is not None:
                 where = f"{COMMIT_TS} <= {step.commit_ts}"
                 self.delta.update(column.name, self._constant(column, value), where)
         self._tell_types(columns)
-        shown = {c.name for c in columns} | {COMMIT_TS}
-        for name in set(have) - shown if drop else ():
+        names = {c.name for c in columns} | {COMMIT_TS}
+        for name in set(have) - names if drop else ():
             self.delta.drop(name)
 
     def _tell_types(self, columns: list[Column]) -> None:
         """A column's comment is its TiDB type, as that is now."""
         now = {field.name: field.metadata.get("comment", "") for field in self.delta.read().schema.fields}
         for column in columns:
-            told = _comment(column)
-            if told and told != now.get(column.name):
-                self.delta.comment(column.name, told)
+            comment = _comment(column)
+            if comment and comment != now.get(column.name):
+                self.delta.comment(column.name, comment)
 
     def _changes(self, step: SchemaChange, column: Column, have: str) -> bool:
         """Whether TiDB made other values of the column's, which is not done yet."""
@@ -273,41 +273,43 @@ class MergeColumns:
     def _rewrite(self, step: SchemaChange, columns: list[Column]) -> None:
         """The table anew, with what TiDB made of these columns' values."""
         frame = self.delta.read()
-        made, lost = dict[str, Any](), []
+        conversions, losses = dict[str, Any](), []
         for column in columns:
             old, name = column_before(step, column.name), quote_name(column.name)
             assert old is not None
             value = self._convert(self._conversion_sql(name, old, column), column)
-            lost.append(F.when(F.col(name).isNotNull() & value.isNull(), F.lit(f"{column.name} {_sql_type(old)}")))
-            made[column.name] = value.alias(column.name, metadata={"comment": _sql_type(column)})
-        found = (
-            frame.select(F.coalesce(*lost, F.lit(None).cast("string")).alias("lost")).where("lost IS NOT NULL").first()
+            losses.append(F.when(F.col(name).isNotNull() & value.isNull(), F.lit(f"{column.name} {_sql_type(old)}")))
+            conversions[column.name] = value.alias(column.name, metadata={"comment": _sql_type(column)})
+        row = (
+            frame.select(F.coalesce(*losses, F.lit(None).cast("string")).alias("lost"))
+            .where("lost IS NOT NULL")
+            .first()
         )
-        if found is not None:
+        if row is not None:
             details = (
-                f"column {found['lost']}: it got another type at commit_ts {step.commit_ts}, and nobody can tell what"
+                f"column {row['lost']}: it got another type at commit_ts {step.commit_ts}, and nobody can tell what"
                 " TiDB made of all its values. Merge a changelog that begins with a copy of the table into a new place"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        rows = frame.select(*(made.get(name, F.col(quote_name(name))) for name in frame.columns))
+        rows = frame.select(*(conversions.get(name, F.col(quote_name(name))) for name in frame.columns))
         self.delta.overwrite(rows)
 
-    def _retype(self, name: str, have: str, wanted: str) -> None:
+    def _retype(self, name: str, have: str, kind: str) -> None:
         """Widens in place where Delta can; else writes the table anew. A value that would be another stops the job."""
-        if have == "string" and wanted != "string":
+        if have == "string" and kind != "string":
             return  # text holds every value; nothing is converted that need not be
-        if self.delta.widen(name, wanted):
+        if self.delta.widen(name, kind):
             return
         frame = self.delta.read()
-        back = f"try_cast(try_cast({quote_name(name)} AS {wanted}) AS {have})"
+        back = f"try_cast(try_cast({quote_name(name)} AS {kind}) AS {have})"
         try:
             fits = frame.where(f"NOT {quote_name(name)} <=> {back}").isEmpty()
         except AnalysisException:  # types that Spark makes nothing of each other
             fits = False
         if not fits:
-            details = f"column {name}: its rows don't fit from {have} to {wanted}"
+            details = f"column {name}: its rows don't fit from {have} to {kind}"
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {wanted})")))
+        self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {kind})")))
 
     def _columns(self) -> dict[str, str]:
         return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}
@@ -323,8 +325,8 @@ def _sql_type(column: Column) -> str:
 
 def _comment(column: Column) -> str:
     """The column's TiDB type as its comment, "" where nobody knows it."""
-    told = metadata_of(column, certain=bool(column.charset) or column.id != 0)
-    return str(told["tidb_type"]) if told else ""
+    metadata = metadata_of(column, certain=bool(column.charset) or column.id != 0)
+    return str(metadata["tidb_type"]) if metadata else ""
 
 
 def _constant(column: Column, value: Any) -> str:

@@ -35,10 +35,10 @@ def session(
     """
     from pyspark.sql import SparkSession
 
-    given, active = dict(config or {}), SparkSession.getActiveSession()
+    settings, active = dict(config or {}), SparkSession.getActiveSession()
     if delta and by != "deltalake":
         try:
-            given |= _settings_of(active)
+            settings |= _settings_of(active)
         except SetupError as error:
             if by != AUTO or find_spec("deltalake") is None:
                 raise
@@ -46,7 +46,7 @@ def session(
             print(f"deltalake writes the table, as delta-spark can't be had: {why}", file=sys.stderr)
     if delta and active is not None:
         return active
-    return spark_session("ticdc-bridge", master=master, config=given)
+    return spark_session("ticdc-bridge", master=master, config=settings)
 
 
 def _settings_of(active: SparkSession | None) -> Mapping[str, str]:

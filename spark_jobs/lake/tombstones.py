@@ -40,16 +40,16 @@ class Tombstones:
     def table(self) -> LakeTable:
         return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
-    def add_deleted(self, gone: DataFrame) -> None:
+    def add_deleted(self, deletions: DataFrame) -> None:
         """Takes deleted keys (k_0 …, commit_ts); of a key the newest."""
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
-        named = gone.select(*names, F.col("commit_ts").alias(COMMIT_TS))
+        rows = deletions.select(*names, F.col("commit_ts").alias(COMMIT_TS))
         if not self.table.exists():
-            self.table.overwrite(named)
+            self.table.overwrite(rows)
             return
         keys = [(c.name, c.name) for c in self.keys]
         values = [*keys, (COMMIT_TS, COMMIT_TS)]
-        self.table.merge(named, Upsert(keys, values, update=f"s.{COMMIT_TS} > t.{COMMIT_TS}"))
+        self.table.merge(rows, Upsert(keys, values, update=f"s.{COMMIT_TS} > t.{COMMIT_TS}"))
 
     def drop_late(self, newest: DataFrame) -> DataFrame:
         """Changes (k_0 …, commit_ts, gone) without those that are older than their key's delete."""
@@ -69,26 +69,26 @@ class Tombstones:
         if self.table.exists() and COMMIT_TS in self.table.read().columns:
             self.table.delete(f"{COMMIT_TS} <= {commit_ts}")
 
-    def follow(self, step: SchemaChange, made: Mapping[str, SparkColumn]) -> int | None:
-        """The key's columns under their new names and, by old names, with the values that `made` has for them.
+    def follow(self, step: SchemaChange, conversions: Mapping[str, SparkColumn]) -> int | None:
+        """The key's columns under their new names and, by old names, with the values that `conversions` has for them.
 
         Where one has none for a deleted key, all are forgotten: the newest commit_ts of them, else None.
         """
-        if not (step.renamed or made) or not self.table.exists():
+        if not (step.renamed or conversions) or not self.table.exists():
             return None
         frame = self.table.read()
-        made = {name: value for name, value in made.items() if name in frame.columns}
+        conversions = {name: value for name, value in conversions.items() if name in frame.columns}
         renamed = {name: step.renamed.get(name, name) for name in frame.columns}
         # Where no old name is here, a run that was cut off has done it.
         moved = set(renamed.values()) != set(frame.columns) and len(set(renamed.values())) == len(renamed)
-        if not moved and not made:
+        if not moved and not conversions:
             return None
-        lost = [F.col(quote_name(name)).isNotNull() & value.isNull() for name, value in made.items()]
-        if lost and not frame.where(reduce(or_, lost)).isEmpty():
+        losses = [F.col(quote_name(name)).isNotNull() & value.isNull() for name, value in conversions.items()]
+        if losses and not frame.where(reduce(or_, losses)).isEmpty():
             return self._forget_all(frame)
         names = renamed if moved else {name: name for name in frame.columns}
         self.table.overwrite(
-            frame.select(*(made.get(old, F.col(quote_name(old))).alias(new) for old, new in names.items()))
+            frame.select(*(conversions.get(old, F.col(quote_name(old))).alias(new) for old, new in names.items()))
         )
         return None
 
@@ -101,15 +101,15 @@ class Tombstones:
         if not self.table.exists():
             return None
         frame = self.table.read()
-        have, wanted = dict(frame.dtypes), {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
-        if have == {**wanted, COMMIT_TS: "bigint"}:
+        have, types = dict(frame.dtypes), {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
+        if have == {**types, COMMIT_TS: "bigint"}:
             return None
-        if have.keys() == {*wanted, COMMIT_TS}:
-            made = {name: f"try_cast({quote_name(name)} AS {kind})" for name, kind in wanted.items()}
-            lost = [f"NOT {quote_name(name)} <=> try_cast({text} AS {have[name]})" for name, text in made.items()]
-            if frame.where(" OR ".join(lost)).isEmpty():
+        if have.keys() == {*types, COMMIT_TS}:
+            casts = {name: f"try_cast({quote_name(name)} AS {kind})" for name, kind in types.items()}
+            losses = [f"NOT {quote_name(name)} <=> try_cast({text} AS {have[name]})" for name, text in casts.items()]
+            if frame.where(" OR ".join(losses)).isEmpty():
                 self.table.overwrite(
-                    frame.select(*(F.expr(text).alias(name) for name, text in made.items()), COMMIT_TS)
+                    frame.select(*(F.expr(text).alias(name) for name, text in casts.items()), COMMIT_TS)
                 )
                 return None
         return self._forget_all(frame)

@@ -40,8 +40,8 @@ class CodecConfig:
         return Context(with_strategy(self.schemas, self.strategy), self.tables, self.options, self.claims)
 
     def decoder(self) -> Decoder:
-        made = format_named(self.format).decoder(self.context())
-        return ViewDecoder(made, self.view, self.tables) if self.view else made
+        format_decoder = format_named(self.format).decoder(self.context())
+        return ViewDecoder(format_decoder, self.view, self.tables) if self.view else format_decoder
 
     def encoder(self) -> Encoder:
         return format_named(self.format).encoder(self.context())

@@ -103,9 +103,9 @@ def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Mess
         result.out += encoder.encode_rows(rows, origin)
         return
     for event in events:
-        written = [] if isinstance(event, Bootstrap) else encoder.encode(event, origin)
-        result.out += written
-        if not written:
+        messages = [] if isinstance(event, Bootstrap) else encoder.encode(event, origin)
+        result.out += messages
+        if not messages:
             result.skipped.append(kind_of(event))
 
 

@@ -19,13 +19,13 @@ def newest_table(side: CodecConfig, id_: TableId) -> Table:
             return version.table
     from spark_jobs.sources.avro_versions import registered_versions
 
-    found = registered_versions(side.schemas, id_)
-    if not found.values:
+    versions = registered_versions(side.schemas, id_)
+    if not versions.values:
         more = ", or a registry with its value schemas" if side.format == "avro" else ""
         details = f"table {id_}: its columns are not known; give its definitions (--ddl, --history){more}"
-        details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in found.unreadable)
+        details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in versions.unreadable)
         raise SetupError("USAGE", details=details)
-    newest = found.values[-1].record
+    newest = versions.values[-1].record
     return Table(newest.id, newest.columns)
 
 
@@ -38,9 +38,9 @@ def with_newest(side: CodecConfig) -> CodecConfig:
 
 def zone_of(side: CodecConfig) -> str:
     """The zone of the TIMESTAMP text that a side decodes to. SetupError USAGE where each message has another."""
-    given = side.options.time_zone
+    zone = side.options.time_zone
     types = side.view.types if side.view else EXACT
-    if side.format == "auto" and types != EXACT and given.upper() not in ("UTC", "Z"):
+    if side.format == "auto" and types != EXACT and zone.upper() not in ("UTC", "Z"):
         details = "--types typed with --format auto: TIMESTAMP text has a zone for each format; name the format"
         raise SetupError("USAGE", details=details)
-    return format_named(side.format).zone or given
+    return format_named(side.format).zone or zone

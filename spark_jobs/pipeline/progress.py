@@ -24,12 +24,12 @@ def show_progress(items: Iterable[T], what: str, total: int | None = None) -> It
         with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
             yield from progress.track(items, total=total, description=what)
         return
-    began = told = time.monotonic()
+    began = last = time.monotonic()
     for count, item in enumerate(items, 1):
         yield item
-        if count % 1000 == 0 and time.monotonic() - told > _EVERY:
-            told = time.monotonic()
-            print(f"{what}: {count} messages, {count / (told - began):,.0f}/s", file=sys.stderr)
+        if count % 1000 == 0 and time.monotonic() - last > _EVERY:
+            last = time.monotonic()
+            print(f"{what}: {count} messages, {count / (last - began):,.0f}/s", file=sys.stderr)
 
 
 @contextmanager

@@ -23,8 +23,8 @@ class StreamDefinitions:
     A statement that can't be read or applied leaves its table unknown from there on, rather than as it was before.
     """
 
-    def __init__(self, given: TableSource | None = None) -> None:
-        self._given = given
+    def __init__(self, tables: TableSource | None = None) -> None:
+        self._given = tables
         self._seen: set[tuple[int, str, str, str]] = set()
         self._events: list[tuple[int, int, DdlEvent]] = []
         self._catalog: Catalog = new_catalog()
@@ -61,9 +61,9 @@ class StreamDefinitions:
             self._versions.setdefault(name, []).append((event.commit_ts, self._catalog.table(i)))
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
-        found = self._given.at(table, commit_ts) if self._given else None
-        if found is not None:
-            return found
+        definition = self._given.at(table, commit_ts) if self._given else None
+        if definition is not None:
+            return definition
         versions = self._versions.get((table.db.lower(), table.table.lower()), [])
         index = len(versions) if commit_ts is None else bisect_left(versions, commit_ts, key=lambda v: v[0])
         if not index or versions[index - 1][1] is None:

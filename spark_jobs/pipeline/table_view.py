@@ -56,8 +56,8 @@ class TableView:
                 continue
             if self.missing == "default" and not event.key_only and event.table is not self.table:
                 lacking = [c for c in self.visible_columns if c.name not in event.table.by_name]
-                made = ((c.name, default_of(c, event.zone)) for c in lacking)
-                row = {**row, **{name: value for name, value in made if value is not None}}
+                defaults = ((c.name, default_of(c, event.zone)) for c in lacking)
+                row = {**row, **{name: value for name, value in defaults if value is not None}}
                 setattr(event, side, row)
             row = self._widen_floats(event, side, row)
             for name, column, read in self.checked_columns:
@@ -70,13 +70,13 @@ class TableView:
         if event.table is self.table:
             return row
         old = event.table.by_name
-        found = {}
+        doubles = {}
         for column in self._doubles:
             text = row.get(column.name)
             if isinstance(text, str) and column.name in old and old[column.name].type.kind is Kind.FLOAT:
-                found[column.name] = values.double_text(values.as_float32(float(text)))
-        if found:
-            row = {**row, **found}
+                doubles[column.name] = values.double_text(values.as_float32(float(text)))
+        if doubles:
+            row = {**row, **doubles}
             setattr(event, side, row)
         return row
 
@@ -258,14 +258,14 @@ READ: Mapping[Kind, Callable[[str, str], Any]] = {
 @cache
 def transition_dates(zone: str) -> frozenset[str]:
     """The local dates, 1969 to 2040, on which a zone's clocks were or will be set: there a text may mean two times."""
-    found, rules = set(), values.zone(zone)
+    dates, rules = set(), values.zone(zone)
     day, end = datetime(1969, 12, 31), datetime(2040, 1, 1)
     while day < end:
         after = day + timedelta(days=1)
         if day.replace(tzinfo=rules).utcoffset() != after.replace(tzinfo=rules, fold=1).utcoffset():
-            found |= {(day + timedelta(days=n)).date().isoformat() for n in (-1, 0, 1)}
+            dates |= {(day + timedelta(days=n)).date().isoformat() for n in (-1, 0, 1)}
         day = after
-    return frozenset(found)
+    return frozenset(dates)
 
 
 def table_of(text: str | None) -> TableId | None:

@@ -74,7 +74,7 @@ class WatermarkBuffer(Generic[T]):
             raise SetupError("USAGE", details=details)
         covered = self._partitions <= self._resolved.keys()
         resolved = min(self._resolved.values(), default=0) if covered else -1
-        for commit_ts, _, _, one in sorted(self._held, key=lambda held: held[:3]):
+        for commit_ts, _, _, one in sorted(self._held, key=lambda entry: entry[:3]):
             if commit_ts <= resolved:
                 yield from one
             else:

@@ -78,9 +78,9 @@ def jars(name: str = "spark") -> list[Path]:
     """
     if name not in SETS:
         raise SetupError("USAGE", details=f"no set of jars is named {name!r}: choose from {', '.join(SETS)}")
-    wanted = [jar for jar in table() if name in jar.sets]
+    jar_set = [jar for jar in table() if name in jar.sets]
     own = own_jars(os.environ.get("BRIDGE_JARS", ""))
-    chosen = {jar: _own_for(jar, own) for jar in wanted}
+    chosen = {jar: _own_for(jar, own) for jar in jar_set}
     fetched = _fetch([jar for jar, path in chosen.items() if path is None])
     paths = [path if path is not None else fetched[jar] for jar, path in chosen.items()]
     if name == "spark":
@@ -94,16 +94,16 @@ def own_jars(setting: str) -> list[Path]:
 
     Errors: SetupError JAR_MISSING for a name that is neither.
     """
-    found: list[Path] = []
+    paths: list[Path] = []
     for part in filter(None, (piece.strip() for piece in setting.split(","))):
         path = Path(part).expanduser().absolute()
         if path.is_dir():
-            found.extend(sorted(path.glob("*.jar")))
+            paths.extend(sorted(path.glob("*.jar")))
         elif path.is_file():
-            found.append(path)
+            paths.append(path)
         else:
             raise SetupError("JAR_MISSING", details=f"BRIDGE_JARS names {part}, which is neither a file nor a folder")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(paths))
 
 
 def is_whole(path: Path, jar: Jar) -> bool:
@@ -130,9 +130,9 @@ def _own_for(jar: Jar, own: Sequence[Path]) -> Path | None:
     return None
 
 
-def _fetch(wanted: Sequence[Jar]) -> dict[Jar, Path]:
+def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
     folder = cache_dir() / "jars"
-    missing = [jar for jar in wanted if not is_whole(folder / jar.file_name, jar)]
+    missing = [jar for jar in jar_set if not is_whole(folder / jar.file_name, jar)]
     if missing:
         megabytes = sum(jar.size for jar in missing) / 1e6
         _say(f"fetching {len(missing)} jars ({megabytes:.1f} MB) into {folder}")
@@ -148,7 +148,7 @@ def _fetch(wanted: Sequence[Jar]) -> dict[Jar, Path]:
         except OSError as error:
             details = f"{folder} can't be written: {error}. Set BRIDGE_CACHE to a folder that can be written."
             raise SetupError("JAR_MISSING", details=details) from error
-    return {jar: folder / jar.file_name for jar in wanted}
+    return {jar: folder / jar.file_name for jar in jar_set}
 
 
 def _fetch_together(share: Iterable[Jar], folder: Path) -> None:
@@ -163,9 +163,9 @@ def _fetch_together(share: Iterable[Jar], folder: Path) -> None:
         with ivy.retrieve_jars([(jar.group, jar.artifact, jar.version) for jar in missing], folder) as run:
             for jar in missing:
                 _take(jar, run.folder / jar.file_name, folder / jar.file_name)
-            lost = [jar for jar in missing if not (folder / jar.file_name).exists()]
-            if lost:
-                raise SetupError("JAR_MISSING", details=_advice(lost, run))
+            absent = [jar for jar in missing if not (folder / jar.file_name).exists()]
+            if absent:
+                raise SetupError("JAR_MISSING", details=_advice(absent, run))
 
 
 def _take(jar: Jar, source: Path, target: Path) -> None:
@@ -182,8 +182,8 @@ def _take(jar: Jar, source: Path, target: Path) -> None:
     _say(f"  {jar.coordinates}  {jar.size / 1e6:.1f} MB")
 
 
-def _advice(lost: Sequence[Jar], run: ivy.Run) -> str:
-    names = ", ".join(jar.coordinates for jar in lost)
+def _advice(absent: Sequence[Jar], run: ivy.Run) -> str:
+    names = ", ".join(jar.coordinates for jar in absent)
     looked = "; ".join(run.tried) or "nothing"
     why = f" ({run.says})" if run.says else ""
     return (

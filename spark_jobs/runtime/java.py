@@ -109,10 +109,10 @@ def spark_java_home() -> Path:
 def _find(bridge_home: str, java_home: str, path: str) -> Java:
     rejected: list[str] = []
     for origin, executable in _candidates(bridge_home, java_home, path):
-        found = _probe(executable, origin)
-        if isinstance(found, Java):
-            return found
-        rejected.append(f"{origin}: {found}")
+        answer = _probe(executable, origin)
+        if isinstance(answer, Java):
+            return answer
+        rejected.append(f"{origin}: {answer}")
         if origin == "BRIDGE_JAVA_HOME":
             break
     raise SetupError("JAVA_MISSING", details=_advice(rejected))

@@ -22,15 +22,15 @@ _MAGIC, _VERSION, _TRUSTED_CERTIFICATE = 0xFEEDFEED, 2, 2
 
 def system_certificates() -> list[bytes]:
     """The authorities (DER) of Python's default bundle, the system's, and those that the usual variables name."""
-    found: dict[bytes, None] = {}
+    certificates: dict[bytes, None] = {}
     for path in _bundles():
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             context.load_verify_locations(cafile=path)
         except (OSError, ssl.SSLError):
             continue
-        found.update(dict.fromkeys(context.get_ca_certs(binary_form=True)))
-    return list(found)
+        certificates.update(dict.fromkeys(context.get_ca_certs(binary_form=True)))
+    return list(certificates)
 
 
 def trust_store(certificates: Iterable[bytes]) -> bytes:

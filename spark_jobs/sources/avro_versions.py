@@ -44,14 +44,14 @@ def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> 
     for entry in entries:
         if isinstance(entry.id, int) and entry.id not in _IDS:
             continue  # no message says it
-        named = name_of(entry.schema)
-        if named is not None and named != name:
+        record_name = name_of(entry.schema)
+        if record_name is not None and record_name != name:
             others.append(entry)
             continue
         try:
             record = compile_record(entry.schema, f"schema id {entry.id}")
         except WireError as error:
-            if named is not None:
+            if record_name is not None:
                 unreadable.append((entry, error))
             continue  # what is no record: the codec says so of each message
         if record.columns:  # no table is without: it says nothing of this one's

@@ -36,12 +36,12 @@ Name = tuple[str, str]
 def name_of(schema: str) -> Name | None:
     """The name of a schema's record, None for what is no record."""
     try:
-        found = json.loads(schema)
+        record = json.loads(schema)
     except (ValueError, RecursionError):
         return None
-    if not isinstance(found, dict) or not isinstance(found.get("name"), str):
+    if not isinstance(record, dict) or not isinstance(record.get("name"), str):
         return None
-    return str(found.get("namespace", "")).rpartition(".")[2], found["name"]
+    return str(record.get("namespace", "")).rpartition(".")[2], record["name"]
 
 
 class FileSchemas:
@@ -75,23 +75,23 @@ class FileSchemas:
         return self._by_id[schema_id]
 
     def newest(self, subject: str) -> str | None:
-        found = [e for e in self._entries if e.subject == subject]
-        return max(found, key=lambda e: e.version).schema if found else None
+        entries = [e for e in self._entries if e.subject == subject]
+        return max(entries, key=lambda e: e.version).schema if entries else None
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         same = _normal_form(schema)
-        found = self._ids.get((subject, same), self._any.get(same))
-        if found is None:
+        schema_id = self._ids.get((subject, same), self._any.get(same))
+        if schema_id is None:
             details = f"{self.name} has no such schema for {subject}: {schema[:200]}"
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=details)
-        return found
+        return schema_id
 
     def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
         """The subjects and versions of an id."""
         return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
 
-    def all(self, named: Name | None = None) -> Iterator[RegisteredSchema]:
-        """Every version of every subject. named: as `HttpSchemas.all`."""
+    def all(self, record_name: Name | None = None) -> Iterator[RegisteredSchema]:
+        """Every version of every subject. record_name: as `HttpSchemas.all`."""
         yield from self._entries
 
 
@@ -136,10 +136,10 @@ class HttpSchemas(JsonClient):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """What it knew when it was pickled goes to what this process knows of the registry."""
         self.__dict__.update(state)
-        told = self._told_by
-        self._told_by = _ANSWERS.setdefault((self.name, self._headers.get("Authorization", "")), told)
-        self._told_by.by_id.update(told.by_id)
-        self._told_by.ids.update(told.ids)
+        answers = self._told_by
+        self._told_by = _ANSWERS.setdefault((self.name, self._headers.get("Authorization", "")), answers)
+        self._told_by.by_id.update(answers.by_id)
+        self._told_by.ids.update(answers.ids)
 
     def check(self) -> HttpSchemas:
         """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
@@ -179,22 +179,22 @@ class HttpSchemas(JsonClient):
         return self.read_field(answer, "schema", str)
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
-        found = self._told_by.ids.get((subject, schema))
-        if found is None:
+        result = self._told_by.ids.get((subject, schema))
+        if result is None:
             body = {"schema": schema}
             status, answer = self.call("POST", f"/subjects/{quote(subject, safe='')}/versions", body)
             if status == 200:
-                found = self.read_field(answer, "id", int)
+                result = self.read_field(answer, "id", int)
             elif status in (409, 422):
                 # The table's rows can't be written; other tables' can. Remember it: asking again changes nothing.
                 details = f"{subject}: HTTP {status}: {message_of(answer)}"
-                found = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
+                result = WireError("UNSUPPORTED_SCHEMA", where="registering", details=details)
             else:
                 raise self.refusal_error(f"registering {subject}", status, answer)
-            self._told_by.ids[subject, schema] = found
-        if isinstance(found, WireError):
-            raise found
-        return found
+            self._told_by.ids[subject, schema] = result
+        if isinstance(result, WireError):
+            raise result
+        return result
 
     def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
         """The subjects and versions of an id, none for an id that is not there."""
@@ -205,26 +205,26 @@ class HttpSchemas(JsonClient):
             raise self.refusal_error(f"versions of schema id {schema_id}", status, answer)
         return [(self.read_field(a, "subject", str), self.read_field(a, "version", int)) for a in answer]
 
-    def all(self, named: Name | None = None) -> Iterator[RegisteredSchema]:
+    def all(self, record_name: Name | None = None) -> Iterator[RegisteredSchema]:
         """Every version of every Avro subject. Costs a request per subject, and one per version not seen before.
 
-        named: only records of this name are wanted. Then a subject whose versions all have another name is not asked
-        again for a minute: its next version would have to be incompatible.
+        record_name: only records of this name are wanted. Then a subject whose versions all have another name is not
+        asked again for a minute: its next version would have to be incompatible.
         """
         names = self._told_by.names
         for subject in self._list("/subjects"):
             until, name = names.get(subject, (0.0, None))
-            if named is not None and name not in (None, named) and time.monotonic() < until:
+            if record_name is not None and name not in (None, record_name) and time.monotonic() < until:
                 continue
-            found = list(self._versions(subject))
-            different = {name_of(entry.schema) for entry in found}
+            versions = list(self._versions(subject))
+            different = {name_of(entry.schema) for entry in versions}
             names[subject] = time.monotonic() + _KNOWN_FOR, different.pop() if len(different) == 1 else None
-            yield from found
+            yield from versions
 
     def _versions(self, subject: str) -> Iterator[RegisteredSchema]:
-        name, known = quote(str(subject), safe=""), self._told_by.versions
+        name, versions = quote(str(subject), safe=""), self._told_by.versions
         for version in self._list(f"/subjects/{name}/versions"):
-            until, found = known.get((subject, version), (0.0, None))
+            until, entry = versions.get((subject, version), (0.0, None))
             if time.monotonic() > until:  # a subject that was deleted may begin with version 1 again
                 status, answer = self.call("GET", f"/subjects/{name}/versions/{version}")
                 if status == 404:
@@ -233,10 +233,10 @@ class HttpSchemas(JsonClient):
                     raise self.refusal_error(f"{subject} version {version}", status, answer)
                 is_avro = answer.get("schemaType", "AVRO") == "AVRO"
                 id_, text = self.read_field(answer, "id", int), self.read_field(answer, "schema", str)
-                found = RegisteredSchema(subject, version, id_, text) if is_avro else None
-                known[subject, version] = time.monotonic() + _KNOWN_FOR, found
-            if found is not None:
-                yield found
+                entry = RegisteredSchema(subject, version, id_, text) if is_avro else None
+                versions[subject, version] = time.monotonic() + _KNOWN_FOR, entry
+            if entry is not None:
+                yield entry
 
     def _list(self, path: str) -> list[Any]:
         status, answer = self.call("GET", path)

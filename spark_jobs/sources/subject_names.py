@@ -33,11 +33,11 @@ class ByRecord:
 
     def _subject_of_record(self, subject: str, schema: str) -> str:
         topic, dash, part = subject.rpartition("-")
-        found = json.loads(schema)
-        if not (isinstance(found, dict) and dash and part in ("key", "value")):
+        record = json.loads(schema)
+        if not (isinstance(record, dict) and dash and part in ("key", "value")):
             return subject  # Debezium's records of DDL and watermarks have their names as subjects already
-        name = ".".join(filter(None, (found.get("namespace"), found["name"])))
-        suffix = "-key" if part == "key" and "connect.name" not in found else ""  # Debezium's records have one
+        name = ".".join(filter(None, (record.get("namespace"), record["name"])))
+        suffix = "-key" if part == "key" and "connect.name" not in record else ""  # Debezium's records have one
         return f"{topic}-{name}{suffix}" if self._with_topic else name + suffix
 
 

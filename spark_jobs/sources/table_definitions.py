@@ -52,15 +52,17 @@ class TableDefinitions:
         return _newest_before(self._by_id.get(table, []), commit_ts)
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
-        found: list[TableVersion] = []
+        candidates: list[TableVersion] = []
         for id_ in self._by_avro.get(table, []):
             versions = self._by_id[id_]
             # Without a commit_ts any version can be meant.
-            found += versions if commit_ts is None else filter(None, [_newest_before(versions, commit_ts)])
+            candidates += versions if commit_ts is None else filter(None, [_newest_before(versions, commit_ts)])
         # The columns tell which: all of a version's, or (a key-only delete) some of them. Where they fit versions that
         # differ, or two tables that Avro calls the same, none is taken: the registered schema is what is known.
-        names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in found}
-        same = [v for v in found if names[id(v)] == columns] or [v for v in found if set(columns) <= set(names[id(v)])]
+        names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in candidates}
+        same = [v for v in candidates if names[id(v)] == columns] or [
+            v for v in candidates if set(columns) <= set(names[id(v)])
+        ]
         return same[-1] if len({v.table for v in same}) == 1 else None
 
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:

@@ -102,10 +102,10 @@ class HistoryTables(JsonClient):
 
     def check(self) -> Self:
         """SetupError unless the service answers and has the changefeed, the only one where none is named."""
-        found = self._read_sealed()
-        self.changefeed, self._zone = found.name, self._zone or found.zone
-        if not found.marked:
-            text = f"warning: --history: changefeed {found.name} has no watermarks; DDL it was not told of is not known"
+        state = self._read_sealed()
+        self.changefeed, self._zone = state.name, self._zone or state.zone
+        if not state.marked:
+            text = f"warning: --history: changefeed {state.name} has no watermarks; DDL it was not told of is not known"
             print(text, file=sys.stderr)
         return self
 
@@ -118,10 +118,10 @@ class HistoryTables(JsonClient):
         """
         now = time.monotonic()
         if commit_ts is None:
-            kept = self._told.newest.get(table)
-            if kept is None or kept.expires < now:
-                kept = self._told.newest[table] = self._newest(table)
-            return kept.get_version()
+            span = self._told.newest.get(table)
+            if span is None or span.expires < now:
+                span = self._told.newest[table] = self._newest(table)
+            return span.get_version()
         return self._span(table, commit_ts).get_version()
 
     def _span(self, table: TableId, commit_ts: int) -> _Span:
@@ -133,21 +133,21 @@ class HistoryTables(JsonClient):
         return self._ask_resolved(table, commit_ts)
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
-        found: list[TableVersion] = []
+        candidates: list[TableVersion] = []
         error: WireError | None = None
         for id_ in self._find_by_avro_name(table):
             try:
                 at = self._all(id_) if commit_ts is None else [self.at(id_, commit_ts)]
-                found += [version for version in at if version is not None]
+                candidates += [version for version in at if version is not None]
             except WireError as broken:
                 error = broken
-        key = (table, columns, commit_ts is None, *map(id, found))
-        known = self._told.fits.get(key)
-        if known is None:
-            known = self._told.fits[key] = found, TableDefinitions(found).sanitised(table, columns, commit_ts)
-        if known[1] is None and error is not None:
+        key = (table, columns, commit_ts is None, *map(id, candidates))
+        entry = self._told.fits.get(key)
+        if entry is None:
+            entry = self._told.fits[key] = candidates, TableDefinitions(candidates).sanitised(table, columns, commit_ts)
+        if entry[1] is None and error is not None:
             raise error
-        return known[1]
+        return entry[1]
 
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""
@@ -171,15 +171,15 @@ class HistoryTables(JsonClient):
 
     def statements(self) -> list[DdlText]:
         """Every statement of the history, in order. A snapshot that is no statement is none."""
-        found, offset = list[DdlText](), 0
+        texts, offset = list[DdlText](), 0
         while True:
             answer = self._get_ok(f"/history/ddl?{self._query(limit=_PAGE, offset=offset)}")
             for one in self.read_field(answer, "ddl", list):
                 if one["query"] and one["mode"] != "form":
                     mode = _MODES.get(one["mode"]) or LexicalMode.of_sql_mode(one.get("sql_mode", ""))
-                    found.append(DdlText(one["commit_ts"], one["db"], one["query"], mode))
+                    texts.append(DdlText(one["commit_ts"], one["db"], one["query"], mode))
             if (offset := answer.get("next_offset") or 0) == 0:
-                return found
+                return texts
 
     # ---- asking
     def _query(self, **more: Any) -> str:
@@ -198,8 +198,8 @@ class HistoryTables(JsonClient):
         by_name = {self.read_field(feed, "changefeed", str): feed for feed in feeds}
         name = self.changefeed or (next(iter(by_name)) if len(by_name) == 1 else None)
         if name is None or name not in by_name:
-            known = ", ".join(sorted(by_name)) or "none"
-            details = f"--history {self.name}: which changefeed? Say --changefeed NAME; there are: {known}"
+            names = ", ".join(sorted(by_name)) or "none"
+            details = f"--history {self.name}: which changefeed? Say --changefeed NAME; there are: {names}"
             raise SetupError("USAGE", details=details)
         feed = by_name[name]
         marked = any(one["watermark"] is not None for one in feed.get("partitions", ()))
@@ -230,8 +230,8 @@ class HistoryTables(JsonClient):
         if span is not None and span.error is not None and span.from_ts and _is_gone(span.error):
             span = self._answer(table, span.from_ts, resolved=False)
         assert span is not None
-        kept = self._told.spans.get(table, [])
-        same = next((one.version for one in kept if one.version is not None and one.version == span.version), None)
+        spans = self._told.spans.get(table, [])
+        same = next((one.version for one in spans if one.version is not None and one.version == span.version), None)
         return _Span(0, MAX_TSO, time.monotonic() + _UNSURE_FOR, same or span.version, span.error)
 
     def _answer(self, table: TableId, commit_ts: int, resolved: bool) -> _Span | None:
@@ -292,11 +292,11 @@ class HistoryTables(JsonClient):
 
     def _all(self, id_: TableId) -> list[TableVersion]:
         """A table's versions, oldest first, back to where it is not known."""
-        expires, found = self._told.every.get(id_, (0.0, []))
+        expires, table_versions = self._told.every.get(id_, (0.0, []))
         if expires < time.monotonic():
-            found = list(self._walk(id_))[::-1]
-            self._told.every[id_] = time.monotonic() + _UNSURE_FOR, found
-        return found
+            table_versions = list(self._walk(id_))[::-1]
+            self._told.every[id_] = time.monotonic() + _UNSURE_FOR, table_versions
+        return table_versions
 
     def _walk(self, id_: TableId) -> Iterator[TableVersion]:
         version = self.at(id_, None)
@@ -309,21 +309,21 @@ class HistoryTables(JsonClient):
 
     def _find_by_avro_name(self, table: TableId) -> list[TableId]:
         """The tables whose names Avro makes into this one."""
-        told, now = self._told, time.monotonic()
-        found = told.names.get(table, [])
-        if now - told.names_at > (_NAMES_FOR if found else _UNSURE_FOR):
-            told.names.clear()
+        answers, now = self._told, time.monotonic()
+        tables = answers.names.get(table, [])
+        if now - answers.names_at > (_NAMES_FOR if tables else _UNSURE_FOR):
+            answers.names.clear()
             offset = 0
             while True:
                 answer = self._get_ok(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
                 for one in self.read_field(answer, "tables", list):
                     id_ = TableId(one["db"], one["table"])
                     avro = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
-                    told.names.setdefault(avro, []).append(id_)
+                    answers.names.setdefault(avro, []).append(id_)
                 if (offset := answer.get("next_offset") or 0) == 0:
                     break
-            told.names_at = now
-        return told.names.get(table, [])
+            answers.names_at = now
+        return answers.names.get(table, [])
 
 
 def _from_ts(span: _Span) -> int:
@@ -332,8 +332,8 @@ def _from_ts(span: _Span) -> int:
 
 def _number(word: str, text: str, otherwise: int) -> int:
     """The commit_ts that an answer names; the service's messages are in schemas.model.errors."""
-    found = re.search(rf" {word} commit_ts (\d{{1,19}}):", text)
-    return int(found[1]) if found else otherwise
+    match = re.search(rf" {word} commit_ts (\d{{1,19}}):", text)
+    return int(match[1]) if match else otherwise
 
 
 def _is_gone(error: WireError) -> bool:

@@ -85,9 +85,9 @@ def decode(
     chosen = {"check": (check, ("exact", "header")), "missing": (missing, ("null", "default")),
               "types": (types, ("exact", "typed")), "time": (time, ("text", "interval")),
               "on_lossy": (on_lossy, (None, "error", "flag"))}  # fmt: skip
-    for name, (given, known) in chosen.items():
-        if given not in known:
-            raise SetupError("USAGE", details=f"{name}={given!r}: choose {' or '.join(filter(None, known))}")
+    for name, (value, choices) in chosen.items():
+        if value not in choices:
+            raise SetupError("USAGE", details=f"{name}={value!r}: choose {' or '.join(filter(None, choices))}")
     side = CodecConfig(
         format_named(format).name,
         schemas_of(format, registry, schemas),
@@ -133,8 +133,8 @@ def transcode(
     """
     _check_written(to_format, topic, subject_strategy)
     read_schemas = schemas_of(from_format, registry, schemas)
-    given = to_registry is not None or to_schemas is not None
-    write_schemas = schemas_of(to_format, to_registry if given else registry, to_schemas if given else schemas)
+    has_own = to_registry is not None or to_schemas is not None
+    write_schemas = schemas_of(to_format, to_registry if has_own else registry, to_schemas if has_own else schemas)
     read = CodecConfig(
         format_named(from_format).name,
         read_schemas,
@@ -179,8 +179,8 @@ def encode(
     _check_written(format, topic, subject_strategy)
     events = _events(changes)
     write_schemas = schemas_of(format, registry, schemas)
-    given = from_registry is not None or from_schemas is not None
-    read_schemas = schemas_of("avro", from_registry, from_schemas) if given else write_schemas
+    has_own = from_registry is not None or from_schemas is not None
+    read_schemas = schemas_of("avro", from_registry, from_schemas) if has_own else write_schemas
     read = CodecConfig("avro", read_schemas, Options.of({}, time_zone=time_zone), tables_of(ddl, history))
     write = CodecConfig(
         format_named(format).name,

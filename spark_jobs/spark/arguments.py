@@ -40,8 +40,8 @@ def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None
         raise SetupError("USAGE", details=f"schemas={type(schemas).__name__}: a file or Schemas are needed")
     if schemas is not None:
         return schemas
-    known = format_named(format)
-    if not known.needs_schemas and not (known.uses_schemas and registry):
+    format_ = format_named(format)
+    if not format_.needs_schemas and not (format_.uses_schemas and registry):
         return FileSchemas([])
     if registry is None:
         raise SetupError("USAGE", details=f"format {format} needs schemas: give registry= or schemas=")

@@ -136,23 +136,23 @@ class SourceOptions:
         from spark_jobs.pipeline.table_view import table_id
         from spark_jobs.spark.arguments import claims_of, schemas_of, tables_of
 
-        given = self.given
-        on_lossy = given.get("on_lossy", "flag")
+        options = self.given
+        on_lossy = options.get("on_lossy", "flag")
         side = CodecConfig(
-            format_named(given["format"]).name,
-            schemas_of(given["format"], given.get("registry"), given.get("schemas")),
-            Options.of({"time_zone": given.get("time_zone", "UTC"), "on_lossy": on_lossy}),
-            tables_of(given.get("ddl"), given.get("history")),
-            claims_of(given.get("claim_checks")),
+            format_named(options["format"]).name,
+            schemas_of(options["format"], options.get("registry"), options.get("schemas")),
+            Options.of({"time_zone": options.get("time_zone", "UTC"), "on_lossy": on_lossy}),
+            tables_of(options.get("ddl"), options.get("history")),
+            claims_of(options.get("claim_checks")),
         )
         check_any_order(side)
-        if "table" not in given:
-            if given.keys() & {"missing", "types", "time"}:
+        if "table" not in options:
+            if options.keys() & {"missing", "types", "time"}:
                 raise SetupError("USAGE", details="types, time and missing go with table")
             return side
-        types = SparkTypes(given.get("types", "exact"), given.get("time", "text"))  # type: ignore[arg-type]
-        table = newest_table(side, table_id(given["table"]))
-        view = TableView(table, types, given.get("missing", "null"), given.get("on_lossy", "error"))  # type: ignore[arg-type]
+        types = SparkTypes(options.get("types", "exact"), options.get("time", "text"))  # type: ignore[arg-type]
+        table = newest_table(side, table_id(options["table"]))
+        view = TableView(table, types, options.get("missing", "null"), options.get("on_lossy", "error"))  # type: ignore[arg-type]
         side = replace(side, view=view)
         zone_of(side)  # says so where there is none
         return side
@@ -190,18 +190,18 @@ class TicdcDataSource(DataSource):
         return _Reader(SourceOptions(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
-        asked = SourceOptions(self.options)
-        if "topic" not in asked.given:
+        options = SourceOptions(self.options)
+        if "topic" not in options.given:
             raise SetupError("USAGE", details="ticdc: a stream reads a topic")
-        return _StreamReader(asked, schema)
+        return _StreamReader(options, schema)
 
 
 class _PartitionDecoder:
     """Reads partitions; in a Python worker."""
 
-    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
-        self._topic, self._kafka = asked.given.get("topic"), asked.settings if "topic" in asked.given else {}
-        self._side, self._schema = asked.side, schema
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        self._topic, self._kafka = options.given.get("topic"), options.settings if "topic" in options.given else {}
+        self._side, self._schema = options.side, schema
         if self._side.tables is not None or self._side.format == "avro":
             warm_changes(self._side.format)
 
@@ -254,8 +254,8 @@ class _PartitionDecoder:
         result = reader.one(item) if isinstance(item, Message) else MessageResult(error=item[0])
         source, error, view = source_of(message), result.error, self._side.view
         if error is not None:
-            told = {"code": error.code, "detail": error.detail, "key": message.key, "value": message.value}
-            yield {"kind": "error", "row": 0, "source": source, "error": told}
+            fields = {"code": error.code, "detail": error.detail, "key": message.key, "value": message.value}
+            yield {"kind": "error", "row": 0, "source": source, "error": fields}
         for number, event in enumerate(result.events):
             row = {**change_row(event), "row": number, "source": source}
             if view is not None and isinstance(event, RowChange):
@@ -270,14 +270,14 @@ class _PartitionDecoder:
 
 
 class _Reader(_PartitionDecoder, DataSourceReader):
-    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
-        super().__init__(asked, schema)
-        if "topic" in asked.given:
-            first = int(asked.given.get("from_offset", "0"))
-            found = ((p, max(low, first), high) for p, (low, high) in asked.extents().items())
-            self._parts: list[InputPartition] = [TopicPart(*part) for part in found if part[1] < part[2]]
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        if "topic" in options.given:
+            first = int(options.given.get("from_offset", "0"))
+            ranges = ((p, max(low, first), high) for p, (low, high) in options.extents().items())
+            self._parts: list[InputPartition] = [TopicPart(*part) for part in ranges if part[1] < part[2]]
         else:
-            self._parts = list(_file_parts(Path(asked.given["path"])))
+            self._parts = list(_file_parts(Path(options.given["path"])))
 
     def partitions(self) -> list[InputPartition]:
         return self._parts or [FilePart("/dev/null")]  # Spark needs one
@@ -286,9 +286,9 @@ class _Reader(_PartitionDecoder, DataSourceReader):
 class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
     """An offset is {partition: the offset that comes next}."""
 
-    def __init__(self, asked: SourceOptions, schema: StructType) -> None:
-        super().__init__(asked, schema)
-        self._asked = asked
+    def __init__(self, options: SourceOptions, schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._asked = options
 
     def initialOffset(self) -> dict[str, int]:
         first = int(self._asked.given.get("from_offset", "0"))

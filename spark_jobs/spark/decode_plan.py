@@ -49,16 +49,16 @@ def typed_decode(
     table = versions[0].table
     view = TableView(table, types, missing, on_lossy)
     key = [c.name for c in table.columns if c.name in table.handle_key]
-    seen = replace(side, view=view)
+    view_side = replace(side, view=view)
     if side.format == "avro":
-        changes = _select_table(_avro_by_kernels(frame, seen, tuple(versions), key), id_)
+        changes = _select_table(_avro_by_kernels(frame, view_side, tuple(versions), key), id_)
     else:
         until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
         schema, typed = typed_schema(table), types != EXACT
-        batches = TypedBatches(seen, tuple(versions), arrow_schema(schema), missing, until)
-        made = map_batches(frame, CheckedBatches(batches, view) if typed else batches, _with_tidb_types(schema, table))
-        changes = _select_table(made, id_)
-    return typed_view(changes.select(*_columns(id_, key, changes.columns)), seen)
+        batches = TypedBatches(view_side, tuple(versions), arrow_schema(schema), missing, until)
+        rows = map_batches(frame, CheckedBatches(batches, view) if typed else batches, _with_tidb_types(schema, table))
+        changes = _select_table(rows, id_)
+    return typed_view(changes.select(*_columns(id_, key, changes.columns)), view_side)
 
 
 def avro_decode(frame: DataFrame, side: CodecConfig, key: Sequence[str]) -> DataFrame | None:
@@ -86,8 +86,8 @@ def _avro_by_kernels(
     schema = avro_schema(view.table)
     batches = AvroBatches(side, versions, arrow_schema(schema), view.missing, key=tuple(key))
     run = batches if view.types == EXACT else CheckedBatches(batches, view)
-    wanted = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
-    return map_batches(wanted, run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
+    messages = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
+    return map_batches(messages, run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
 
 
 def _with_tidb_types(ddl: str, table: Table, certain: bool = True) -> StructType:
@@ -104,8 +104,8 @@ def _select_table(rows: DataFrame, id_: TableId, others: str = "other_tables") -
     from pyspark.sql import functions as F
 
     odd = F.col("odd")
-    named = (odd["db"] == id_.db) & (odd["table"] == id_.table)
-    ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(named, F.lit(False))
+    same_table = (odd["db"] == id_.db) & (odd["table"] == id_.table)
+    ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(same_table, F.lit(False))
     theirs = ~ours
     if "schema_id" not in rows.columns:  # each of Avro's messages has an event, or is an error
         # Both are counted before either is left out: between two counts, rows would be copied once more.
@@ -153,33 +153,35 @@ def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
 ViewOptions = tuple[SparkTypes, Missing, OnLossy]
 
 
-def typed_changes_of(frame: DataFrame, side: CodecConfig, id_: TableId, check: str, shown: ViewOptions) -> DataFrame:
-    types, missing, on_lossy = shown
+def typed_changes_of(
+    frame: DataFrame, side: CodecConfig, id_: TableId, check: str, view_options: ViewOptions
+) -> DataFrame:
+    types, missing, on_lossy = view_options
     if side.format == "avro" and side.tables is None:
-        made = _avro_by_schemas(frame, side, id_, check, shown)
-        if made is not None:
-            return made
-    found = typed_decode(frame, side, id_, missing, types, on_lossy)
-    if found is not None:
-        return found
-    side = replace(side, view=TableView(newest_table(side, id_), *shown))
+        avro_changes = _avro_by_schemas(frame, side, id_, check, view_options)
+        if avro_changes is not None:
+            return avro_changes
+    changes = typed_decode(frame, side, id_, missing, types, on_lossy)
+    if changes is not None:
+        return changes
+    side = replace(side, view=TableView(newest_table(side, id_), *view_options))
     return apply_view(decoded_changes(frame, side, f".{id_}"), side)
 
 
 def _avro_by_schemas(
-    frame: DataFrame, side: CodecConfig, id_: TableId, check: str, shown: ViewOptions
+    frame: DataFrame, side: CodecConfig, id_: TableId, check: str, view_options: ViewOptions
 ) -> DataFrame | None:
     """TiCDC Avro of one table by its registered schemas; None where the codec has to read it."""
     from spark_jobs.spark.avro_jvm.plan import AvroPlan
     from spark_jobs.spark.temporal_sql import typed_view
 
-    types, missing, _ = shown
+    types, missing, _ = view_options
     # A stream meets ids that nobody knows yet: the kernels read them like others, the JVM's reader leaves them.
     exact = check == "exact" or frame.isStreaming
     plan = AvroPlan.of(side, id_, exact=exact, missing=missing)
     if plan is None:
         return None
-    side = replace(side, view=TableView(plan.table, *shown))
+    side = replace(side, view=TableView(plan.table, *view_options))
     plan = replace(plan, side=side)
 
     def workers() -> DataFrame | None:
@@ -190,8 +192,8 @@ def _avro_by_schemas(
         return None if read is None else typed_view(read, side)
 
     first, second = (workers, in_jvm) if exact and (frame.isStreaming or types != EXACT) else (in_jvm, workers)
-    made = first()
-    return second() if made is None else made
+    changes = first()
+    return second() if changes is None else changes
 
 
 def apply_view(events: DataFrame, side: CodecConfig) -> DataFrame:
@@ -207,8 +209,8 @@ def decoded_changes(frame: DataFrame, side: CodecConfig, name: str = "") -> Data
     """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
     if side.view is None and (side.tables is not None or side.format == "avro"):
         warm_changes(side.format)
-    made = map_batches(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return without_skipped(made, made["kind"], name)
+    changes = map_batches(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    return without_skipped(changes, changes["kind"], name)
 
 
 def typed_changes(events: DataFrame, table: Table, row: StructType | None = None) -> DataFrame:

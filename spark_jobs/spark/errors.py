@@ -15,9 +15,9 @@ def is_worker_death(error: Exception) -> bool:
 def is_kafka_away(error: Exception) -> bool:
     """Whether Kafka was away, rather than that its data are gone, it refuses what it is given, or the job is wrong."""
     text = str(error)
-    gone = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
+    losses = ("data loss", "failOnDataLoss", "UnknownTopicOrPartition", "OffsetOutOfRange", "PARTITION_OFFSET_CHANGED")
     away = ("TimeoutException", "DisconnectException", "org.apache.kafka.common.errors", "Connection refused")
-    return not any(word in text for word in (*gone, *_REFUSED)) and any(word in text for word in away)
+    return not any(word in text for word in (*losses, *_REFUSED)) and any(word in text for word in away)
 
 
 _REFUSED = (
@@ -34,8 +34,8 @@ _WHICH = re.compile(r"Reason: (.+?)(?:\n|with consumer group|$)|(Partition\(s\)?
 
 def kafka_refusal(error: Exception) -> str | None:
     """What Kafka refuses, and why; None where it is another error."""
-    found = _TOLD.search(str(error))
-    return None if found is None else found[1] + (f": {found[2].strip()[:500]}" if found[2] else "")
+    match = _TOLD.search(str(error))
+    return None if match is None else match[1] + (f": {match[2].strip()[:500]}" if match[2] else "")
 
 
 def lost_offsets(error: Exception) -> str | None:
@@ -43,14 +43,14 @@ def lost_offsets(error: Exception) -> str | None:
     text = str(error)
     if not _LOST.search(text):
         return None
-    found = _WHICH.search(text)
-    return (found[1] or found[2]).strip() if found else "not all offsets that were to be read are there"
+    match = _WHICH.search(text)
+    return (match[1] or match[2]).strip() if match else "not all offsets that were to be read are there"
 
 
 def raised_message(error: Exception) -> str | None:
     """What a query of ours raised by itself (`raise_error`); None where it is another error."""
-    found = _RAISED.search(str(error))
-    return found[1].strip() if found else None
+    match = _RAISED.search(str(error))
+    return match[1].strip() if match else None
 
 
 def shorten_message(error: Exception) -> str:

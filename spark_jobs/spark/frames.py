@@ -77,8 +77,8 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
         raise SetupError("USAGE", details=details)
     have = kinds_of(messages, KAFKA_COLUMNS)
     if have.get("key") != "binary" or have.get("value") != "binary":
-        told = dict(messages.dtypes)
-        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {told}")
+        types = dict(messages.dtypes)
+        raise SetupError("USAGE", details=f"messages need key and value in binary, these have {types}")
     for name, kinds in _TAKEN.items():
         if not have.get(name, "void").startswith((*kinds, "void")):
             raise SetupError(
@@ -89,30 +89,30 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     for name in KAFKA_COLUMNS:
         if name == "headers":
             if name in have:
-                found = F.col(name)
+                column = F.col(name)
                 if have[name] == _SWAPPED:  # a cast goes by place, not by name
-                    found = F.transform(found, lambda h: F.struct(h["key"], h["value"]))
-                columns.append(found.cast(_TYPES[name]).alias(name))
+                    column = F.transform(column, lambda h: F.struct(h["key"], h["value"]))
+                columns.append(column.cast(_TYPES[name]).alias(name))
         else:
-            found = F.col(name) if name in have else F.lit(None)
-            found = F.timestamp_millis(found) if have.get(name) == "bigint" and name == "timestamp" else found
-            found = found.cast(_TYPES[name])
+            column = F.col(name) if name in have else F.lit(None)
+            column = F.timestamp_millis(column) if have.get(name) == "bigint" and name == "timestamp" else column
+            column = column.cast(_TYPES[name])
             if name == "timestamp" and name in have:  # -1 is Kafka's word for none, which Spark takes for a time
-                found = F.when(found >= F.timestamp_millis(F.lit(0)), found)
-            columns.append(found.alias(name))
+                column = F.when(column >= F.timestamp_millis(F.lit(0)), column)
+            columns.append(column.alias(name))
     return messages.select(*columns)
 
 
 def kinds_of(frame: DataFrame, names: Sequence[str]) -> dict[str, str]:
     """Types of the columns that the frame has of these, in any case where its session takes names so."""
     exact = str(frame.sparkSession.conf.get("spark.sql.caseSensitive")).lower() == "true"
-    found: dict[str, str] = {}
+    kinds: dict[str, str] = {}
     for name, kind in frame.dtypes:
-        known = name if exact else name.lower()
-        if known in found and known in names:
-            raise SetupError("USAGE", details=f"the frame has two columns {known}")
-        found[known] = kind
-    return {name: found[name] for name in names if name in found}
+        column = name if exact else name.lower()
+        if column in kinds and column in names:
+            raise SetupError("USAGE", details=f"the frame has two columns {column}")
+        kinds[column] = kind
+    return {name: kinds[name] for name in names if name in kinds}
 
 
 def _untyped_columns(path: str) -> set[str]:

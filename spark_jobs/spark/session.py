@@ -98,8 +98,8 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
     if active is not None:
         return _adjust_session(active, {**RUNTIME, **config})
     if "PYSPARK_GATEWAY_PORT" in os.environ:
-        given = {**_submitted_settings(), **({"spark.master": master} if master else {}), **config}
-        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(given)})
+        conf = {**_submitted_settings(), **({"spark.master": master} if master else {}), **config}
+        builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(conf)})
         return (builder.master(master) if master else builder).getOrCreate()
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
     master = master or config.get("spark.master") or "local[*,4]"
@@ -116,20 +116,20 @@ def _submitted_settings() -> dict[str, str]:
     return dict(SparkConf().getAll())
 
 
-def submitted_options(given: Mapping[str, str]) -> dict[str, str]:
+def submitted_options(settings: Mapping[str, str]) -> dict[str, str]:
     """Under spark-submit: Java's options for executors, which are yet to start; Spark's limit where it is too late.
 
-    given: the settings that there are. The driver runs already; with a local master it is the executor too.
+    settings: those that are set already. The driver runs already; with a local master it is the executor too.
     """
-    if _is_local(given.get("spark.master", "local[*]")):
-        late = _HUGE not in given.get(_JVM_OPTIONS, "") and _LIMIT not in given
+    if _is_local(settings.get("spark.master", "local[*]")):
+        late = _HUGE not in settings.get(_JVM_OPTIONS, "") and _LIMIT not in settings
         return {_LIMIT: "8000"} if late else {}
-    return {_EXECUTOR_OPTIONS: _executor_options(given)}
+    return {_EXECUTOR_OPTIONS: _executor_options(settings)}
 
 
-def _executor_options(given: Mapping[str, str]) -> str:
+def _executor_options(settings: Mapping[str, str]) -> str:
     """Java's options for executors of a cluster: ours, after which the caller's win."""
-    options = given.get(_EXECUTOR_OPTIONS, "")
+    options = settings.get(_EXECUTOR_OPTIONS, "")
     return options if _HUGE in options else " ".join(filter(None, [_HUGE, options]))
 
 
@@ -158,8 +158,8 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
         _EXECUTOR_OPTIONS: _executor_options(config),
     }
     if "spark.jars.packages" not in config:
-        given = [jar for jar in config.get("spark.jars", "").split(",") if jar]
-        ours["spark.jars"] = ",".join(dict.fromkeys([*map(str, jars("spark")), *given]))
+        caller_jars = [jar for jar in config.get("spark.jars", "").split(",") if jar]
+        ours["spark.jars"] = ",".join(dict.fromkeys([*map(str, jars("spark")), *caller_jars]))
     if _is_local(master):
         ours.setdefault("spark.executorEnv.PYTHONPATH", _python_path())
     return ours
@@ -167,11 +167,13 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
 
 def _driver_options(master: str, config: Mapping[str, str]) -> Iterator[str]:
     """The caller's Java options for the driver, after a collector where none is chosen and the driver runs tasks."""
-    given = config.get(_JVM_OPTIONS, "")
-    if _is_local(master) and not any(map(_CHOSEN.search, (given, *(os.environ.get(name, "") for name in _JAVA_READS)))):
+    options = config.get(_JVM_OPTIONS, "")
+    if _is_local(master) and not any(
+        map(_CHOSEN.search, (options, *(os.environ.get(name, "") for name in _JAVA_READS)))
+    ):
         yield _COLLECTOR
-    if given:
-        yield given
+    if options:
+        yield options
 
 
 def _sockets(folder: Path) -> dict[str, str]:

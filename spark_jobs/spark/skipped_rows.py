@@ -15,8 +15,8 @@ _numbers = count(1)
 
 def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFrame:
     """Without the rows that stand for a message without an event, which are counted (`count_skipped`)."""
-    told, skipped = count_skipped(events, kind, name)
-    return told.where(~skipped)
+    frame, skipped = count_skipped(events, kind, name)
+    return frame.where(~skipped)
 
 
 def count_skipped(events: DataFrame, kind: Column, name: str = "") -> tuple[DataFrame, Column]:
@@ -28,8 +28,8 @@ def count_skipped(events: DataFrame, kind: Column, name: str = "") -> tuple[Data
     from pyspark.sql import functions as F
 
     counts = [F.count(F.when(kind == one, 1)).alias(of) for one, of in zip(SKIPPED, ("rows", "empty"), strict=True)]
-    told = events.observe(f"ticdc_bridge_tombstones{name or f'.{next(_numbers)}'}", *counts)
-    return told, F.coalesce(kind.isin(*SKIPPED), F.lit(False))
+    frame = events.observe(f"ticdc_bridge_tombstones{name or f'.{next(_numbers)}'}", *counts)
+    return frame, F.coalesce(kind.isin(*SKIPPED), F.lit(False))
 
 
 def without_unwritten(messages: DataFrame) -> DataFrame:
@@ -41,5 +41,5 @@ def without_unwritten(messages: DataFrame) -> DataFrame:
 
     skipped = F.col("skipped")
     counts = [F.count(F.when(skipped == kind, 1)).alias(kind) for kind in UNWRITTEN]
-    told = messages.observe(f"ticdc_bridge_skipped.{next(_numbers)}", *counts)
-    return told.where(skipped.isNull()).drop("skipped")
+    frame = messages.observe(f"ticdc_bridge_skipped.{next(_numbers)}", *counts)
+    return frame.where(skipped.isNull()).drop("skipped")

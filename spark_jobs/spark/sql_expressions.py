@@ -22,22 +22,22 @@ def unfit_sql(table: Table) -> str | None:
 
     A row of another version of the table may have one: a DECIMAL with more digits, a text where a number is now.
     """
-    found = []
+    cases = []
     for column in (c for c in table.columns if not c.virtual):
         fits = _FITS.get(column.type.kind)
         if fits is None:
             continue
         for side in ("before", "after"):
             value = f"{side}[{sql_literal(column.name)}]"
-            found.append(f"WHEN {value} IS NOT NULL AND NOT coalesce({fits(value, column)}, false)"
+            cases.append(f"WHEN {value} IS NOT NULL AND NOT coalesce({fits(value, column)}, false)"
                          f" THEN {sql_literal(column.name)}")  # fmt: skip
-    return f"CASE {' '.join(found)} END" if found else None
+    return f"CASE {' '.join(cases)} END" if cases else None
 
 
 def _castable_sql(value: str, column: Column) -> str:
     kind = spark_type(column)
-    held = f"abs(try_cast({value} AS float)) < double('infinity')" if kind == "float" else "true"
-    return f"try_cast({value} AS {kind}) IS NOT NULL AND {held}"
+    condition = f"abs(try_cast({value} AS float)) < double('infinity')" if kind == "float" else "true"
+    return f"try_cast({value} AS {kind}) IS NOT NULL AND {condition}"
 
 
 def _decimal_fits(value: str, column: Column) -> str:

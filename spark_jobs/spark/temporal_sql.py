@@ -37,8 +37,8 @@ def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
     if not columns:
         return frame.select(*names)
     cells = [(short, n, F.col(side)[c.name], c) for side, short in _SIDES.items() for n, c in enumerate(columns)]
-    made = [READ[c.type.kind](text, zone).alias(f"{short}{n}") for short, n, text, c in cells]
-    typed = frame.select("*", _barrier(made[0]), *made[1:])
+    casts = [READ[c.type.kind](text, zone).alias(f"{short}{n}") for short, n, text, c in cells]
+    typed = frame.select("*", _barrier(casts[0]), *casts[1:])
     bad = [(c, text, text.isNotNull() & F.col(f"{short}{n}").isNull()) for short, n, text, c in cells]
     out: dict[str, Column] = {name: F.col(name) for name in names}
     for side in _SIDES:
@@ -66,12 +66,12 @@ def _error_columns(out: Mapping[str, Column], message: bool) -> Iterator[tuple[s
         yield from ((side, F.when(wrong, F.raise_error(detail)).otherwise(out[side])) for side in _SIDES)
         return
     code = F.lit("INVALID_VALUE").alias("code")
-    told = F.struct(code, detail.alias("detail"), F.col(KEY).alias("key"), F.col(VALUE).alias("value"))
+    error = F.struct(code, detail.alias("detail"), F.col(KEY).alias("key"), F.col(VALUE).alias("value"))
     for name, column in out.items():
         if name not in ("kind", "row", "source", "error"):
             yield name, F.when(~wrong, column)
     yield "kind", F.when(wrong, F.lit("error")).otherwise(F.col("kind"))
-    yield "error", F.when(wrong, told).otherwise(F.col("error"))
+    yield "error", F.when(wrong, error).otherwise(F.col("error"))
 
 
 def _barrier(column: Column) -> Column:
@@ -103,8 +103,8 @@ def _detail(view: TableView, column: TableColumn, text: Column) -> Column:
     """The message of INVALID_VALUE (schemas.model.errors), as the worker's check has it."""
     from pyspark.sql import functions as F
 
-    told = f" is no value of Spark's {spark_type(column, view.types)}"
-    return F.concat(F.lit(f"column {column.name}: "), F.substring(text, 1, 40), F.lit(told))
+    reason = f" is no value of Spark's {spark_type(column, view.types)}"
+    return F.concat(F.lit(f"column {column.name}: "), F.substring(text, 1, 40), F.lit(reason))
 
 
 # ---- text → Spark's types, NULL for what they can't hold
@@ -124,13 +124,13 @@ def _timestamp(text: Column, zone: str) -> Column:
     """Java takes the first of two times, and moves one that never was: that is told by going back."""
     from pyspark.sql import functions as F
 
-    made = F.concat(text, F.lit(f" {_spark_zone(zone)}")).try_cast("timestamp")
+    moment = F.concat(text, F.lit(f" {_spark_zone(zone)}")).try_cast("timestamp")
     when = text.rlike(r"^(?!000[01]|9999)\d{4}-\d\d-\d\d " + _CLOCK)
     if transition_dates(zone):
         clock = text.try_cast("timestamp_ntz")
         never = _is_risky(text, zone) & (_in_zone(_utc(clock, zone), zone) != clock)
         when = when & ~F.coalesce(never, F.lit(False))
-    return F.when(when, made)
+    return F.when(when, moment)
 
 
 def _time(text: Column, _zone: str) -> Column:
@@ -141,8 +141,8 @@ def _time(text: Column, _zone: str) -> Column:
     parts = F.split(F.when(minus, F.substring(text, 2, 20)).otherwise(text), ":")
     hours, minutes = (parts[n].try_cast("int") * sign for n in (0, 1))
     seconds = parts[2].try_cast("decimal(8,6)") * sign
-    made = F.make_dt_interval(F.lit(0), hours, minutes, seconds.cast("decimal(18,6)"))
-    return F.when(text.rlike(r"^-?\d{2,3}:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"), made)
+    interval = F.make_dt_interval(F.lit(0), hours, minutes, seconds.cast("decimal(18,6)"))
+    return F.when(text.rlike(r"^-?\d{2,3}:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"), interval)
 
 
 READ: Mapping[Kind, Callable[[Column, str], Column]] = {

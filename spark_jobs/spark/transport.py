@@ -62,10 +62,10 @@ def with_headers(batch: Any) -> Any:
     place = batch.schema.get_field_index("headers")
     if place < 0:
         return batch.append_column("headers", _none(batch.num_rows))
-    packed = batch.column(place)
-    if packed.null_count == len(packed):
-        return batch.set_column(place, "headers", _none(len(packed)))
-    lists = [[] if text is None else list(map(_header, json.loads(text))) for text in packed.to_pylist()]
+    texts = batch.column(place)
+    if texts.null_count == len(texts):
+        return batch.set_column(place, "headers", _none(len(texts)))
+    lists = [[] if text is None else list(map(_header, json.loads(text))) for text in texts.to_pylist()]
     return batch.set_column(place, "headers", pa.array(lists, HEADERS))
 
 
@@ -73,10 +73,10 @@ def _none(count: int) -> Any:
     return pa.ListArray.from_arrays(pa.array(np.zeros(count + 1, np.int32)), pa.array([], HEADER))
 
 
-def _header(found: dict[str, str] | None) -> dict[str, Any] | None:
-    if found is None:
+def _header(header: dict[str, str] | None) -> dict[str, Any] | None:
+    if header is None:
         return None
-    key, value = found.get("key"), found.get("value")
+    key, value = header.get("key"), header.get("value")
     return {
         "key": None if key is None else b64decode(key).decode(),
         "value": None if value is None else b64decode(value),

@@ -55,11 +55,11 @@ def _freeze() -> None:
     """Takes the objects that are there out of the collector's sight. They are freed as before when nobody has them."""
     if len(_done) >= _TIMES:
         return
-    found = len(gc.get_objects())
-    if found > _MANY:
+    count = len(gc.get_objects())
+    if count > _MANY:
         gc.collect()
         gc.freeze()
-        _done.append(found)
+        _done.append(count)
 
 
 def _leave_zips() -> None:

@@ -103,13 +103,15 @@ def _results(
     source = topic_of_location(place)
     frame = input_of_job(spark, place, source, kafka.java_settings() if source else None, kafka.from_offset)
     work = learn_tables(frame, work)
-    found = map_messages(frame, JobBatches(work, arrow_schema(RESULTS)), RESULTS)
+    outcomes = map_messages(frame, JobBatches(work, arrow_schema(RESULTS)), RESULTS)
     # One job on all cores, then the results in order; a file's partitions are in its order already.
-    found = found.persist()
+    outcomes = outcomes.persist()
     try:
-        found.count()
+        outcomes.count()
         cores = spark.sparkContext.defaultParallelism
-        results = found.repartitionByRange(cores, "position").sortWithinPartitions("position") if source else found
+        results = (
+            outcomes.repartitionByRange(cores, "position").sortWithinPartitions("position") if source else outcomes
+        )
         number = 0
         for row in show_progress(results.toLocalIterator(), "results"):
             result = row.asDict(recursive=True)
@@ -124,7 +126,7 @@ def _results(
             elif result["tally"] is not None:
                 yield result, _failure_of(result)
     finally:
-        found.unpersist()
+        outcomes.unpersist()
 
 
 def _bad_line(line: bytes, where: str) -> WireError:

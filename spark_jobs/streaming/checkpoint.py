@@ -26,24 +26,24 @@ class Checkpoint:
 
     def __init__(self, folder: Path, job: dict[str, Any]) -> None:
         self.folder = folder.absolute()
-        known = self.folder / "job.json"
+        path = self.folder / "job.json"
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            if not known.exists():
-                write_atomically(known, json.dumps({"id": str(uuid.uuid4()), **job}))
-            found = json.loads(known.read_text(encoding="utf-8"))
-            if job.keys() - found.keys():
-                found = {**job, **found}
-                write_atomically(known, json.dumps(found))
+            if not path.exists():
+                write_atomically(path, json.dumps({"id": str(uuid.uuid4()), **job}))
+            stored_job = json.loads(path.read_text(encoding="utf-8"))
+            if job.keys() - stored_job.keys():
+                stored_job = {**job, **stored_job}
+                write_atomically(path, json.dumps(stored_job))
             for what in ("out", "dead") if self.is_new else ():
                 self.record_write(what, -1)
         except (OSError, ValueError) as error:
             raise SetupError("USAGE", details=f"--checkpoint {folder}: {error}") from error
-        other = {name: found.get(name) for name in job}
+        other = {name: stored_job.get(name) for name in job}
         if other != job:
             details = f"--checkpoint {folder} is another job's: {json.dumps(other)}; this one is {json.dumps(job)}"
             raise SetupError("USAGE", details=details)
-        self.id: str = found["id"]
+        self.id: str = stored_job["id"]
 
     @property
     def spark(self) -> str:
@@ -62,11 +62,11 @@ class Checkpoint:
             return
         if not path.exists():
             write_atomically(path, json.dumps({"topic": topic, "id": id_}))
-        known = json.loads(path.read_text(encoding="utf-8"))["id"]
-        if known != id_:
+        old_id = json.loads(path.read_text(encoding="utf-8"))["id"]
+        if old_id != id_:
             details = (
                 f"it is another topic than the one that checkpoint {self.folder} has offsets of: it was deleted and "
-                f"created anew (topic id {known}, now {id_}). To read it from its beginning take a new --checkpoint"
+                f"created anew (topic id {old_id}, now {id_}). To read it from its beginning take a new --checkpoint"
             )
             raise SetupError("STOPPED", where=f"topic {topic!r}", details=details)
 
@@ -84,21 +84,21 @@ class Checkpoint:
     def has_other_failures(self, number: int, failures: str) -> bool:
         """Whether an earlier try of this micro-batch had other failures; they are told by any digest of theirs."""
         path = self.folder / "failures.json"
-        known = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        if known.get("batch") == number:
-            return bool(known["failures"] != failures)
+        record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        if record.get("batch") == number:
+            return bool(record["failures"] != failures)
         write_atomically(path, json.dumps({"batch": number, "failures": failures}))
         return False
 
     # ---- DDL in the order it was read
     def ddl_before(self, number: int) -> list[DdlEvent]:
         """The statements of the batches before this one."""
-        found = []
+        events = []
         for path in sorted((self.folder / "ddl").glob("*.jsonl")):
             if int(path.stem) < number:
                 for line in path.read_text(encoding="utf-8").splitlines():
-                    found.append(DdlEvent(*json.loads(line)))
-        return found
+                    events.append(DdlEvent(*json.loads(line)))
+        return events
 
     def keep_ddl(self, number: int, events: Iterable[DdlEvent]) -> None:
         rows = [[e.format, e.db, e.table, e.commit_ts, e.ddl_type, e.query] for e in events]
@@ -136,8 +136,8 @@ class Checkpoint:
 
     def rows_before(self, kind: str, number: int) -> list[str]:
         """All folders of the batches before this one."""
-        found = (self.folder / kind).glob("batch=*")
-        return [str(p) for p in found if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
+        folders = (self.folder / kind).glob("batch=*")
+        return [str(p) for p in folders if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
 
     def forget(self, kind: str, number: int) -> None:
         shutil.rmtree(self.folder / kind / f"batch={number}", ignore_errors=True)

@@ -41,19 +41,19 @@ class DdlBatches:
         decoder, rows = self.work.read.decoder(), RowFinder(self.work.read)
         for batch in batches:
             others = rows.find_others(batch)
-            out = [row for found in rows_of(others) for row in self._events(decoder, found)]
+            out = [row for input_row in rows_of(others) for row in self._events(decoder, input_row)]
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
 
-    def _events(self, decoder: Any, found: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    def _events(self, decoder: Any, input_row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         try:
-            item = message_of_input(found, self.work.read.format == PLAIN)
+            item = message_of_input(input_row, self.work.read.format == PLAIN)
             events = decode_one(decoder, item).events if isinstance(item, Message) else []
         except BridgeError:
             return
         for number, event in enumerate(events):
             if isinstance(event, DdlEvent):
                 yield {
-                    "position": found["position"], "number": number, "db": event.db, "table": event.table,
+                    "position": input_row["position"], "number": number, "db": event.db, "table": event.table,
                     "commit_ts": event.commit_ts, "query": event.query,
                 }  # fmt: skip
 

@@ -139,10 +139,10 @@ class SendBatches:
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         worker = TaskCodecs(self.work)
         for batch in batches:
-            told, failed = BatchCounts(), dict[str, list[int]]()
+            batch_counts, failed = BatchCounts(), dict[str, list[int]]()
 
             def read_row(
-                row: dict[str, Any], counts: BatchCounts = told, failed: Any = failed
+                row: dict[str, Any], counts: BatchCounts = batch_counts, failed: Any = failed
             ) -> Iterator[dict[str, Any]]:
                 done = worker.process_row(row)
                 if done is None:
@@ -157,16 +157,16 @@ class SendBatches:
                     merge_in_order(
                         part, rest, self.schema, read_row, self._kernel_rows(part, fast), fast and fast.origin
                     )
-                    for part, fast, rest in worker.parts(batch, told)
+                    for part, fast, rest in worker.parts(batch, batch_counts)
                 ]
             except SetupError as error:
                 self.accounts.add({self.attempt: SendReport(fatal=row_of_error(error))})
                 return
-            summary = told.summary
+            summary = batch_counts.summary
             self.accounts.add(
                 {
                     self.attempt: SendReport(
-                        summary.tally(), summary.messages, sum(made.num_rows for made in out), told.offsets,
+                        summary.tally(), summary.messages, sum(rows.num_rows for rows in out), batch_counts.offsets,
                         {code: [np.array(places, np.int64)] for code, places in failed.items()},
                     )
                 }
@@ -197,9 +197,9 @@ class SendBatches:
         if self.topic is not None:
             count = self.counts.get(self.topic, 0)
             return pa.array(source % count) if count else pa.nulls(len(source), pa.int32())
-        named = fast.topics.dictionary_encode()
-        known = np.array([self.counts.get(topic or "", 0) for topic in named.dictionary.to_pylist()], np.int32)
-        counts = known[np.asarray(named.indices)] if len(source) else np.zeros(0, np.int32)
+        topics = fast.topics.dictionary_encode()
+        by_topic = np.array([self.counts.get(topic or "", 0) for topic in topics.dictionary.to_pylist()], np.int32)
+        counts = by_topic[np.asarray(topics.indices)] if len(source) else np.zeros(0, np.int32)
         return pa.array(source % np.maximum(counts, 1), mask=counts == 0)
 
 
@@ -236,10 +236,10 @@ def dead_letters(frame: DataFrame, work: Job, failures: Mapping[str, Any]) -> Da
     from pyspark.sql import functions as F
 
     every = np.concatenate(list(failures.values()))
-    found = frame.where(F.col("position").between(int(every.min()), int(every.max())))
+    rows = frame.where(F.col("position").between(int(every.min()), int(every.max())))
     if len(every) <= _LISTED:
-        found = found.where(F.col("position").isin(every.tolist()))
-    return map_messages(found, DeadBatches(work, dict(failures), arrow_schema(DEAD)), DEAD)
+        rows = rows.where(F.col("position").isin(every.tolist()))
+    return map_messages(rows, DeadBatches(work, dict(failures), arrow_schema(DEAD)), DEAD)
 
 
 _LISTED = 200
@@ -260,14 +260,14 @@ class DeadBatches:
             codes = {code: np.isin(positions, places) for code, places in self.failures.items()}
             which = np.flatnonzero(np.logical_or.reduce(list(codes.values())))
             rows = []
-            for index, found in zip(which.tolist(), rows_of(batch.take(pa.array(which))), strict=True):
+            for index, row in zip(which.tolist(), rows_of(batch.take(pa.array(which))), strict=True):
                 code = next(code for code, marked in codes.items() if marked[index])
-                letter = self._letter(worker, found, code)
-                rows.append({**message_row(letter), "position": found["position"]})
+                letter = self._letter(worker, row, code)
+                rows.append({**message_row(letter), "position": row["position"]})
             yield pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
-    def _letter(self, worker: TaskCodecs, found: dict[str, Any], code: str) -> Message:
-        item, detail = worker.item(found), _NOW_WELL
+    def _letter(self, worker: TaskCodecs, row: dict[str, Any], code: str) -> Message:
+        item, detail = worker.item(row), _NOW_WELL
         assert item is not None  # an empty line does not fail
         if not isinstance(item, Message):
             return dead_letter(*item)

@@ -91,8 +91,8 @@ class MicroBatchRunner:
         from pyspark.sql.pandas.types import to_arrow_schema
 
         work, kind = self._learn(frame, number), pieces_type()
-        held = self._held_rows(number)
-        if self._sender is not None and held is None:
+        held_path = self._held_rows(number)
+        if self._sender is not None and held_path is None:
             return self._send(self._sender, frame, number, work)
         pieces = map_messages(frame, PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
         with _persist(pieces) as pieces:
@@ -109,15 +109,17 @@ class MicroBatchRunner:
                 out = self._drop_repeats(out, number, summary)
             if work.until_resolved:
                 out = self._release(out, number, outcome, partitions)
-            elif held is not None:
-                out = self._spark.read.schema(out.schema).parquet(held).unionByName(out)
+            elif held_path is not None:
+                out = self._spark.read.schema(out.schema).parquet(held_path).unionByName(out)
             # Dead letters first: a Delta table takes a batch once, and what failed may be a row when it comes again.
             if failed and work.on_error == "drop":
                 summary.dropped = failed
             elif self._dead is not None:
                 self._write_dead(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
             with _persist(out) as out:
-                summary.out = self._write(out, number, work, summary, in_order=work.needs_order or held is not None)
+                summary.out = self._write(
+                    out, number, work, summary, in_order=work.needs_order or held_path is not None
+                )
         return outcome
 
     def _send(self, sender: KafkaSender, frame: DataFrame, number: int, work: Job) -> BatchResult:
@@ -166,8 +168,8 @@ class MicroBatchRunner:
             order = ("commit_ts", "rank", *_PLACE) if by_time else _PLACE
             out = out.repartition(F.expr("shiftright(position, 48)")).sortWithinPartitions(*order)
         if self._form == "message":
-            named = ["message.*", "position", "number", "part", "id", "commit_ts", "rank"]
-            self._out.write(out.select(*named), number, by_time)
+            columns = ["message.*", "position", "number", "part", "id", "commit_ts", "rank"]
+            self._out.write(out.select(*columns), number, by_time)
         elif self._form == "line":
             self._out.write(out.select("line", "position", "number", "part", "commit_ts", "rank"), number, by_time)
         else:
@@ -188,8 +190,8 @@ class MicroBatchRunner:
         if not viewed:  # else the workers looked at each value
             assert read.view is not None
             _check_fit(ours, read.view.table)
-        found = apply_view(ours, read)
-        return found, found.count()
+        frame = apply_view(ours, read)
+        return frame, frame.count()
 
     def _merge(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
         """The changes (None: there are none) applied to the Delta table; how many keys were written."""
@@ -201,17 +203,17 @@ class MicroBatchRunner:
         if isinstance(self._work.read.tables, HistoryTables):
             statements += self._work.read.tables.statements()
         steps, names = schema_changes(statements, self._table), table_names(sort_statements(statements), self._table)
-        known = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+        definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
         types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
         writer = tables.engine_of(session, work.merge or AUTO)
         target = MergeTarget(session, self._table, self._path, writer, types, zone_of(work.read), names, on_lossy)
         if changes is None:
-            if known is not None:
-                target.follow(known, steps)
+            if definition is not None:
+                target.follow(definition, steps)
             return 0
-        table = known or newest_table(work.read, self._table)
+        table = definition or newest_table(work.read, self._table)
         if not steps and work.read.format == "avro":
             table = self._with_key(table, changes)
         return target.merge(self._of_table(changes, names, summary), table, steps, summary)
@@ -246,10 +248,10 @@ class MicroBatchRunner:
             for event in before:
                 learned.learn(event)
             if format_named(read.format).carries_ddl:
-                found = map_messages(frame, DdlBatches(self._work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+                rows = map_messages(frame, DdlBatches(self._work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
                 events = [
                     DdlEvent(read.format, r["db"], r["table"], r["commit_ts"], None, r["query"])
-                    for r in found.sort("position", "number").collect()
+                    for r in rows.sort("position", "number").collect()
                 ]
                 for event in events:
                     learned.learn(event)
@@ -274,8 +276,8 @@ class MicroBatchRunner:
         if self._checkpoint is not None:
             earlier = self._checkpoint.rows_before("seen", number)
             if earlier:
-                seen = self._spark.read.schema("id binary").parquet(*earlier)
-                first = first.join(seen, "id", "left_anti")
+                seen_ids = self._spark.read.schema("id binary").parquet(*earlier)
+                first = first.join(seen_ids, "id", "left_anti")
             ids = first.where("id is not null and part = 0").select("id")
             ids.coalesce(1).write.mode("overwrite").parquet(self._checkpoint.rows_at("seen", number))
         repeated = before - first.where("part = 0").count()
@@ -288,8 +290,8 @@ class MicroBatchRunner:
         marks = checkpoint.watermarks_before(number) if checkpoint else {}
         for partition, mark in outcome.watermarks.items():
             marks[partition] = max(mark, marks.get(partition, 0))
-        known = partitions | outcome.offsets.keys() | marks.keys()
-        covered = bool(marks) and known <= marks.keys()
+        all_partitions = partitions | outcome.offsets.keys() | marks.keys()
+        covered = bool(marks) and all_partitions <= marks.keys()
         resolved = min(marks.values()) if covered else -1
         outcome.resolved = resolved if covered else None
         if out.where("commit_ts is null and `rank` <= 1").limit(1).count():
@@ -334,29 +336,29 @@ def _outcome(pieces: DataFrame) -> BatchResult:
     fatal = pieces.where("kind = 'fatal'").select("fatal").first()
     if fatal is not None:
         raise SetupError(fatal["fatal"]["code"], **json.loads(fatal["fatal"]["fields"]))
-    told = pieces.where("kind = 'told'").select("tally", "notes", "messages", "watermarks", "offsets")
-    for row in told.toLocalIterator():
+    counts = pieces.where("kind = 'told'").select("tally", "notes", "messages", "watermarks", "offsets")
+    for row in counts.toLocalIterator():
         outcome.summary.add(row["tally"])
         outcome.summary.messages += row["messages"]
-        for name, kept in (("watermarks", outcome.watermarks), ("offsets", outcome.offsets)):
+        for name, newest in (("watermarks", outcome.watermarks), ("offsets", outcome.offsets)):
             for partition, value in row[name].items():
-                kept[partition] = max(value, kept.get(partition, 0))
+                newest[partition] = max(value, newest.get(partition, 0))
     return outcome
 
 
 @contextmanager
 def _persist(frame: DataFrame) -> Iterator[DataFrame]:
     """Computed once: what is counted is what is written."""
-    kept = frame.persist()
+    cached_frame = frame.persist()
     try:
-        yield kept
+        yield cached_frame
     finally:
-        kept.unpersist()
+        cached_frame.unpersist()
 
 
 def _is_of(id_: TableId | None) -> Column:
     """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
     if id_ is None:
         return F.lit(False)
-    named = fold_name(id_)
-    return (F.lower("db") == named.db) & (F.lower("table") == named.table)
+    folded_id = fold_name(id_)
+    return (F.lower("db") == folded_id.db) & (F.lower("table") == folded_id.table)

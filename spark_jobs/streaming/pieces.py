@@ -85,12 +85,12 @@ class JobBatches:
             try:
                 summary = Summary()
                 for part, fast, rest in codecs.parts(batch, summary):
-                    made, origin = None, None
+                    results, origin = None, None
                     if isinstance(fast, LineBatch):
-                        made, origin = self._lines(part, fast, rest, summary.take_tally())
+                        results, origin = self._lines(part, fast, rest, summary.take_tally())
                     elif fast is not None:
-                        made, origin = self._kernel_results(part, fast, summary.take_tally()), np.unique(fast.origin)
-                    yield merge_in_order(part, rest, self.schema, read_row, made, origin)
+                        results, origin = self._kernel_results(part, fast, summary.take_tally()), np.unique(fast.origin)
+                    yield merge_in_order(part, rest, self.schema, read_row, results, origin)
             except SetupError as error:
                 position = batch.column("position")[0].as_py()
                 yield pa.RecordBatch.from_pylist(
@@ -107,12 +107,12 @@ class JobBatches:
         count, which = len(first), pa.array(message[first])
         begins = pa.array(np.concatenate((stands[first], [len(fast.part)])).astype(np.int32))
         tallies = [list(tally.items()) if n == 0 else [] for n in range(count)]
-        made = {
+        columns = {
             "position": part.column("position").take(which), "partition": part.column("partition").take(which),
             "lines": pa.ListArray.from_arrays(begins, fast.lines), "messages": pa.array(sizes),
             "tally": pa.array(tallies, schema.field("tally").type),
         } | {name: pa.array([[]] * count, schema.field(name).type) for name in ("out", "notes", "marks")}  # fmt: skip
-        arrays = [made[f.name].cast(f.type) if f.name in made else pa.nulls(count, f.type) for f in schema]
+        arrays = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(count, f.type) for f in schema]
         return pa.RecordBatch.from_arrays(arrays, schema=schema), message[first]
 
     def _kernel_results(self, part: Any, fast: KernelOutput, tally: dict[str, int]) -> Any:
@@ -120,8 +120,8 @@ class JobBatches:
         positions, partitions = part.column("position"), part.column("partition")
         rows: dict[int, dict[str, Any]] = {}
         carried = fast.record_batch(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
-        for index, found in zip(fast.origin.tolist(), rows_of(carried), strict=True):
-            line = json_line(message_line(message_of_row(found)))
+        for index, row in zip(fast.origin.tolist(), rows_of(carried), strict=True):
+            line = json_line(message_line(message_of_row(row)))
             if index in rows:
                 rows[index]["out"].append(line)
                 continue
@@ -137,28 +137,28 @@ class JobBatches:
         plain = self.work.read.format == PLAIN
         for batch in batches:
             out: list[dict[str, Any]] = []
-            for found in rows_of(batch):
+            for row in rows_of(batch):
                 try:
-                    out.append(self._row(found, one, plain))
+                    out.append(self._row(row, one, plain))
                 except SetupError as error:
                     # The registry is gone: the driver says so and stops; what comes after it here has no answer.
-                    out.append({"position": found["position"], "fatal": row_of_error(error)})
+                    out.append({"position": row["position"], "fatal": row_of_error(error)})
                     yield pa.RecordBatch.from_pylist(out, schema=self.schema)
                     return
             yield pa.RecordBatch.from_pylist(out, schema=self.schema)
 
-    def _row(self, found: dict[str, Any], one: Callable[[Message], MessageResult], plain: bool) -> dict[str, Any]:
+    def _row(self, row: dict[str, Any], one: Callable[[Message], MessageResult], plain: bool) -> dict[str, Any]:
         """The result of one row of the input. SetupError."""
-        position = {"position": found["position"]}
+        position = {"position": row["position"]}
         try:
-            item = message_of_input(found, plain)
+            item = message_of_input(row, plain)
             if item is None:
                 return position
             message, result = (
                 (item, one(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
             )
         except WireError:
-            return {**position, "bad": found["line"].hex()}
+            return {**position, "bad": row["line"].hex()}
         return {**position, **_result(result, message, self.work.write is None)}
 
 
@@ -202,9 +202,9 @@ def pieces_type() -> StructType:
     """Rows of kind "out" (a message, line or change), "dead" (a dead letter), "told" (counts of an Arrow batch)."""
     from pyspark.sql.types import StructType
 
-    found = StructType.fromDDL(_PIECES)
-    assert isinstance(found, StructType)
-    return found.add("message", StructType.fromDDL(MESSAGE)).add("change", StructType.fromDDL(CHANGES))
+    struct_type = StructType.fromDDL(_PIECES)
+    assert isinstance(struct_type, StructType)
+    return struct_type.add("message", StructType.fromDDL(MESSAGE)).add("change", StructType.fromDDL(CHANGES))
 
 
 @dataclass(frozen=True)
@@ -219,9 +219,9 @@ class PieceBatches:
         changes = self.schema.field("change").type if self.form == "change" else None
         worker = TaskCodecs(self.work, changes, self.form == "line")
         for batch in batches:
-            told = BatchCounts()
+            batch_counts = BatchCounts()
 
-            def read_row(row: dict[str, Any], counts: BatchCounts = told) -> Iterator[dict[str, Any]]:
+            def read_row(row: dict[str, Any], counts: BatchCounts = batch_counts) -> Iterator[dict[str, Any]]:
                 done = worker.process_row(row)
                 if done is not None:
                     counts.count(*done, row)
@@ -233,13 +233,13 @@ class PieceBatches:
                     merge_in_order(
                         part, rest, self.schema, read_row, self._kernel_pieces(part, fast), fast and fast.origin
                     )
-                    for part, fast, rest in worker.parts(batch, told)
+                    for part, fast, rest in worker.parts(batch, batch_counts)
                 ]
             except SetupError as error:
                 yield pa.RecordBatch.from_pylist([{"kind": "fatal", "fatal": row_of_error(error)}], schema=self.schema)
                 return
             yield from out
-            yield pa.RecordBatch.from_pylist([told.row()], schema=self.schema)
+            yield pa.RecordBatch.from_pylist([batch_counts.row()], schema=self.schema)
 
     def _kernel_pieces(self, part: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
         """What the kernels wrote or read, as pieces."""
@@ -272,10 +272,10 @@ class PieceBatches:
             return
         if self.work.write is not None:
             marks = result.marks or [EventOrder(None, 0, b"", len(result.out))]
-            written = iter(result.out)
+            messages = iter(result.out)
             for number, one in enumerate(marks):
                 for part in range(one.count):
-                    yield {**_order_row(one, number, part), "message": message_row(next(written))}
+                    yield {**_order_row(one, number, part), "message": message_row(next(messages))}
             return
         marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
@@ -301,12 +301,12 @@ class TaskCodecs:
             self._batches = LineReader(work.read)
         self.one = self._batches.one if self._batches else message_function(work)
 
-    def item(self, found: dict[str, Any]) -> Item | None:
+    def item(self, row: dict[str, Any]) -> Item | None:
         """A row of the input → its message, or what failed and the line; None for an empty line."""
         try:
-            return message_of_input(found, self._plain)
+            return message_of_input(row, self._plain)
         except WireError as error:
-            return error, Message(None, found["line"])
+            return error, Message(None, row["line"])
 
     def process_row(self, row: dict[str, Any]) -> tuple[MessageResult, Message] | None:
         """A row of the input → what became of its message; None for an empty line."""
@@ -315,13 +315,13 @@ class TaskCodecs:
             return None
         return (self.one(item), item) if isinstance(item, Message) else (MessageResult(error=item[0]), item[1])
 
-    def parts(self, batch: Any, told: BatchCounts) -> Iterator[tuple[Any, Any, Any]]:
-        """As `Transcoder.parts` or `ChangeReader.parts`; `told` counts what the kernels took."""
-        told.places(batch)
+    def parts(self, batch: Any, counts: BatchCounts) -> Iterator[tuple[Any, Any, Any]]:
+        """As `Transcoder.parts` or `ChangeReader.parts`; `counts` counts what the kernels took."""
+        counts.places(batch)
         if self._batches is None:
             yield batch, None, np.arange(batch.num_rows)
         else:
-            yield from self._batches.parts(batch, told.summary)
+            yield from self._batches.parts(batch, counts.summary)
 
 
 class BatchCounts:
@@ -333,10 +333,10 @@ class BatchCounts:
         self._watermarks: dict[int, int] = {}
         self.offsets: dict[int, int] = {}
 
-    def count(self, result: MessageResult, message: Message, found: dict[str, Any]) -> None:
+    def count(self, result: MessageResult, message: Message, row: dict[str, Any]) -> None:
         self.summary.count(result, message.topic)
         self._notes += result.notes
-        at = found.get("partition", message.partition)
+        at = row.get("partition", message.partition)
         partition = -1 if at is None else at
         if result.newest_watermark is not None:
             self._watermarks[partition] = max(result.newest_watermark, self._watermarks.get(partition, 0))
@@ -346,8 +346,8 @@ class BatchCounts:
         if not {"partition", "offset"} <= set(batch.schema.names):
             return
         partitions = batch.column("partition").fill_null(-1)
-        found = pa.table([partitions, batch.column("offset")], ["partition", "offset"])
-        for row in found.group_by("partition").aggregate([("offset", "max")]).to_pylist():
+        offsets = pa.table([partitions, batch.column("offset")], ["partition", "offset"])
+        for row in offsets.group_by("partition").aggregate([("offset", "max")]).to_pylist():
             if row["offset_max"] is not None:
                 self.offsets[row["partition"]] = max(row["offset_max"], self.offsets.get(row["partition"], 0))
 

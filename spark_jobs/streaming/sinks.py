@@ -66,8 +66,8 @@ class TopicSink:
         headers = F.coalesce("headers", F.array())
         if self._stream and set(_PLACE) <= set(rows.columns):
             where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), "number", "part")
-            told = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
-            headers = F.concat(headers, F.array(told))
+            header = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
+            headers = F.concat(headers, F.array(header))
         topic = F.lit(self.fixed) if self.fixed else F.col("topic")
         columns = [F.col("key"), F.col("value"), headers.alias("headers")]
         if not self.fixed:
@@ -80,10 +80,10 @@ class TopicSink:
         """Where a row goes; NULL, for Kafka's partitioner, in a topic that is not there yet."""
         from pyspark.sql import functions as F
 
-        written = [self.fixed] if self.fixed else [row["topic"] for row in rows.select("topic").distinct().collect()]
-        known, count = self.counts(), F.lit(None).cast("int")
-        for name in (name for name in written if name in known):
-            count = F.when(topic == name, F.lit(known[name])).otherwise(count)
+        topics = [self.fixed] if self.fixed else [row["topic"] for row in rows.select("topic").distinct().collect()]
+        counts, count = self.counts(), F.lit(None).cast("int")
+        for name in (name for name in topics if name in counts):
+            count = F.when(topic == name, F.lit(counts[name])).otherwise(count)
         return F.expr("cast(shiftright(position, 48) as int)") % count
 
     def save(self, rows: DataFrame) -> None:
@@ -106,8 +106,8 @@ class TopicSink:
 
         if self.fixed not in self._taken:
             new = self.counts().keys() - self._taken.keys()
-            found = largest_messages(self._settings, new)
-            self._taken.update((topic, found.get(topic)) for topic in new)
+            sizes = largest_messages(self._settings, new)
+            self._taken.update((topic, sizes.get(topic)) for topic in new)
         least = min((size for size in self._taken.values() if size is not None), default=None)
         if least is None or least >= int(self._java.get("batch.size", _BATCH)):
             return {}
@@ -147,8 +147,8 @@ class _TableSink:
             return None
         if not self._dead:
             return checkpoint.id, number
-        told = rows.selectExpr("count(1) AS n", "bit_xor(xxhash64(position)) AS which").first()
-        failures = f"{told['n']}/{told['which']}" if told else ""
+        digest = rows.selectExpr("count(1) AS n", "bit_xor(xxhash64(position)) AS which").first()
+        failures = f"{digest['n']}/{digest['which']}" if digest else ""
         others = checkpoint.has_other_failures(number, failures)
         return f"{checkpoint.id}/dead{f'/{failures}' if others else ''}", number
 
@@ -164,8 +164,8 @@ class _FolderSink:
         if folder.exists() and not folder.is_dir():
             raise SetupError("USAGE", details=f"{folder}: a stream writes a folder, with a file a micro-batch")
         self._folder, self._checkpoint, self._what = folder, checkpoint, "dead" if dead else "out"
-        if checkpoint.is_new and (found := next(iter(folder.glob("[0-9]" * 12 + ".jsonl")), None)):
-            raise _foreign_folder_error(found)
+        if checkpoint.is_new and (file := next(iter(folder.glob("[0-9]" * 12 + ".jsonl")), None)):
+            raise _foreign_folder_error(file)
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         path = self._file(number)

@@ -96,9 +96,9 @@ def run_stream(stream: StreamJob) -> int:
     }  # fmt: skip
     metrics = JobMetrics(stream.metrics, stream.job)
     checkpoint = Checkpoint(Path(stream.checkpoint), about)
-    if not stream.work.until_resolved and (held := checkpoint.count_held()):
-        said = f"{held} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
-        print(f"{stream.command}: {said}", file=sys.stderr)
+    if not stream.work.until_resolved and (count := checkpoint.count_held()):
+        text = f"{count} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
+        print(f"{stream.command}: {text}", file=sys.stderr)
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
     _check_topic(stream, topic, checkpoint)
     spark = session_of(stream.work, stream.master, stream.out, stream.dead)
@@ -228,11 +228,11 @@ class _RunningStream:
             raise _StopRequested
         try:
             _check_topic(self._stream, self._topic, self._checkpoint)
-            known = (
+            known_partitions = (
                 partitions(self._stream.kafka, self._topic) if self._stream.work.until_resolved else frozenset[int]()
             )
             frame = frame.where(f"`offset` >= {self._stream.kafka.from_offset}").selectExpr(*KAFKA_SQL, _POSITION)
-            outcome = self._runner.process(frame, number, known)
+            outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
         except BridgeError as error:
             self._failed = error

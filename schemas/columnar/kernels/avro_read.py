@@ -225,9 +225,9 @@ def read(
 ) -> Any:
     """All messages → (rows, cells). base, scratch: places of the keys' and the scratch's first byte."""
     state, steps, ends = work.state, programs.steps, programs.ends
-    found, cell = 0, 0
+    row, cell = 0, 0
     for message in range(values.program.shape[0]):
-        value, key, kept = values.program[message], keys.program[message], state[SCRATCH]
+        value, key, scratch_at = values.program[message], keys.program[message], state[SCRATCH]
         if value == UNREADABLE or key == UNREADABLE or (value < 0 and key < 0):
             continue
         state[_OP], state[_COMMIT_TS], state[_BEFORE] = 0, -1, -1
@@ -258,19 +258,19 @@ def read(
             else:
                 state[SCRATCH] = used
         if not sound:
-            state[SCRATCH] = kept
+            state[SCRATCH] = scratch_at
             continue
         op = state[_OP]
-        rows.message[found], rows.commit_ts[found], rows.value[found], rows.key[found] = (
+        rows.message[row], rows.commit_ts[row], rows.value[row], rows.key[row] = (
             message, state[_COMMIT_TS], max(value, NULL), key,
         )  # fmt: skip
-        rows.unknown[found], rows.op[found] = op == 0, op if op else 99
-        rows.after[found], rows.before[found] = first, state[_BEFORE]
+        rows.unknown[row], rows.op[row] = op == 0, op if op else 99
+        rows.after[row], rows.before[row] = first, state[_BEFORE]
         if op == 100:
-            rows.after[found], rows.before[found] = -1, first
-        found += 1
+            rows.after[row], rows.before[row] = -1, first
+        row += 1
         cell = end
-    return found, cell
+    return row, cell
 
 
 @jit

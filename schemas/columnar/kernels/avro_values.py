@@ -67,7 +67,7 @@ def put_float(out: Array, at: int, place: int) -> int:
     bits = np.uint64(place)
     exponent = int((bits >> np.uint64(52)) & np.uint64(0x7FF))
     digits = bits & np.uint64(0xFFFFFFFFFFFFF)
-    found = np.uint64(0)
+    bits32 = np.uint64(0)
     if exponent or digits:
         exponent -= 1023 - 127
         drop = 29
@@ -78,8 +78,8 @@ def put_float(out: Array, at: int, place: int) -> int:
             drop, exponent = 30 - exponent, 0
         if digits & ((np.uint64(1) << np.uint64(drop)) - np.uint64(1)):
             return -1
-        found = (np.uint64(exponent) << np.uint64(23)) | (digits >> np.uint64(drop))
-    return int(put_low_first(out, at, found | ((bits >> np.uint64(63)) << np.uint64(31)), 4))
+        bits32 = (np.uint64(exponent) << np.uint64(23)) | (digits >> np.uint64(drop))
+    return int(put_low_first(out, at, bits32 | ((bits >> np.uint64(63)) << np.uint64(31)), 4))
 
 
 @jit
@@ -105,7 +105,7 @@ def put_decimal(
     negative = pos < end and data[pos] == 45
     if negative:
         pos += 1
-    whole, fraction, kept, wide, pending, small = 0, -1, 0, False, 0, np.uint64(0)
+    whole, fraction, digits, wide, pending, small = 0, -1, 0, False, 0, np.uint64(0)
     factor, left = np.uint64(1), scale
     while pos < end:
         digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
@@ -124,10 +124,10 @@ def put_decimal(
                     return -1
                 continue
             left -= 1
-        if not kept and not digit:
+        if not digits and not digit:
             continue
-        kept += 1
-        if kept <= 18:
+        digits += 1
+        if digits <= 18:
             small = small * np.uint64(10) + digit
             continue
         if not wide:
@@ -139,9 +139,9 @@ def put_decimal(
             small, factor = np.uint64(0), np.uint64(1)
     if not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
         return -1
-    for _ in range(left if kept else 0):
-        kept += 1
-        if kept <= 18:
+    for _ in range(left if digits else 0):
+        digits += 1
+        if digits <= 18:
             small *= np.uint64(10)
             continue
         if not wide:
@@ -151,7 +151,7 @@ def put_decimal(
         if factor == np.uint64(1_000_000_000):
             pending = _times_add(limbs, pending, factor, small)
             small, factor = np.uint64(0), np.uint64(1)
-    if kept > precision or kept > 65:
+    if digits > precision or digits > 65:
         return -1
     if not wide:
         return _put_small(out, at, -np.int64(small) if negative else np.int64(small))
@@ -213,8 +213,8 @@ def _put_limbs(out: Array, at: int, limbs: Array, negative: bool) -> int:
     at += 1
     for i in range(size):
         byte = size - 1 - i
-        found = (limbs[byte // 4] >> np.uint64(8 * (byte % 4))) & np.uint64(255)
-        out[at + i] = np.uint8(found ^ np.uint64(255) if negative else found)
+        octet = (limbs[byte // 4] >> np.uint64(8 * (byte % 4))) & np.uint64(255)
+        out[at + i] = np.uint8(octet ^ np.uint64(255) if negative else octet)
     return at + size
 
 

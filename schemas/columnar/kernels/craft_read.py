@@ -163,7 +163,7 @@ def frame(data: Array, start: int, end: int, most: int, work: ScanScratch) -> bo
 
 
 @jit
-def headers(data: Array, rows: int, plan: ScanTargets, found: ScanResult, work: ScanScratch) -> bool:
+def headers(data: Array, rows: int, plan: ScanTargets, result: ScanResult, work: ScanScratch) -> bool:
     """commit_ts, types, partitions and names of all events of the message; all must be rows of the plan's table."""
     state = work.state
     count, pos, end = state[_EVENTS], state[_HEADERS], state[_BODIES]
@@ -173,7 +173,7 @@ def headers(data: Array, rows: int, plan: ScanTargets, found: ScanResult, work: 
         stamp += value
         if pos < 0 or stamp > np.uint64(plan.high) or np.int64(stamp) < plan.low:
             return False
-        found.commit_ts[rows + i] = np.int64(stamp)
+        result.commit_ts[rows + i] = np.int64(stamp)
     for _ in range(count):
         value, pos = uvarint(data, pos, end)
         if pos < 0 or value != np.uint64(1):
@@ -242,7 +242,7 @@ def head(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) 
 
 @jit
 def values(
-    data: Array, pos: int, end: int, row: int, shift: int, found: ScanResult, plan: ScanTargets, work: ScanScratch
+    data: Array, pos: int, end: int, row: int, shift: int, result: ScanResult, plan: ScanTargets, work: ScanScratch
 ) -> bool:
     """Lengths and places of a group's values, which fill it to its end."""
     order, count, sizes = work.order, work.state[_HEAD_COLUMNS], work.ids
@@ -281,8 +281,8 @@ def values(
     for k in range(count):
         column = base + np.uint64(order[k])
         size = sizes[k]
-        found.lengths[column, at] = size
-        found.places[column, at] = pos
+        result.lengths[column, at] = size
+        result.places[column, at] = pos
         if size >= 0:
             kind = plan.numbers[order[k]]
             if kind and (float_at >= 0 or kind == FLOAT):
@@ -312,7 +312,7 @@ def count_overwritten(data: Array, at: int, pos: int, length: int, state: Array)
 
 @jit
 def row_groups(
-    data: Array, body: int, size: int, row: int, groups: int, plan: ScanTargets, found: ScanResult, work: ScanScratch
+    data: Array, body: int, size: int, row: int, groups: int, plan: ScanTargets, result: ScanResult, work: ScanScratch
 ) -> int:
     """One row's column groups → next position in the tables of group sizes, -1 if they are none."""
     columns = plan.codes.shape[0]
@@ -322,13 +322,13 @@ def row_groups(
     groups = deltas(data, groups, work.state[_LAST], parts, 2, size, work.kinds)
     if groups < 0 or work.kinds[0] + (work.kinds[1] if parts == 2 else 0) != size:
         return -1
-    found.side[row] = 0
+    result.side[row] = 0
     for part in range(parts):
         end = body + work.kinds[part]
         side = np.int64(data[body])
-        if side < 1 or side > 2 or found.side[row] & side:
+        if side < 1 or side > 2 or result.side[row] & side:
             return -1
-        found.side[row] |= side
+        result.side[row] |= side
         before = work.state[_HEAD_AT]
         pos = head(data, body + 1, end, plan, work)
         if pos < 0 or (part == 1 and work.state[_HEAD_AT] != before):  # the old row has the new one's columns
@@ -336,46 +336,46 @@ def row_groups(
         if work.state[_HEAD_COLUMNS] < columns:
             if side == 1 or parts == 2:  # only a delete may have its key alone
                 return -1
-            found.lengths[columns:, row] = -2
-        if not values(data, pos, end, row, columns * (side - 1), found, plan, work):
+            result.lengths[columns:, row] = -2
+        if not values(data, pos, end, row, columns * (side - 1), result, plan, work):
             return -1
         body = end
-    if found.side[row] == 1:
-        found.lengths[columns:, row] = -2
-    elif found.side[row] == 2:
-        found.lengths[:columns, row] = -2
+    if result.side[row] == 1:
+        result.lengths[columns:, row] = -2
+    elif result.side[row] == 2:
+        result.lengths[:columns, row] = -2
     return int(groups)
 
 
 @jit
 def scan(
-    data: Array, starts: Array, ends: Array, message: int, plan: ScanTargets, found: ScanResult, work: ScanScratch
+    data: Array, starts: Array, ends: Array, message: int, plan: ScanTargets, result: ScanResult, work: ScanScratch
 ) -> Any:
     """Messages from `message` on → (rows written, next message). It stops before a message that does not fit."""
-    room = found.commit_ts.shape[0]
+    room = result.commit_ts.shape[0]
     state = work.state
     state[_KNOWN_AT] = state[_HEAD_AT] = -1
     rows = 0
     while message < starts.shape[0]:
-        found.status[message] = LEFT
+        result.status[message] = LEFT
         if frame(data, starts[message], ends[message], min(room, work.sizes.shape[0]), work):
             count = state[_EVENTS]
             if rows + count > room:
                 return rows, message
-            if headers(data, rows, plan, found, work):
+            if headers(data, rows, plan, result, work):
                 state[_FLOAT_AT], state[_PAIRS], state[_HITS], state[_STRONG] = -1, 0, 0, 0
                 body, groups, done = state[_BODIES], state[_GROUPS], 0
                 for i in range(count):
-                    groups = row_groups(data, body, work.sizes[i], rows + i, groups, plan, found, work)
+                    groups = row_groups(data, body, work.sizes[i], rows + i, groups, plan, result, work)
                     if groups < 0:
                         break
-                    found.message[rows + i] = message
-                    found.partition[rows + i] = work.partitions[i]
+                    result.message[rows + i] = message
+                    result.partition[rows + i] = work.partitions[i]
                     body += work.sizes[i]
                     done += 1
                 sound = state[_STRONG] < 2 and 2 * state[_HITS] <= state[_PAIRS]
                 if done == count and groups == state[_LAST] and sound:
-                    found.status[message] = TAKEN
+                    result.status[message] = TAKEN
                     rows += count
         message += 1
     return rows, message

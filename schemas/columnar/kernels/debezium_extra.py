@@ -122,7 +122,7 @@ def _number(data: Array, pos: int, end: int, spans: Array, n: int) -> bool:
 def _put(data: Array, spans: Array, out: Array, to: int) -> int:
     """An object of what was found; nothing at all where nothing was."""
     some = False
-    for n, told in enumerate(_TOLD):
+    for n, label in enumerate(_TOLD):
         start, size = spans[n, 0], spans[n, 1] - spans[n, 0]
         if size == 0:
             continue
@@ -132,8 +132,8 @@ def _put(data: Array, spans: Array, out: Array, to: int) -> int:
             out[to] = 32
             to += 1
         some = True
-        copy(out, to, told, 0, told.shape[0])
-        to += told.shape[0]
+        copy(out, to, label, 0, label.shape[0])
+        to += label.shape[0]
         copy(out, to, data, start, size)
         to += size
     if some:

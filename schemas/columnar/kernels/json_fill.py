@@ -157,7 +157,7 @@ def fill_short_decimals(
 @jit
 def _scale_number(data: Array, pos: int, end: int, scale: int, limit: Any) -> Any:
     """(a number × 10^scale, negative, whether that is an integer below the limit)."""
-    number, kept, point = np.uint64(0), 0, False
+    number, decimals, point = np.uint64(0), 0, False
     negative = data[pos] == 45
     if negative:
         pos += 1
@@ -168,7 +168,7 @@ def _scale_number(data: Array, pos: int, end: int, scale: int, limit: Any) -> An
             if number >= limit:
                 return number, negative, False
             number = number * np.uint64(10) + np.uint64(data[pos] - 48)
-            kept += 1 if point else 0
+            decimals += 1 if point else 0
         pos += 1
     exponent, minus = 0, False
     if pos < end:
@@ -181,7 +181,7 @@ def _scale_number(data: Array, pos: int, end: int, scale: int, limit: Any) -> An
             if exponent > 99:
                 return number, negative, False
             pos += 1
-    shift = scale - kept + (-exponent if minus else exponent)
+    shift = scale - decimals + (-exponent if minus else exponent)
     while shift < 0 and number % np.uint64(10) == np.uint64(0) and number:
         number //= np.uint64(10)
         shift += 1

@@ -75,30 +75,31 @@ class ValuePositions(NamedTuple):
 
 @jit
 def scan(
-    given: MessageRows,
+    source: MessageRows,
     at: int,
     rows: int,
     learn_from: int,
     plan: Templates,
-    found: ValuePositions,
-    taken: Array,
+    positions: ValuePositions,
+    taken_mask: Array,
     last: Array,
 ) -> Any:
     """Reads on from given row `at`, with `rows` found before. Out: (rows found, next given row, an unknown one or -1).
 
     Stops where there is no room for a message's rows, and from given row `learn_from` on at a row that matches no
-    template: then the next given row is the first of its message. taken: by given row, 1 where its message was taken.
+    template: then the next given row is the first of its message. taken_mask: by given row, 1 where its message was
+    taken.
     """
-    total, room = given.message.shape[0], found.message.shape[0]
+    total, room = source.message.shape[0], positions.message.shape[0]
     while at < total:
         start, first = at, rows
         unknown = -1
-        while at < total and given.message[at] == given.message[start]:
+        while at < total and source.message[at] == source.message[start]:
             if unknown < 0:
                 if rows >= room:
                     return first, start, -1
-                if _row(given, at, plan, found, rows, last):
-                    found.message[rows] = given.message[at]
+                if _row(source, at, plan, positions, rows, last):
+                    positions.message[rows] = source.message[at]
                     rows += 1
                 else:
                     unknown = at
@@ -108,35 +109,49 @@ def scan(
             if start >= learn_from:
                 return rows, start, unknown
         else:
-            taken[start:at] = 1
+            taken_mask[start:at] = 1
     return rows, at, -1
 
 
 @jit
-def _row(given: MessageRows, at: int, plan: Templates, found: ValuePositions, row: int, last: Array) -> bool:
+def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePositions, row: int, last: Array) -> bool:
     """Whether a template matches; the one that did last is tried first."""
     count = plan.sides.shape[0]
-    keyed = given.key_first[at] >= 0
+    keyed = source.key_first[at] >= 0
     for turn in range(count):
         k = last[0] + turn
         if k >= count:
             k -= count
         if bool(plan.keyed[k]) != keyed:
             continue
-        found.partition[row] = -1
+        positions.partition[row] = -1
         if keyed and not _walk(
-            given.keys, given.key_first[at], given.key_last[at], plan, plan.starts[k], plan.middles[k], found, row
+            source.keys,
+            source.key_first[at],
+            source.key_last[at],
+            plan,
+            plan.starts[k],
+            plan.middles[k],
+            positions,
+            row,
         ):
             continue
         if _walk(
-            given.values, given.value_first[at], given.value_last[at], plan, plan.middles[k], plan.ends[k], found, row
+            source.values,
+            source.value_first[at],
+            source.value_last[at],
+            plan,
+            plan.middles[k],
+            plan.ends[k],
+            positions,
+            row,
         ):
             side = plan.sides[k]
-            found.side[row] = side
+            positions.side[row] = side
             for part in range(2):
                 if not side & (1 << part):
                     for slot in range(part * plan.columns, (part + 1) * plan.columns):
-                        found.places[slot, row], found.lengths[slot, row] = 0, ABSENT
+                        positions.places[slot, row], positions.lengths[slot, row] = 0, ABSENT
             last[0] = k
             return True
     return False
@@ -144,7 +159,7 @@ def _row(given: MessageRows, at: int, plan: Templates, found: ValuePositions, ro
 
 @jit
 def _walk(
-    data: Array, first: int, end: int, plan: Templates, step: int, stop: int, found: ValuePositions, row: int
+    data: Array, first: int, end: int, plan: Templates, step: int, stop: int, positions: ValuePositions, row: int
 ) -> bool:
     """Whether data[first:end] matches the steps step…stop; notes what they found."""
     pos = first
@@ -162,15 +177,15 @@ def _walk(
             if kind == COMMIT:
                 if number < 1 or number < plan.low or number > plan.high:  # 0 stands for one that is not known
                     return False
-                found.commit_ts[row] = number
+                positions.commit_ts[row] = number
             elif kind == PARTITION:
-                found.partition[row] = number
+                positions.partition[row] = number
         else:
             start, stop_at, pos = _value(data, pos, end, kind)
             if pos < 0:
                 return False
             if kind != ANY:
-                found.places[a, row], found.lengths[a, row] = start, stop_at - start if start >= 0 else NULL
+                positions.places[a, row], positions.lengths[a, row] = start, stop_at - start if start >= 0 else NULL
         step += 1
     return bool(pos == end)
 
@@ -238,8 +253,8 @@ def _string(data: Array, pos: int, end: int, closely: bool) -> int:
 def _special(word: Any) -> Any:
     r"""The first byte that is ", \\ or below 32 has its high bit set, and perhaps some above it."""
     quote, slash = word ^ _QUOTES, word ^ _SLASHES
-    found = ((quote - _ONES) & ~quote) | ((slash - _ONES) & ~slash) | ((word - _BLANKS) & ~word)
-    return found & _HIGH
+    bits = ((quote - _ONES) & ~quote) | ((slash - _ONES) & ~slash) | ((word - _BLANKS) & ~word)
+    return bits & _HIGH
 
 
 @jit

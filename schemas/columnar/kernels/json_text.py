@@ -216,16 +216,16 @@ def fill_base64(
 @jit_allocating
 def fill_bits(data: Array, places: Array, lengths: Array, rows: int, size: int, out: Array, bad: Array) -> None:
     """Base64 of BIT's bytes, low byte first, `size` of them → uint64."""
-    found = np.empty(16, np.uint8)
+    buffer = np.empty(16, np.uint8)
     for row in range(rows):
         out[row] = 0
         if lengths[row] >= 0:
-            if lengths[row] > 12 or unbase64(data, places[row], lengths[row], found, 0) != size:
+            if lengths[row] > 12 or unbase64(data, places[row], lengths[row], buffer, 0) != size:
                 bad[row] = 1
                 continue
             bits = np.uint64(0)
             for i in range(size):
-                bits |= np.uint64(found[i]) << np.uint64(8 * i)
+                bits |= np.uint64(buffer[i]) << np.uint64(8 * i)
             out[row] = bits
 
 

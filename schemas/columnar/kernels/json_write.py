@@ -279,14 +279,14 @@ def _timestamp(data: Array, pos: int, end: int, zone: int, last: int, zones: Arr
     micros = moment.micros(data, pos, end)
     if micros == NONE:
         return -1, False
-    seen = 0
+    occurrence = 0
     out[to] = 34
     to += 1
     if zone < 0:
         copy(out, to, data, pos, 19)
     else:
-        seconds, seen = moment.to_utc(micros // 1_000_000, zone, last, zones)
-        if seen == NEVER:
+        seconds, occurrence = moment.to_utc(micros // 1_000_000, zone, last, zones)
+        if occurrence == NEVER:
             return -1, False
         year, month, day = moment.date_of(seconds // 86400)
         clock = seconds % 86400
@@ -301,7 +301,7 @@ def _timestamp(data: Array, pos: int, end: int, zone: int, last: int, zones: Arr
     copy(out, to + 19, data, pos + 19, end - pos - 19)
     to += end - pos
     out[to], out[to + 1] = 90, 34
-    return to + 2, seen == TWICE
+    return to + 2, occurrence == TWICE
 
 
 @jit

@@ -314,7 +314,7 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
     if negative:
         pos += 1
     high, low = _U0, _U0
-    whole, fraction, kept, zeros, cut = 0, -1, 0, 0, False  # zeros: what follows the last digit kept
+    whole, fraction, digits, zeros, cut = 0, -1, 0, 0, False  # zeros: what follows the last digit kept
     while pos < end:
         digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
         pos += 1
@@ -328,18 +328,18 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
         else:
             fraction += 1
         if not digit:
-            zeros += 1 if kept else 0
-        elif cut or kept + zeros >= 38:
+            zeros += 1 if digits else 0
+        elif cut or digits + zeros >= 38:
             cut = True
             zeros += 1
         else:
             for _ in range(zeros + 1):
-                if kept < 19:
+                if digits < 19:
                     low *= _U10
                 else:
                     high = high * _U10 + _multiply_high(low, _U10)
                     low *= _U10
-                kept += 1
+                digits += 1
             zeros = 0
             low += digit
             if low < digit:
@@ -347,16 +347,16 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
     if not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
         return -1, False
     power = zeros - max(fraction, 0)
-    if kept <= 15 and not cut:
+    if digits <= 15 and not cut:
         return put_real(negative, low, power, out, to), False
-    if not lossy and (kept > 17 or cut):  # a double's shortest text has 17 digits at most
+    if not lossy and (digits > 17 or cut):  # a double's shortest text has 17 digits at most
         return -1, False
     c, q = _round_double(high, low, power, cut)
     if not c:
         return -1, False
-    found, found_power = find_shortest(c, q, c == _HIDDEN)
-    found, found_power = _strip_zeros(found, found_power)
-    lost = cut or high != _U0 or found != low or found_power != power
-    if lost and not lossy:
+    shortest, shortest_power = find_shortest(c, q, c == _HIDDEN)
+    shortest, shortest_power = _strip_zeros(shortest, shortest_power)
+    inexact = cut or high != _U0 or shortest != low or shortest_power != power
+    if inexact and not lossy:
         return -1, False
-    return put_real(negative, found, found_power, out, to), lost
+    return put_real(negative, shortest, shortest_power, out, to), inexact

@@ -209,12 +209,12 @@ def _is_plain(data: Array, pos: int, end: int) -> bool:
         slow |= (word - _BLANKS) & ~word | (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes
         slow |= (two - _ONES) & ~two | (three - _ONES) & ~three
         pos += 8
-    found = slow & _HIGH != np.uint64(0)
+    special = slow & _HIGH != np.uint64(0)
     while pos < end:
         byte = data[pos]
-        found = found or byte < 32 or byte == 34 or byte == 92 or byte == 0xC2 or byte == 0xE2
+        special = special or byte < 32 or byte == 34 or byte == 92 or byte == 0xC2 or byte == 0xE2
         pos += 1
-    return not found
+    return not special
 
 
 @jit

@@ -31,10 +31,10 @@ def _find(data: Array, pos: int, end: int, text: Array) -> int:
 @jit
 def _hash(data: Array, pos: int, end: int) -> Any:
     """FNV-1a; never 0."""
-    found = np.uint64(0xCBF29CE484222325)
+    hash_ = np.uint64(0xCBF29CE484222325)
     for i in range(pos, end):
-        found = (found ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
-    return found | ONE
+        hash_ = (hash_ ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
+    return hash_ | ONE
 
 
 @jit

@@ -108,7 +108,7 @@ def fill_decimals(
             pos, end = places[row], places[row] + lengths[row]
             negative = pos < end and data[pos] == 45
             at = pos + 1 if negative else pos
-            whole, kept, fraction, places_left, sound = 0, 0, -1, scale, True
+            whole, significant, fraction, places_left, sound = 0, 0, -1, scale, True
             while at < end:
                 digit = np.uint64(data[at]) - np.uint64(48)  # what is below "0" becomes huge
                 at += 1
@@ -120,14 +120,14 @@ def fill_decimals(
                     continue
                 if fraction < 0:
                     whole += 1
-                    kept += 1 if kept or digit else 0
+                    significant += 1 if significant or digit else 0
                 else:
                     fraction += 1
                     if not places_left:
                         sound = sound and digit == zero
                         continue
                     places_left -= 1
-                if kept > precision - scale:
+                if significant > precision - scale:
                     sound = False
                     break
                 if high == zero and low < much:

@@ -27,11 +27,11 @@ def _powers() -> Any:
         power = 5 ** abs(q)
         if q < 0:
             bits = (power - 1).bit_length()
-            found = (1 << (bits + 127 if q >= -27 else 2 * bits + 128)) // power + 1
+            mantissa = (1 << (bits + 127 if q >= -27 else 2 * bits + 128)) // power + 1
         else:
-            found = power << max(0, 128 - power.bit_length())
-        found >>= max(0, found.bit_length() - 128)
-        out[q - _LEAST] = found >> 64, found & (1 << 64) - 1
+            mantissa = power << max(0, 128 - power.bit_length())
+        mantissa >>= max(0, mantissa.bit_length() - 128)
+        out[q - _LEAST] = mantissa >> 64, mantissa & (1 << 64) - 1
     return out
 
 
@@ -144,8 +144,8 @@ def write_decimals(pairs: Array, valid: Array, scale: int, out: Array, place: Ar
             low = ~low + ONE
             high = ~high + (ONE if low == np.uint64(0) else np.uint64(0))
         end = (row + 1) * DECIMAL_ROOM
-        at, written = end, 0
-        while high or low or written <= scale:
+        at, digits = end, 0
+        while high or low or digits <= scale:
             if high:  # a chunk of nine digits: the rest of a division by 10^9, 32 bits at a time
                 first = high // _BILLION
                 rest = ((high - first * _BILLION) << np.uint64(32)) | (low >> np.uint64(32))
@@ -161,14 +161,14 @@ def write_decimals(pairs: Array, valid: Array, scale: int, out: Array, place: Ar
                 low = tenth
                 count = 1
             for _ in range(count):
-                if written == scale and scale:
+                if digits == scale and scale:
                     at -= 1
                     out[at] = 46
                 tenth = chunk // np.uint64(10)
                 at -= 1
                 out[at] = np.uint8(np.uint64(48) + chunk - tenth * np.uint64(10))
                 chunk = tenth
-                written += 1
+                digits += 1
         if negative:
             at -= 1
             out[at] = 45

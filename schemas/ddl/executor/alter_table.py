@@ -65,10 +65,10 @@ class _TableDraft:
         self.renames: dict[str, str] = {}
 
     def find(self, name: str) -> Column:
-        found = executor_indexes.find(self.table.columns, name)
-        if found is None:
+        match = executor_indexes.find(self.table.columns, name)
+        if match is None:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {self.table.id} has no column {name}")
-        return found
+        return match
 
     def with_columns(self, columns: tuple[Column, ...]) -> Table:
         self.table = replace(self.table, columns=columns)
@@ -83,9 +83,9 @@ def _add_columns(work: _TableDraft, clause: AddColumns) -> Table:
             if clause.if_not_exists:
                 continue
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has a column {defined.name} already")
-        made = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
-        made = convert_charset(made, work.conversion) if work.conversion else made
-        work.with_columns(_place_column(work, work.table.columns, made, at))
+        new_column = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
+        new_column = convert_charset(new_column, work.conversion) if work.conversion else new_column
+        work.with_columns(_place_column(work, work.table.columns, new_column, at))
         work.table = executor_indexes.with_indexes(work.table, executor_indexes.column_indexes([defined]))
     return executor_indexes.with_indexes(work.table, clause.indexes)
 
@@ -108,15 +108,15 @@ def _change_column(work: _TableDraft, clause: ChangeColumn) -> Table:
     if clause.if_exists and executor_indexes.find(work.table.columns, clause.old) is None:
         return work.table
     old = work.find(clause.old)
-    made = column(clause.column, work.charset)
-    if made.name != old.name:
-        work.renames[old.name] = made.name
-    made = replace(made, name=old.name, id=old.id, nullable=made.nullable and not old.primary_key)
+    new = column(clause.column, work.charset)
+    if new.name != old.name:
+        work.renames[old.name] = new.name
+    new = replace(new, name=old.name, id=old.id, nullable=new.nullable and not old.primary_key)
     if clause.position is None:
-        work.with_columns(tuple(made if c is old else c for c in work.table.columns))
+        work.with_columns(tuple(new if c is old else c for c in work.table.columns))
     else:
         others = tuple(c for c in work.table.columns if c is not old)
-        work.with_columns(_place_column(work, others, made, clause.position))
+        work.with_columns(_place_column(work, others, new, clause.position))
     return _add_declared_indexes(work, replace(clause.column, name=old.name))
 
 
@@ -151,16 +151,16 @@ def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
 def _drop_column(work: _TableDraft, clause: DropColumn) -> Table:
     if clause.if_exists and executor_indexes.find(work.table.columns, clause.name) is None:
         return work.table
-    gone = work.find(clause.name).name
-    left = (replace(i, columns=tuple(n for n in i.columns if n != gone)) for i in work.table.indexes)
+    name = work.find(clause.name).name
+    left = (replace(i, columns=tuple(n for n in i.columns if n != name)) for i in work.table.indexes)
     indexes = tuple(i for i in left if i.columns)
-    return replace(work.table, columns=tuple(c for c in work.table.columns if c.name != gone), indexes=indexes)
+    return replace(work.table, columns=tuple(c for c in work.table.columns if c.name != name), indexes=indexes)
 
 
 def _set_default(work: _TableDraft, clause: SetDefault) -> Table:
     old = work.find(clause.column)
-    made = with_default(old, clause.default or DefaultValue("null"))
-    return work.with_columns(tuple(made if c is old else c for c in work.table.columns))
+    new = with_default(old, clause.default or DefaultValue("null"))
+    return work.with_columns(tuple(new if c is old else c for c in work.table.columns))
 
 
 # ---- indexes
@@ -172,10 +172,10 @@ def _add_index(work: _TableDraft, clause: AddIndex) -> Table:
 
 
 def _drop_index(work: _TableDraft, clause: DropIndex) -> Table:
-    found = executor_indexes.without_index(work.table, clause.name)
-    if found is None and not clause.if_exists:
+    table = executor_indexes.without_index(work.table, clause.name)
+    if table is None and not clause.if_exists:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has no index {clause.name}")
-    return found or work.table
+    return table or work.table
 
 
 def _rename_index(work: _TableDraft, clause: RenameIndex) -> Table:
@@ -186,16 +186,16 @@ def _rename_index(work: _TableDraft, clause: RenameIndex) -> Table:
 def _set_options(work: _TableDraft, clause: SetOptions) -> Table:
     options, table = clause.options, work.table
     if options.charset or options.collate:
-        found = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
-        table = replace(table, charset=found.name, collate=found.collate)
+        charset = resolve(options.charset, options.collate, Charset(table.charset, table.collate))
+        table = replace(table, charset=charset.name, collate=charset.collate)
     return table if options.comment is None else replace(table, comment=options.comment)
 
 
 def _convert(work: _TableDraft, clause: ConvertTo) -> Table:
-    found = resolve(clause.charset, clause.collate, work.fallback)
-    work.conversion = found
-    columns = tuple(convert_charset(c, found) for c in work.table.columns)
-    return replace(work.table, columns=columns, charset=found.name, collate=found.collate)
+    charset = resolve(clause.charset, clause.collate, work.fallback)
+    work.conversion = charset
+    columns = tuple(convert_charset(c, charset) for c in work.table.columns)
+    return replace(work.table, columns=columns, charset=charset.name, collate=charset.collate)
 
 
 def _keep_table(work: _TableDraft, _: Clause) -> Table:

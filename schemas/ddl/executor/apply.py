@@ -64,8 +64,12 @@ def affected_tables(catalog: Catalog, statement: Statement, db: str = "") -> tup
             database = catalog.databases.get(statement.name)
             return tuple(database.objects()) if database else ()
         case FlashbackDatabase():
-            gone = catalog.dropped.get(statement.name)
-            return tuple(i._replace(db=statement.new or gone.name) for i in gone.objects()) if gone else ()
+            dropped_db = catalog.dropped.get(statement.name)
+            return (
+                tuple(i._replace(db=statement.new or dropped_db.name) for i in dropped_db.objects())
+                if dropped_db
+                else ()
+            )
     return ()
 
 
@@ -98,19 +102,19 @@ def _alter_database(catalog: Catalog, s: AlterDatabase, db: str) -> Catalog:
 
 
 def _drop_database(catalog: Catalog, s: DropDatabase, _: str) -> Catalog:
-    gone = catalog.databases.get(s.name)
-    if gone is None:
+    database = catalog.databases.get(s.name)
+    if database is None:
         # Not an error without IF EXISTS either: the history may have begun after its CREATE, and nothing is lost.
         return catalog
-    return Catalog(catalog.databases.without(s.name), catalog.dropped.with_(gone.name, gone))
+    return Catalog(catalog.databases.without(s.name), catalog.dropped.with_(database.name, database))
 
 
 def _flashback_database(catalog: Catalog, s: FlashbackDatabase, _: str) -> Catalog:
-    gone = catalog.dropped.get(s.name)
-    if gone is None:
+    dropped_db = catalog.dropped.get(s.name)
+    if dropped_db is None:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"database {s.name} was not dropped in this history")
-    back = Database(s.new or gone.name, gone.charset, dropped=gone.dropped)
-    for table in gone.tables:
+    back = Database(s.new or dropped_db.name, dropped_db.charset, dropped=dropped_db.dropped)
+    for table in dropped_db.tables:
         moved = replace(table, id=table.id._replace(db=back.name))
         back = replace(back, tables=back.tables.with_(moved.id.table, moved))
     return Catalog(catalog.databases.with_(back.name, back), catalog.dropped.without(s.name))
@@ -218,10 +222,10 @@ def _recover_table(catalog: Catalog, s: RecoverTable, db: str) -> Catalog:
         )
     id_ = _id(s.table, db)
     database = catalog.databases.get(id_.db)
-    gone = database.dropped.get(id_.table) if database else None
-    if database is None or gone is None:
+    dropped_table = database.dropped.get(id_.table) if database else None
+    if database is None or dropped_table is None:
         raise DdlError("DDL_UNKNOWN_TABLE", table=id_, details="its DROP was not seen; give a snapshot of it")
-    back = replace(gone, id=TableId(database.name, s.new or gone.id.table))
+    back = replace(dropped_table, id=TableId(database.name, s.new or dropped_table.id.table))
     if database.tables.get(back.id.table):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {back.id} exists already")
     return _store_table(catalog, replace(database, dropped=database.dropped.without(id_.table)), back)

@@ -96,8 +96,8 @@ class Catalog:
         database = self.databases.get(id_.db)
         if database is None:
             return None
-        found = database.tables.get(id_.table) or database.relations.get(id_.table)
-        return found.id if found else None
+        entry = database.tables.get(id_.table) or database.relations.get(id_.table)
+        return entry.id if entry else None
 
     def without_table(self, id_: TableId) -> Catalog:
         """As if the table had never been seen."""

@@ -37,10 +37,10 @@ _LIMITS = {
 def column(defined: ColumnDef, table_charset: Charset) -> Column:
     """A column of a table with this character set. Keys are not looked at. DDL_NOT_APPLICABLE for an impossible one."""
     charset = _charset(defined, table_charset)
-    made = _make_column(defined.name, defined.type, charset)
+    result = _make_column(defined.name, defined.type, charset)
     nullable = defined.nullable is not False and not defined.primary_key
-    made = replace(
-        made,
+    result = replace(
+        result,
         nullable=nullable,
         auto_increment=defined.auto_increment,
         comment=defined.comment,
@@ -49,16 +49,16 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
         on_update="CURRENT_TIMESTAMP" if defined.on_update else "",
     )
     if defined.default:
-        return with_default(made, defined.default)
-    if made.type.kind is Kind.YEAR and not nullable:
-        return replace(made, has_default=True, default="0000")  # upstream `setYearDefaultValue`
-    return made
+        return with_default(result, defined.default)
+    if result.type.kind is Kind.YEAR and not nullable:
+        return replace(result, has_default=True, default="0000")  # upstream `setYearDefaultValue`
+    return result
 
 
 def _charset(defined: ColumnDef, table_charset: Charset) -> Charset:
     type_ = defined.type
-    found = resolve(type_.charset, defined.collate, table_charset)
-    return bin_collation(found) if type_.binary and not defined.collate else found
+    charset = resolve(type_.charset, defined.collate, table_charset)
+    return bin_collation(charset) if type_.binary and not defined.collate else charset
 
 
 def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:

@@ -50,10 +50,10 @@ def _number_text(default: DefaultValue) -> str:
     if default.kind == "bits":
         return str(int.from_bytes(default.bits, "big"))
     if default.kind == "text":
-        found = _LEADING_NUMBER.match(default.text)
-        if not found or default.text[found.end() :].strip():
+        match = _LEADING_NUMBER.match(default.text)
+        if not match or default.text[match.end() :].strip():
             raise ValueError("it is not a number")
-        return found[0].strip()
+        return match[0].strip()
     return default.text
 
 
@@ -119,10 +119,10 @@ def _enum(column: Column, default: DefaultValue) -> Value:
     if default.kind == "int":
         return _element_at(column, int(default.text))
     text = str(_text(column, default)).rstrip(" ")
-    found = _element(column, text)
-    if found is None and _NUMBER.match(text):  # upstream `types.ParseEnumName`: no element, but maybe its number
+    element = _element(column, text)
+    if element is None and _NUMBER.match(text):  # upstream `types.ParseEnumName`: no element, but maybe its number
         return _element_at(column, int(text))
-    return _require_element(column, found)
+    return _require_element(column, element)
 
 
 def _element_at(column: Column, number: int) -> str:
@@ -152,10 +152,10 @@ def _set(column: Column, default: DefaultValue) -> Value:
     if default.kind == "int":
         return _members(column, int(default.text))
     text = str(_text(column, default))
-    found = [_element(column, part) for part in text.split(",")] if text else []
-    if None in found and _NUMBER.match(text):
+    elements = [_element(column, part) for part in text.split(",")] if text else []
+    if None in elements and _NUMBER.match(text):
         return _members(column, int(text))
-    chosen = {_require_element(column, one) for one in found}
+    chosen = {_require_element(column, one) for one in elements}
     return ",".join(e for e in column.elements if e in chosen)
 
 

@@ -20,13 +20,13 @@ def hidden_column(index: str, part: int) -> str:
 
 def column_indexes(columns: Iterable[ColumnDef]) -> list[IndexDef]:
     """The indexes that columns declare for themselves."""
-    found = []
+    indexes = []
     for one in columns:
         if one.primary_key:
-            found.append(IndexDef("primary", "", (one.name,)))
+            indexes.append(IndexDef("primary", "", (one.name,)))
         if one.unique_key:
-            found.append(IndexDef("unique", "", (one.name,)))
-    return found
+            indexes.append(IndexDef("unique", "", (one.name,)))
+    return indexes
 
 
 def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
@@ -37,17 +37,17 @@ def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
     indexes = list(table.indexes)
     defined = [one for one in added if one.kind in ("primary", "unique", "index")]
     # Written names are taken before the others are made up (upstream `checkConstraintNames`).
-    taken = {i.name.lower() for i in indexes} | {one.name.lower() for one in defined if one.name}
+    used_names = {i.name.lower() for i in indexes} | {one.name.lower() for one in defined if one.name}
     for one in defined:
-        name = one.name or _free_name(table, one, taken)
+        name = one.name or _free_name(table, one, used_names)
         if one.kind == "primary":
             # In CREATE TABLE a primary key without a name takes one from the others, though it is called PRIMARY.
             if not table.indexes:
-                taken.add(name.lower())
+                used_names.add(name.lower())
             name = PRIMARY
         if (one.name or one.kind == "primary") and any(i.name.lower() == name.lower() for i in indexes):
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has an index {name} already")
-        taken.add(name.lower())
+        used_names.add(name.lower())
         names = tuple(_column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(one.parts))
         index = Index(name, names, one.kind != "index")
         indexes.insert(0, index) if one.kind == "primary" else indexes.append(index)
@@ -61,29 +61,29 @@ def _for_foreign_key(table: Table, indexes: list[Index], one: IndexDef, number: 
     names = tuple(_column(table, part).name for part in one.parts)
     if any(i.columns[: len(names)] == names for i in indexes):
         return
-    taken = {i.name.lower() for i in indexes}
-    while f"fk_{number}" in taken:
+    used_names = {i.name.lower() for i in indexes}
+    while f"fk_{number}" in used_names:
         number += 1
     indexes.append(Index(one.name or f"fk_{number}", names))
 
 
-def _free_name(table: Table, one: IndexDef, taken: set[str]) -> str:
+def _free_name(table: Table, one: IndexDef, used_names: set[str]) -> str:
     # CREATE TABLE looks at all parts, ALTER TABLE at the first (upstream `setEmptyConstraintName`, `CreateIndex`).
     expression = not one.parts[0] or (not table.indexes and "" in one.parts)
     base = _EXPRESSION_INDEX if expression else one.parts[0]
-    if base.lower() not in taken and base.upper() != PRIMARY:
+    if base.lower() not in used_names and base.upper() != PRIMARY:
         return base
     number = 2
-    while f"{base}_{number}".lower() in taken:
+    while f"{base}_{number}".lower() in used_names:
         number += 1
     return f"{base}_{number}"
 
 
 def _column(table: Table, name: str) -> Column:
-    found = find(table.columns, name)
-    if found is None:
+    column = find(table.columns, name)
+    if column is None:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has no column {name} for an index")
-    return found
+    return column
 
 
 def find(columns: Iterable[Column], name: str) -> Column | None:
@@ -133,11 +133,11 @@ def with_keys(table: Table) -> Table:
 
     def with_key(c: Column) -> Column:
         is_primary = c.name in primary_names
-        wanted = (c.name in handle_names, is_primary, c.name in unique, c.name in multiple)
-        if wanted == (c.handle_key, c.primary_key, c.unique_key, c.multiple_key) and not (is_primary and c.nullable):
+        flags = (c.name in handle_names, is_primary, c.name in unique, c.name in multiple)
+        if flags == (c.handle_key, c.primary_key, c.unique_key, c.multiple_key) and not (is_primary and c.nullable):
             return c
         return replace(
-            c, handle_key=wanted[0], primary_key=is_primary, unique_key=wanted[2], multiple_key=wanted[3],
+            c, handle_key=flags[0], primary_key=is_primary, unique_key=flags[2], multiple_key=flags[3],
             nullable=c.nullable and not is_primary,
         )  # fmt: skip
 

@@ -23,13 +23,13 @@ def datetime_text(text: str, fsp: int) -> str:
     """YYYY-MM-DD hh:mm:ss[.f]. ValueError for what is no date."""
     whole, _, fraction = text.strip().partition(".")
     compact = _COMPACT.match(whole)
-    found = None if compact else _DATETIME.match(text)
+    match = None if compact else _DATETIME.match(text)
     if compact:
         parts = [int(part or 0) for part in compact.groups()]
         digits, year_text = fraction, compact[1]
-    elif found:
-        parts = [int(part or 0) for part in found.groups()[:6]]
-        digits, year_text = found[7] or "", found[1]
+    elif match:
+        parts = [int(part or 0) for part in match.groups()[:6]]
+        digits, year_text = match[7] or "", match[1]
     elif text.strip() == "0":
         parts, digits, year_text = [0] * 6, "", "0000"
     else:
@@ -48,11 +48,11 @@ def datetime_text(text: str, fsp: int) -> str:
 
 def time_text(text: str, fsp: int) -> str:
     """[-]hh:mm:ss[.f], hours up to 838. ValueError for what is no time."""
-    found = _TIME.match(text)
-    if found:
-        sign, digits = found[1], found[6] or ""
-        hours = int(found[2] or 0) * 24 + int(found[3])
-        minutes, seconds = int(found[4]), int(found[5] or 0)
+    match = _TIME.match(text)
+    if match:
+        sign, digits = match[1], match[6] or ""
+        hours = int(match[2] or 0) * 24 + int(match[3])
+        minutes, seconds = int(match[4]), int(match[5] or 0)
     else:
         compact = _COMPACT_TIME.match(text)
         if not compact:

@@ -32,7 +32,7 @@ def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[Tab
     in which literal TIMESTAMP defaults are written; they become UTC. Without it they stay as written and are marked so
     (`Column.default_unzoned`). DdlError says at which commit_ts.
     """
-    catalog, found = new_catalog(), list[TableVersion]()
+    catalog, history = new_catalog(), list[TableVersion]()
     for one in statements:
         try:
             statement = parse(one.query, one.mode, one.db)
@@ -42,8 +42,8 @@ def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[Tab
         except DdlError as error:
             details = f"DDL at commit_ts {one.commit_ts}: {error.detail}"
             raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
-        found += [TableVersion(one.commit_ts, in_utc(t, zone) if zone else t) for t in tables]
-    return found
+        history += [TableVersion(one.commit_ts, in_utc(t, zone) if zone else t) for t in tables]
+    return history
 
 
 def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[Table]]:

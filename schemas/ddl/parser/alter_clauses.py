@@ -30,15 +30,15 @@ from schemas.ddl.parser.table_elements import elements, index_definition, starts
 
 def clauses(c: Cursor) -> tuple[Clause, ...]:
     """Clauses up to the end of the statement. None at all is what TiCDC leaves of some TTL clauses."""
-    found: list[Clause] = []
+    result: list[Clause] = []
     while c.upper != ";" and c.token.kind != END:
-        found.append(_clause(c))
+        result.append(_clause(c))
         if c.accept(","):
             if c.upper == ";" or c.token.kind == END:
                 c.fail("a clause of ALTER TABLE")
         elif c.upper not in _SINGLE:  # these need no comma before them
             break
-    return tuple(found)
+    return tuple(result)
 
 
 _SINGLE = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE", "IMPORT", "DISCARD"))

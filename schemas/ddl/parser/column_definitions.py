@@ -73,11 +73,11 @@ def _follows(c: Cursor, words: tuple[str, ...]) -> bool:
 def _elements(c: Cursor) -> tuple[str, ...]:
     c.expect("(")
     # Trailing blanks do not belong to an element (MySQL reference, ENUM type).
-    found = [c.string("an element in quotes").rstrip(" ")]
+    elements = [c.string("an element in quotes").rstrip(" ")]
     while c.accept(","):
-        found.append(c.string("an element in quotes").rstrip(" "))
+        elements.append(c.string("an element in quotes").rstrip(" "))
     c.expect(")")
-    return tuple(found)
+    return tuple(elements)
 
 
 def _sizes(c: Cursor, name: str) -> tuple[int | None, int | None]:
@@ -92,48 +92,48 @@ def _sizes(c: Cursor, name: str) -> tuple[int | None, int | None]:
     return length, scale
 
 
-def _attributes(c: Cursor, found: DataType) -> DataType:
-    numeric, character = found.name in _NUMERIC, found.name in _CHARACTER
+def _attributes(c: Cursor, type_: DataType) -> DataType:
+    numeric, character = type_.name in _NUMERIC, type_.name in _CHARACTER
     while True:
         if numeric and c.accept_any("UNSIGNED", "SIGNED") == "UNSIGNED":
-            found = replace(found, unsigned=True)
+            type_ = replace(type_, unsigned=True)
         elif numeric and c.all[c.at - 1].upper == "SIGNED":
             break
         elif numeric and c.accept("ZEROFILL"):
-            found = replace(found, unsigned=True, zerofill=True)
-        elif found.name == "year" and c.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
+            type_ = replace(type_, unsigned=True, zerofill=True)
+        elif type_.name == "year" and c.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
             pass  # they change nothing
         elif character and charset_words(c):
-            found = replace(found, charset=c.word_or_text("a character set").lower())
+            type_ = replace(type_, charset=c.word_or_text("a character set").lower())
         elif character and c.accept("BINARY"):
-            found = replace(found, binary=True)
+            type_ = replace(type_, binary=True)
         elif character and c.upper in _CHARSET_WORDS:
-            found = replace(found, charset=_CHARSET_WORDS[c.advance().upper])
+            type_ = replace(type_, charset=_CHARSET_WORDS[c.advance().upper])
         elif character and c.accept("BYTE"):
-            found = replace(found, charset="binary")
+            type_ = replace(type_, charset="binary")
         else:
             break
-    return found
+    return type_
 
 
 def column_definition(c: Cursor) -> ColumnDef:
     """name type options"""
     name = c.column()
     type_ = data_type(c)
-    made = ColumnDef(name, type_)
+    column = ColumnDef(name, type_)
     if type_.name == "serial":
-        made = replace(
-            made,
+        column = replace(
+            column,
             type=replace(type_, name="bigint", unsigned=True),
             nullable=False,
             auto_increment=True,
             unique_key=True,
         )
     while True:
-        changed = _option(c, made)
+        changed = _option(c, column)
         if changed is None:
-            return made
-        made = changed
+            return column
+        column = changed
 
 
 def position(c: Cursor) -> ColumnPosition | None:
@@ -146,105 +146,105 @@ def position(c: Cursor) -> ColumnPosition | None:
 
 
 # ---- options: the first word → what it does to the definition
-def _option(c: Cursor, made: ColumnDef) -> ColumnDef | None:
+def _option(c: Cursor, column: ColumnDef) -> ColumnDef | None:
     reader = _OPTIONS.get(c.upper)
-    return reader(c, made) if reader else None
+    return reader(c, column) if reader else None
 
 
-def _not(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _not(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("NOT", "NULL")
-    return replace(made, nullable=False)
+    return replace(column, nullable=False)
 
 
-def _null(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _null(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("NULL")
-    return replace(made, nullable=True)
+    return replace(column, nullable=True)
 
 
-def _auto_increment(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _auto_increment(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.advance()
-    return replace(made, nullable=False, auto_increment=True)
+    return replace(column, nullable=False, auto_increment=True)
 
 
-def _auto_random(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.advance()
     if c.accept("("):
         c.integer()
         if c.accept(","):
             c.integer()
         c.expect(")")
-    return made
+    return column
 
 
-def _primary(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _primary(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.accept("PRIMARY")
     c.expect("KEY")
     c.accept_any("CLUSTERED", "NONCLUSTERED")
     c.accept_any("GLOBAL", "LOCAL")
-    return replace(made, primary_key=True)
+    return replace(column, primary_key=True)
 
 
-def _unique(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _unique(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("UNIQUE")
     c.accept("KEY")
     c.accept_any("GLOBAL", "LOCAL")
-    return replace(made, unique_key=True)
+    return replace(column, unique_key=True)
 
 
-def _default(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _default(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("DEFAULT")
-    return replace(made, default=default_value(c))
+    return replace(column, default=default_value(c))
 
 
-def _serial(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _serial(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("SERIAL", "DEFAULT", "VALUE")
-    return replace(made, nullable=False, auto_increment=True, unique_key=True)
+    return replace(column, nullable=False, auto_increment=True, unique_key=True)
 
 
-def _on(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _on(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("ON", "UPDATE")
     if c.upper not in _NOW:
         c.fail("CURRENT_TIMESTAMP")
     _now(c)
-    return replace(made, on_update=True)
+    return replace(column, on_update=True)
 
 
-def _comment(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _comment(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("COMMENT")
-    return replace(made, comment=c.string())
+    return replace(column, comment=c.string())
 
 
-def _collate(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _collate(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("COLLATE")
     c.skip_equals()
-    return replace(made, collate=c.word_or_text("a collation").lower())
+    return replace(column, collate=c.word_or_text("a collation").lower())
 
 
-def _generated(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _generated(c: Cursor, column: ColumnDef) -> ColumnDef:
     if c.accept("GENERATED"):
         c.expect("ALWAYS")
     c.expect("AS", "(")
     text = expression(c)
     c.expect(")")
-    return replace(made, generated=text, stored=c.accept_any("VIRTUAL", "STORED") == "STORED")
+    return replace(column, generated=text, stored=c.accept_any("VIRTUAL", "STORED") == "STORED")
 
 
-def _check(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _check(c: Cursor, column: ColumnDef) -> ColumnDef:
     if c.accept("CONSTRAINT") and c.upper != "CHECK":
         c.name("a constraint's name")
     c.expect("CHECK", "(")
     expression(c)
     c.expect(")")
     skip_enforced(c)
-    return made
+    return column
 
 
-def _references(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _references(c: Cursor, column: ColumnDef) -> ColumnDef:
     references(c)
-    return made
+    return column
 
 
-def _storage(c: Cursor, made: ColumnDef) -> ColumnDef:
+def _storage(c: Cursor, column: ColumnDef) -> ColumnDef:
     word = c.advance().upper
     if word == "COLUMN_FORMAT" and not c.accept_any("DEFAULT", "FIXED", "DYNAMIC"):
         c.fail("DEFAULT", "FIXED", "DYNAMIC")
@@ -253,7 +253,7 @@ def _storage(c: Cursor, made: ColumnDef) -> ColumnDef:
     if word == "SECONDARY_ENGINE_ATTRIBUTE":
         c.skip_equals()
         c.string()
-    return made
+    return column
 
 
 _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
@@ -293,9 +293,9 @@ def default_value(c: Cursor) -> DefaultValue:
     """What follows DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
     if c.accept("("):
         with c.enter_level():
-            found = default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c, qualified=True))
+            default = default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c, qualified=True))
         c.expect(")")
-        return found
+        return default
     # Without parentheses only a function may stand here: a COLLATE after it is the column's.
     return _simple_default(c) or DefaultValue("expr", atom(c, qualified=True))
 
@@ -371,12 +371,12 @@ def _number(c: Cursor) -> DefaultValue:
         sign = {"-": "" if sign else "-", "+": sign}[c.advance().upper]
     if c.token.kind != NUMBER:
         c.fail("a number")
-    written = str(c.advance().value)
-    if "e" in written or "E" in written:
-        return DefaultValue("float", sign + written)
-    if "." in written:
-        whole, _, fraction = written.partition(".")
+    text = str(c.advance().value)
+    if "e" in text or "E" in text:
+        return DefaultValue("float", sign + text)
+    if "." in text:
+        whole, _, fraction = text.partition(".")
         whole = whole.lstrip("0") or "0"
         return DefaultValue("decimal", f"{sign}{whole}.{fraction}" if fraction else sign + whole)
-    digits = written.lstrip("0")
+    digits = text.lstrip("0")
     return DefaultValue("int", sign + digits if digits else "0")

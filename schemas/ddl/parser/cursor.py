@@ -113,9 +113,9 @@ class Cursor:
         raise self.error(expected)
 
     def error(self, expected: tuple[str, ...]) -> DdlError:
-        wanted = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
-        found = describe_token(self.token, self.text)
-        return syntax_error(self.text, self.token.start, f"{wanted} is expected, not {found}")
+        choices = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]
+        actual = describe_token(self.token, self.text)
+        return syntax_error(self.text, self.token.start, f"{choices} is expected, not {actual}")
 
     def end(self) -> None:
         """The statement must end here; one semicolon may stand before the end."""
@@ -165,10 +165,10 @@ class Cursor:
 
     def column(self) -> str:
         """A column; a table or database before it is read and left out."""
-        found = self.name("a column's name")
+        name = self.name("a column's name")
         while self.accept("."):
-            found = self.name_after_dot("a column's name")
-        return found
+            name = self.name_after_dot("a column's name")
+        return name
 
     def string(self, what: str = "a text in quotes") -> str:
         """A text; an introducer such as _utf8mb4 may stand before it."""
@@ -188,11 +188,11 @@ class Cursor:
         raw = self.token.value
         assert isinstance(raw, bytes)
         try:
-            found = raw.decode()
+            text = raw.decode()
         except UnicodeDecodeError:
             self.fail("a text in UTF-8")
         self.advance()
-        return found
+        return text
 
     def integer(self, what: str = "a whole number") -> int:
         value = self.token.value

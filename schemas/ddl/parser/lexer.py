@@ -114,8 +114,8 @@ def describe_token(token: Token, text: str) -> str:
     """How an error names a token."""
     if token.kind == END:
         return _KIND_NAMES[END]
-    found = text[token.start : token.end]
-    return repr(found if len(found) <= 40 else found[:40] + "…")
+    lexeme = text[token.start : token.end]
+    return repr(lexeme if len(lexeme) <= 40 else lexeme[:40] + "…")
 
 
 def tokens(text: str, mode: LexicalMode) -> list[Token]:
@@ -136,23 +136,23 @@ class _Lexer:
     def run(self) -> list[Token]:
         text, out, match, at, end = self.text, self.out, _TOKEN.match, 0, len(self.text)
         while at < end:
-            found = match(text, at)
-            if found is None:
+            lexeme = match(text, at)
+            if lexeme is None:
                 raise syntax_error(text, at, f"{text[at]!r} can't be here")
-            group = found.lastgroup
+            group = lexeme.lastgroup
             if group == "word":
-                at = self._word(found, at)
+                at = self._word(lexeme, at)
             elif group == "space" or group == "comment":
-                at = found.end()
+                at = lexeme.end()
             elif group == "op":
-                at = self._operator(found[0], at)
+                at = self._operator(lexeme[0], at)
             elif group == "quoted":
-                out.append(Token(QUOTED, "", found[0][1:-1].replace("``", "`"), at, found.end()))
-                at = found.end()
+                out.append(Token(QUOTED, "", lexeme[0][1:-1].replace("``", "`"), at, lexeme.end()))
+                at = lexeme.end()
             elif group == "number":
-                at = self._number(found, at)
+                at = self._number(lexeme, at)
             else:
-                at = self._rare_token(found, at)
+                at = self._rare_token(lexeme, at)
             if len(out) > MAX_TOKENS:
                 raise syntax_error(text, at, f"the statement has more than {MAX_TOKENS} words and signs")
         if self.executable:
@@ -160,13 +160,13 @@ class _Lexer:
         out.append(Token(END, "", "", end, end))
         return out
 
-    def _word(self, found: re.Match[str], at: int) -> int:
-        word = found[0]
+    def _word(self, lexeme: re.Match[str], at: int) -> int:
+        word = lexeme[0]
         if word in ("n", "N") and _NATIONAL.match(self.text, at):
             self.out.append(Token(WORD, "_UTF8", "_utf8", at, at + 1))
             return self._string(at + 1)
-        self.out.append(Token(WORD, word.upper(), word, at, found.end()))
-        return found.end()
+        self.out.append(Token(WORD, word.upper(), word, at, lexeme.end()))
+        return lexeme.end()
 
     def _operator(self, op: str, at: int) -> int:
         if op == "(":
@@ -176,18 +176,18 @@ class _Lexer:
         self.out.append(Token(OP, op, op, at, at + len(op)))
         return at + len(op)
 
-    def _number(self, found: re.Match[str], at: int) -> int:
-        if found[0][0] == "." and self.out and self.out[-1].kind in (WORD, QUOTED) and self.out[-1].end == at:
+    def _number(self, lexeme: re.Match[str], at: int) -> int:
+        if lexeme[0][0] == "." and self.out and self.out[-1].kind in (WORD, QUOTED) and self.out[-1].end == at:
             return self._operator(".", at)  # `db`.1st: a name, no number
-        if self.out and self.out[-1].upper == "." and found[0].isdigit() and self.out[-1].end == at:
-            self.out.append(Token(WORD, found[0], found[0], at, found.end()))
+        if self.out and self.out[-1].upper == "." and lexeme[0].isdigit() and self.out[-1].end == at:
+            self.out.append(Token(WORD, lexeme[0], lexeme[0], at, lexeme.end()))
         else:
-            self.out.append(Token(NUMBER, "", found[0], at, found.end()))
-        return found.end()
+            self.out.append(Token(NUMBER, "", lexeme[0], at, lexeme.end()))
+        return lexeme.end()
 
-    def _rare_token(self, found: re.Match[str], at: int) -> int:
+    def _rare_token(self, lexeme: re.Match[str], at: int) -> int:
         text = self.text
-        match found.lastgroup:
+        match lexeme.lastgroup:
             case "exec":
                 self.executable += 1
             case "close" if self.executable:
@@ -199,31 +199,31 @@ class _Lexer:
             case "quote":
                 return self._string(at)
             case _:
-                self.out.append(Token(BITS, "", _bits(found), at, found.end()))
-        return found.end()
+                self.out.append(Token(BITS, "", _bits(lexeme), at, lexeme.end()))
+        return lexeme.end()
 
     def _string(self, at: int) -> int:
         quote = self.text[at]
         escaped = self.mode.backslashes and not (self.mode.literal_inside and self.depth > 1)
-        found = (_ESCAPED if escaped else _PLAIN)[quote].match(self.text, at + 1)
-        if found is None:
+        match = (_ESCAPED if escaped else _PLAIN)[quote].match(self.text, at + 1)
+        if match is None:
             raise syntax_error(self.text, at, f"a text is not closed: {quote} is missing")
-        body = found[0][:-1]
+        body = match[0][:-1]
         if escaped and "\\" in body:
             body = _ESCAPE[quote].sub(lambda m: _ESCAPES.get(m[1], m[1]) if m[1] else quote, body)
         else:
             body = body.replace(quote * 2, quote)
         if quote == '"' and self.mode.ansi_quotes:
-            self.out.append(Token(QUOTED, "", body, at, found.end()))
+            self.out.append(Token(QUOTED, "", body, at, match.end()))
         else:
-            self.out.append(Token(STRING, "", body, at, found.end()))
-        return found.end()
+            self.out.append(Token(STRING, "", body, at, match.end()))
+        return match.end()
 
 
-def _bits(found: re.Match[str]) -> bytes:
+def _bits(lexeme: re.Match[str]) -> bytes:
     """x'…', 0x…, b'…' or 0b… as bytes, in as many as the digits need."""
-    digits = found["xhex"] if found["xhex"] is not None else found["hex"]
+    digits = lexeme["xhex"] if lexeme["xhex"] is not None else lexeme["hex"]
     if digits is not None:
         return bytes.fromhex(digits.rjust(len(digits) + len(digits) % 2, "0"))
-    digits = found["xbin"] if found["xbin"] is not None else found["bin"]
+    digits = lexeme["xbin"] if lexeme["xbin"] is not None else lexeme["bin"]
     return int(digits or "0", 2).to_bytes((len(digits) + 7) // 8, "big")

@@ -51,14 +51,14 @@ def temporal_literal(word: str, text: str) -> str:
 
 def number_literal(c: Cursor) -> str:
     """A number as TiDB prints it: 007 is 7, .5 is 0.5, 1e3 is 1e+03."""
-    written = str(c.token.value)
-    if "e" in written or "E" in written:
-        if math.isinf(float(written)):
+    text = str(c.token.value)
+    if "e" in text or "E" in text:
+        if math.isinf(float(text)):
             c.fail("a number below 1.8e308")
         c.advance()
-        return _exponent_text(float(written))
+        return _exponent_text(float(text))
     c.advance()
-    whole, _, fraction = written.partition(".")
+    whole, _, fraction = text.partition(".")
     whole = whole.lstrip("0") or "0"
     return f"{whole}.{fraction}" if fraction else whole
 
@@ -72,10 +72,10 @@ def _exponent_text(number: float) -> str:
     return f"{mantissa}e{'-' if exponent < 0 else '+'}{abs(exponent):02d}"
 
 
-def bits_literal(written: str) -> str:
+def bits_literal(text: str) -> str:
     """x'…', 0x…, b'…' and 0b… as TiDB prints them."""
-    digits = written[2:].rstrip("'")
-    if written[1] in "xX" or written[0] in "xX":
+    digits = text[2:].rstrip("'")
+    if text[1] in "xX" or text[0] in "xX":
         return f"x'{digits.lower().rjust(len(digits) + len(digits) % 2, '0')}'"
     return f"b'{digits.lstrip('0') or '0'}'"
 

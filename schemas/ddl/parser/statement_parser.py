@@ -46,11 +46,11 @@ def parse(text: str, mode: LexicalMode = TYPED, db: str = "") -> Statement:
     DdlError DDL_SYNTAX (line, column, what is expected) or DDL_TOO_LONG.
     """
     c = Cursor(text, mode, db)
-    found = _STATEMENTS.get(c.upper)
-    if found is None:
+    parser = _STATEMENTS.get(c.upper)
+    if parser is None:
         c.fail("a DDL statement")
     try:
-        statement = found(c)
+        statement = parser(c)
         c.end()
     except RecursionError:
         raise DdlError("DDL_SYNTAX", line=1, column=1, details="nested too deep") from None
@@ -72,9 +72,9 @@ def _create(c: Cursor) -> Statement:
         return _create_view(c, replace)
     if c.accept("SEQUENCE"):
         lenient = c.accept("IF", "NOT", "EXISTS")
-        made = CreateRelation("sequence", c.table(), if_not_exists=lenient)
+        sequence = CreateRelation("sequence", c.table(), if_not_exists=lenient)
         c.rest()
-        return made
+        return sequence
     return _without_rows(c, "CREATE")
 
 
@@ -142,9 +142,9 @@ def _like(c: Cursor) -> TableName | None:
         return c.table()
     if c.upper == "(" and c.peek().upper == "LIKE":
         c.expect("(", "LIKE")
-        found = c.table()
+        table = c.table()
         c.expect(")")
-        return found
+        return table
     return None
 
 
@@ -183,12 +183,12 @@ def _create_view(c: Cursor, replace: bool) -> Statement:
             c.fail("VIEW")
         c.advance()
     c.expect("VIEW")
-    made = CreateRelation("view", c.table(), replace)
+    view = CreateRelation("view", c.table(), replace)
     if c.upper == "(":
         c.skip_parentheses()
     c.expect("AS")
     c.rest()
-    return made
+    return view
 
 
 # ---- DROP, TRUNCATE, RENAME
@@ -217,10 +217,10 @@ _DROPPED: dict[str, Literal["table", "view", "sequence"]] = {
 
 
 def _tables(c: Cursor) -> tuple[TableName, ...]:
-    found = [c.table()]
+    tables = [c.table()]
     while c.accept(","):
-        found.append(c.table())
-    return tuple(found)
+        tables.append(c.table())
+    return tuple(tables)
 
 
 def _drop_index(c: Cursor) -> Statement:

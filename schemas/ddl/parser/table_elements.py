@@ -102,22 +102,22 @@ def _using(c: Cursor) -> None:
 def parts(c: Cursor) -> tuple[str, ...]:
     """(column [(length)] | (expression), …): names, "" for an expression."""
     c.expect("(")
-    found = []
+    names = []
     while True:
         if c.upper == "(":
             c.expect("(")
             expression(c)
             c.expect(")")
-            found.append("")
+            names.append("")
         else:
-            found.append(c.column())
+            names.append(c.column())
             if c.accept("("):
                 c.integer("a length")
                 c.expect(")")
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             c.expect(")")
-            return tuple(found)
+            return tuple(names)
 
 
 def index_options(c: Cursor) -> None:
@@ -147,39 +147,39 @@ def index_options(c: Cursor) -> None:
 
 
 # ---- table options
-def _number_option(c: Cursor, found: TableOptions) -> TableOptions:
+def _number_option(c: Cursor, options: TableOptions) -> TableOptions:
     c.integer()
-    return found
+    return options
 
 
-def _word_option(c: Cursor, found: TableOptions) -> TableOptions:
+def _word_option(c: Cursor, options: TableOptions) -> TableOptions:
     if c.token.kind == NUMBER:
         c.advance()
     else:
         c.word_or_text("a word or a text")
-    return found
+    return options
 
 
-def _charset_option(c: Cursor, found: TableOptions) -> TableOptions:
-    return replace(found, charset=c.word_or_text("a character set").lower())
+def _charset_option(c: Cursor, options: TableOptions) -> TableOptions:
+    return replace(options, charset=c.word_or_text("a character set").lower())
 
 
-def _collate_option(c: Cursor, found: TableOptions) -> TableOptions:
-    return replace(found, collate=c.word_or_text("a collation").lower())
+def _collate_option(c: Cursor, options: TableOptions) -> TableOptions:
+    return replace(options, collate=c.word_or_text("a collation").lower())
 
 
-def _comment_option(c: Cursor, found: TableOptions) -> TableOptions:
-    return replace(found, comment=c.string())
+def _comment_option(c: Cursor, options: TableOptions) -> TableOptions:
+    return replace(options, comment=c.string())
 
 
-def _ttl_option(c: Cursor, found: TableOptions) -> TableOptions:
+def _ttl_option(c: Cursor, options: TableOptions) -> TableOptions:
     expression(c)
-    return found
+    return options
 
 
-def _union_option(c: Cursor, found: TableOptions) -> TableOptions:
+def _union_option(c: Cursor, options: TableOptions) -> TableOptions:
     c.skip_parentheses()
-    return found
+    return options
 
 
 _NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
@@ -196,30 +196,30 @@ _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
 _PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))
 
 
-def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
+def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
     """One option of a table, or None if none comes."""
     default = c.upper == "DEFAULT" and c.peek().upper in ("CHARSET", "CHARACTER", "CHAR", "COLLATE", "PLACEMENT")
     if default:
         c.advance()
     if charset_words(c):
         c.skip_equals()
-        return _charset_option(c, found)
+        return _charset_option(c, options)
     if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":
         reader = _OPTIONS[c.advance().upper]
         c.skip_equals()
-        return reader(c, found)
+        return reader(c, options)
     if c.accept("UNION"):
         c.skip_equals()
-        return _union_option(c, found)
+        return _union_option(c, options)
     if c.upper == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
         c.advance()
-        return table_option(c, found)
+        return table_option(c, options)
     for words in _PHRASES:
         if c.accept(*words):
             if words == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
-                return found
+                return options
             c.skip_equals()
-            return _word_option(c, found)
+            return _word_option(c, options)
     if default:
         c.fail("CHARACTER SET", "COLLATE")
     return None
@@ -227,11 +227,11 @@ def table_option(c: Cursor, found: TableOptions) -> TableOptions | None:
 
 def table_options(c: Cursor) -> TableOptions:
     """All options; commas may stand between them. A comma after them is left for the caller."""
-    found, comma = TableOptions(), False
+    options, comma = TableOptions(), False
     while True:
-        changed = table_option(c, found)
+        changed = table_option(c, options)
         if changed is None:
             if comma:
                 c.step_back()
-            return found
-        found, comma = changed, c.accept(",")
+            return options
+        options, comma = changed, c.accept(",")

@@ -61,7 +61,7 @@ class AvroDecoder:
 
     def trace(self, message: Message) -> list[FieldPosition]:
         """The fields of key and value; a Glue message's offsets are in its inflated body."""
-        found: list[FieldPosition] = []
+        fields: list[FieldPosition] = []
         for part, data in (("key", message.key), ("value", message.value)):
             if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == DELETE and len(data) == 9):
                 schema_id, body, pos = unframe_inflated(data, part)
@@ -69,8 +69,8 @@ class AvroDecoder:
                 traced = trace_record(self._record(schema_id, part), body, pos, part, side)
                 if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
                     traced = [replace(t, side="before") if t.side == "after" else t for t in traced]
-                found += traced
-        return found
+                fields += traced
+        return fields
 
     def _record(self, schema_id: SchemaId, where: str) -> RecordReader:
         record = self._records.get(schema_id)
@@ -165,9 +165,9 @@ class AvroDecoder:
         )  # fmt: skip
 
     def _table(self, record: RecordReader, keys: tuple[str, ...]) -> Table:
-        known = self._tables.get((id(record), keys))
-        if known is not None and known[0] is record:
-            return known[1]
+        entry = self._tables.get((id(record), keys))
+        if entry is not None and entry[0] is record:
+            return entry[1]
         columns = (replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
         table = Table(record.id, tuple(columns))
         self._tables[id(record), keys] = record, table
@@ -243,9 +243,9 @@ def tso(commit_ts: int) -> bytes:
     return commit_ts.to_bytes(8, "big")
 
 
-def checksum_fields(given: Any) -> bytes:
+def checksum_fields(raw_checksum: Any) -> bytes:
     """The row checksum that came with the event; without one TiCDC writes the schema's defaults ("", false, 0)."""
-    checksum = given if isinstance(given, dict) else {}
+    checksum = raw_checksum if isinstance(raw_checksum, dict) else {}
     current, corrupted = checksum.get("current"), checksum.get("corrupted", False)
     version = checksum.get("version", 0)
     if (

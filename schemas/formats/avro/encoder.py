@@ -26,9 +26,9 @@ class AvroEncoder:
         self._context = context
         self._options = context.options
         self._plans = SchemaIds(context.schemas, context.options)
-        given = self._options
-        strings = {given.avro_decimal_handling_mode, given.avro_bigint_unsigned_handling_mode} == {"string"}
-        if given.enable_row_checksum and not (given.enable_tidb_extension and strings):
+        options = self._options
+        strings = {options.avro_decimal_handling_mode, options.avro_bigint_unsigned_handling_mode} == {"string"}
+        if options.enable_row_checksum and not (options.enable_tidb_extension and strings):
             details = (
                 "enable_row_checksum needs enable_tidb_extension, and string as avro_decimal_handling_mode and "
                 "avro_bigint_unsigned_handling_mode, as in TiCDC"

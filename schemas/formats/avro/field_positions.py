@@ -11,7 +11,7 @@ from schemas.model.errors import WireError
 
 def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: str) -> list[FieldPosition]:
     """The fields of a record that begins at `pos`; those of the old row on side "before". WireError when it is cut."""
-    found = []
+    positions = []
     for field in record.fields:
         start = pos
         try:
@@ -22,9 +22,9 @@ def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: s
             raise WireError("MALFORMED", where=part, details=f"field {field.name!r}: {error}") from error
         raw = data[start:pos]
         if field.name == BEFORE and record.before is not None and raw != b"\x00":
-            found += trace_record(record.before, data, start + 1, part, "before")
+            positions += trace_record(record.before, data, start + 1, part, "before")
         else:
             beside = "" if field.name in record.extension or field.name == BEFORE else side
-            said = "" if beside else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-            found.append(FieldPosition(part, start, raw, field.wire, beside, field.name, value=said))
-    return found
+            text = "" if beside else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+            positions.append(FieldPosition(part, start, raw, field.wire, beside, field.name, value=text))
+    return positions

@@ -105,8 +105,8 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
             read, wire = binary.READERS[kind["type"]], str(kind["type"])
-            shown = wire if not nullable else f"null | {wire}" if branches[0] == "null" else f"{wire} | null"
-            fields.append(_Field(name, wrap(read), _converter(column, wire), shown))
+            wire_type = wire if not nullable else f"null | {wire}" if branches[0] == "null" else f"{wire} | null"
+            fields.append(_Field(name, wrap(read), _converter(column, wire), wire_type))
     names = [f.name for f in fields]
     if len(set(names)) < len(names):
         raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")

@@ -49,9 +49,9 @@ class SchemaIds:
 
         WireError as `publish.value_schema` and `SchemaSource.id_of`, SetupError as the latter.
         """
-        known = self._plans.get((topic, id(table), keyspace, valued))
-        if known is not None and known[0] is table:
-            return known[1]
+        entry = self._plans.get((topic, id(table), keyspace, valued))
+        if entry is not None and entry[0] is table:
+            return entry[1]
         options = self._options if keyspace is None else replace(self._options, keyspace=keyspace)
         text, key, value = publish.key_schema(table, options), None, None
         if text is not None:

@@ -71,7 +71,7 @@ def column_of(name: str, code: int, flags: int) -> Column:
 def type_of(column: Column) -> tuple[int, int]:
     """A column's (type code, flags) as TiCDC sends them (upstream `schema_storage.go`, setColumnFlags)."""
     kind = column.type.kind
-    told = (
+    flags = (
         (layout.BINARY, kind not in _CHARACTER or column.charset == "binary"),
         (layout.HANDLE_KEY, column.handle_key),
         (layout.GENERATED, column.generated is not None),
@@ -81,7 +81,7 @@ def type_of(column: Column) -> tuple[int, int]:
         (layout.NULLABLE, column.nullable),
         (layout.UNSIGNED, column.unsigned or kind in _UNSIGNED),
     )
-    return column.type.code, sum(flag for flag, is_set in told if is_set)
+    return column.type.code, sum(flag for flag, is_set in flags if is_set)
 
 
 def fits(column: Column, code: int, flags: int) -> bool:
@@ -140,18 +140,18 @@ def _refuse_value(code: int, _content: bytes) -> NoReturn:
 def _integer(bits: int, unsigned: bool, content: bytes) -> Value:
     if len(content) == 1 and content[0] < 0x80:
         return (_SMALL_UNSIGNED if unsigned else _SMALL)[content[0]]
-    found = number(content)
+    integer = number(content)
     if not unsigned:
-        found = unzigzag(found)
+        integer = unzigzag(integer)
     if bits < 64:
-        values.check_range(found, bits, unsigned)
-    return _check_short(content, str(found))
+        values.check_range(integer, bits, unsigned)
+    return _check_short(content, str(integer))
 
 
 def _year(_column: Column, content: bytes) -> Value:
-    found = unzigzag(number(content))
-    values.check_year(found)
-    return _check_short(content, str(found))
+    year = unzigzag(number(content))
+    values.check_year(year)
+    return _check_short(content, str(year))
 
 
 def double(content: bytes) -> float:
@@ -166,16 +166,16 @@ def _real(_column: Column, content: bytes) -> Value:
 
 
 def _float(_column: Column, content: bytes) -> Value:
-    found = double(content)
+    real = double(content)
     try:
-        if values.as_float32(found) == found and math.isfinite(found):
-            return values.float_text(found)
+        if values.as_float32(real) == real and math.isfinite(real):
+            return values.float_text(real)
     except OverflowError:
         pass
     # TiCDC wrote the next number over four of the eight bytes; what it was can't be known.
-    if math.isfinite(found):
-        raise RawValue(values.double_text(found), FLOAT_DAMAGED)
-    raise RawValue("NaN" if math.isnan(found) else "+Inf" if found > 0 else "-Inf", FLOAT_DAMAGED)
+    if math.isfinite(real):
+        raise RawValue(values.double_text(real), FLOAT_DAMAGED)
+    raise RawValue("NaN" if math.isnan(real) else "+Inf" if real > 0 else "-Inf", FLOAT_DAMAGED)
 
 
 def _decimal(column: Column, content: bytes) -> Value:
@@ -185,34 +185,34 @@ def _decimal(column: Column, content: bytes) -> Value:
 
 
 def _bit(column: Column, content: bytes) -> Value:
-    found = number(content)
-    size = values.bit_size(column.length) if column.length else max(1, (found.bit_length() + 7) // 8)
-    if column.length and found >> column.length:
-        raise ValueError(f"{found} does not fit BIT({column.length})")
-    return _check_short(content, found.to_bytes(size, "big"))
+    bits = number(content)
+    size = values.bit_size(column.length) if column.length else max(1, (bits.bit_length() + 7) // 8)
+    if column.length and bits >> column.length:
+        raise ValueError(f"{bits} does not fit BIT({column.length})")
+    return _check_short(content, bits.to_bytes(size, "big"))
 
 
 def _enum(column: Column, content: bytes) -> Value:
-    found = number(content)
+    index = number(content)
     if not column.elements:
-        return _check_short(content, str(found))
-    if found > len(column.elements):
-        raise ValueError(f"element {found} of an ENUM of {len(column.elements)}")
-    if not found:
+        return _check_short(content, str(index))
+    if index > len(column.elements):
+        raise ValueError(f"element {index} of an ENUM of {len(column.elements)}")
+    if not index:
         if "" in column.elements:
             raise RawValue("")  # 0 is the invalid value, not the element ''
         return _check_short(content, "")
-    return _check_short(content, column.elements[found - 1])
+    return _check_short(content, column.elements[index - 1])
 
 
 def _set(column: Column, content: bytes) -> Value:
-    found = number(content)
+    mask = number(content)
     if not column.elements:
-        return _check_short(content, str(found))
-    if found >> len(column.elements):
-        raise ValueError(f"mask {found} of a SET of {len(column.elements)}")
-    text = ",".join(name for i, name in enumerate(column.elements) if found >> i & 1)
-    if "" in column.elements and set_mask(column.elements, text) != found:
+        return _check_short(content, str(mask))
+    if mask >> len(column.elements):
+        raise ValueError(f"mask {mask} of a SET of {len(column.elements)}")
+    text = ",".join(name for i, name in enumerate(column.elements) if mask >> i & 1)
+    if "" in column.elements and set_mask(column.elements, text) != mask:
         raise RawValue(text)
     return _check_short(content, text)
 
@@ -269,15 +269,15 @@ def _known_text(value: Value) -> str:
 
 
 def _w_integer(column: Column, value: Value) -> bytes:
-    found = values.integer(_known_text(value))
-    values.check_range(found, column.type.bits, column.unsigned)
-    return uvarint(found) if column.unsigned else varint(found)
+    integer = values.integer(_known_text(value))
+    values.check_range(integer, column.type.bits, column.unsigned)
+    return uvarint(integer) if column.unsigned else varint(integer)
 
 
 def _w_year(_column: Column, value: Value) -> bytes:
-    found = values.integer(_known_text(value))
-    values.check_year(found)
-    return varint(found)
+    year = values.integer(_known_text(value))
+    values.check_year(year)
+    return varint(year)
 
 
 def _w_real(_column: Column, value: Value) -> bytes:
@@ -292,11 +292,11 @@ def damaged_float(text: str) -> bytes:
     """The double whose text a damaged FLOAT was given, for a reader of plain lines that lost the bytes."""
     if text in ("NaN", "+Inf", "-Inf"):
         return _DOUBLE.pack(float(text))
-    found = values.real(text)
+    real = values.real(text)
     try:
-        return _DOUBLE.pack(values.as_float32(found) if values.float_text(values.as_float32(found)) == text else found)
+        return _DOUBLE.pack(values.as_float32(real) if values.float_text(values.as_float32(real)) == text else real)
     except OverflowError:
-        return _DOUBLE.pack(found)
+        return _DOUBLE.pack(real)
 
 
 def _w_decimal(column: Column, value: Value) -> bytes:
@@ -308,10 +308,10 @@ def _w_decimal(column: Column, value: Value) -> bytes:
 def _w_bit(column: Column, value: Value) -> bytes:
     if not isinstance(value, bytes):
         raise TypeError("text, where BIT's bytes are needed")
-    found = int.from_bytes(value, "big")
-    if found >> (column.length or 64):
-        raise ValueError(f"{found} does not fit BIT({column.length or 64})")
-    return uvarint(found)
+    bits = int.from_bytes(value, "big")
+    if bits >> (column.length or 64):
+        raise ValueError(f"{bits} does not fit BIT({column.length or 64})")
+    return uvarint(bits)
 
 
 def _w_enum(column: Column, value: Value) -> bytes:
@@ -339,9 +339,9 @@ def _w_set(column: Column, value: Value) -> bytes:
 
 def by_number(column: Column, value: Value) -> bytes:
     """ENUM or SET that is known by its number only (flag enum_number)."""
-    found = values.integer(_known_text(value))
-    values.check_range(found, 64, unsigned=True)
-    return uvarint(found)
+    integer = values.integer(_known_text(value))
+    values.check_range(integer, 64, unsigned=True)
+    return uvarint(integer)
 
 
 def no_elements(column: Column) -> WireError:

@@ -42,12 +42,12 @@ def mark(data: bytes, parts: Sequence[Part], events: Sequence[Event]) -> None:
     slots = list(_slots(data, parts, events))
     pairs = [(slot, after) for slot, after in pairwise(slots) if slot.is_float]
     hit = [(slot, _count_overwritten(slot, after)) for slot, after in pairs]
-    found = [slot for slot, count in hit if count]
-    if max((count for _, count in hit), default=0) < 2 and 2 * len(found) <= len(pairs):
+    damaged_slots = [slot for slot, count in hit if count]
+    if max((count for _, count in hit), default=0) < 2 and 2 * len(damaged_slots) <= len(pairs):
         return
     if slots[-1].is_float:
-        found.append(slots[-1])  # overwritten by the next message's first number
-    for slot in found:
+        damaged_slots.append(slots[-1])  # overwritten by the next message's first number
+    for slot in damaged_slots:
         row = getattr(slot.event, slot.side)
         text = values.double_text(columns.double(slot.content)) if row[slot.name] not in _NOT_FINITE else row[slot.name]
         if text != row[slot.name]:

@@ -81,18 +81,18 @@ class CraftDecoder:
         id_ = TableId(part.db, part.table)
         version = self._context.tables.at(id_, part.commit_ts) if self._context.tables else None
         heads = tuple(None if side is None else side.head for side in (part.new, part.old))
-        known = (id_, *heads, version.commit_ts if version else None)
-        found = self._layouts.get(known)
-        if found is None:
+        key = (id_, *heads, version.commit_ts if version else None)
+        layout = self._layouts.get(key)
+        if layout is None:
             first = part.new or part.old
             assert first is not None
             try:
-                found = _compile(id_, heads, version)
+                layout = _compile(id_, heads, version)
             except ValueError as error:
                 raise malformed_error(first.pos, str(error)) from error
             if len(first.head.names) <= _KEPT_COLUMNS:
-                self._layouts[known] = found
-        return found
+                self._layouts[key] = layout
+        return layout
 
 
 def _read(
@@ -133,13 +133,13 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
         for name, code, flags in zip(head.names, head.types, head.flags, strict=True) if head else ():
             if sent.setdefault(name, (code, flags)) != (code, flags):
                 raise ValueError(f"column {name!r} has another type in the old row than in the new")
-    told = tuple(columns.column_of(name, *kind) for name, kind in sent.items())
+    sent_columns = tuple(columns.column_of(name, *kind) for name, kind in sent.items())
     if version is not None and not all(
         name in version.table.by_name and columns.fits(version.table.by_name[name], *kind)
         for name, kind in sent.items()
     ):
         version = None  # the definition is not this table's: what the message says is all that is known
-    table = version.table if version else Table(id_, told)
+    table = version.table if version else Table(id_, sent_columns)
     by_name: dict[str, Column] = table.by_name
     numbers = (c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements)
     new, old = heads

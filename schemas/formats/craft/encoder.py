@@ -102,9 +102,9 @@ class CraftEncoder:
         """Cells of all columns that a row can have, in table order."""
         own, table = event.format == "craft", event.table
         types = _types(extra)
-        known = (id(table), own, *types.items())
-        if known in self._plans and self._plans[known][0] is table:
-            return self._plans[known][1]
+        key = (id(table), own, *types.items())
+        if key in self._plans and self._plans[key][0] is table:
+            return self._plans[key][1]
         plan = {}
         for what, text in (
             ("database", event.db),
@@ -118,7 +118,7 @@ class CraftEncoder:
                     _check_known(column)
                 kind = types.get(column.name) or columns.type_of(column)
                 plan[column.name] = _Cell(column, *kind, columns.writer(column, *kind, own=own))
-        self._plans[known] = table, plan
+        self._plans[key] = table, plan
         return plan
 
     def _side(
@@ -150,8 +150,8 @@ class CraftEncoder:
         else:
             cells = [cell for name, cell in plan.items() if name in row]
             if side == "after" and len(cells) < len(plan):
-                lost = next(name for name in plan if name not in row)
-                raise WireError("INVALID_VALUE", column=lost, details="the event does not carry it")
+                missing = next(name for name in plan if name not in row)
+                raise WireError("INVALID_VALUE", column=missing, details="the event does not carry it")
         if event.op == "d":
             if event.key_only:
                 event.flag("key_only_delete")

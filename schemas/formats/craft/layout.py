@@ -127,13 +127,13 @@ class MessageParser:
         return self._events(data, start, bodies_at, sizes, groups, terms)
 
     def _dictionary(self, data: bytes, pos: int, end: int) -> _Terms:
-        known = data[pos:end]
-        found = self._terms.get(known)
-        if found is None:
-            found = _Terms(_terms(data, pos, end), [])
-            if len(known) <= _KEPT_TERMS:
-                self._terms[known] = found
-        return found
+        raw = data[pos:end]
+        terms = self._terms.get(raw)
+        if terms is None:
+            terms = _Terms(_terms(data, pos, end), [])
+            if len(raw) <= _KEPT_TERMS:
+                self._terms[raw] = terms
+        return terms
 
     def _events(
         self, data: bytes, pos: int, body: int, sizes: list[int], groups: list[list[int]], dictionary: _Terms

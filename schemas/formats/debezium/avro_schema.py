@@ -113,50 +113,50 @@ def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, 
 
 
 # ---------------------------------------------------------------------------------- Connect schema → Avro
-def _type(schema: Mapping[str, Any], named: set[str]) -> Any:
+def _type(schema: Mapping[str, Any], seen_names: set[str]) -> Any:
     """A Connect schema as TiCDC's Avro. A record that was named before is referred to by its full name."""
     kind = schema["type"]
     if kind == "array":
-        return {"items": _type(schema["items"], named), "type": "array"}
+        return {"items": _type(schema["items"], seen_names), "type": "array"}
     name = schema.get("name", "")
     if kind != "struct":
         return _primitive(schema, kind, name)
-    if name in named:
+    if name in seen_names:
         return name
-    named.add(name)
+    seen_names.add(name)
     namespace, _, short = name.rpartition(".")
     version = {"connect.version": schema["version"]} if "version" in schema else {}
-    fields = _fields(schema["fields"], name, named)
+    fields = _fields(schema["fields"], name, seen_names)
     record = {"connect.name": name, **version, "fields": fields, "name": short, "namespace": namespace}
     return {**record, "type": "record"}
 
 
 def _primitive(schema: Mapping[str, Any], kind: str, name: str) -> Any:
-    made: dict[str, Any] = {"connect.name": name} if name else {}
+    avro_type: dict[str, Any] = {"connect.name": name} if name else {}
     if schema.get("parameters"):
-        made["connect.parameters"] = schema["parameters"]
+        avro_type["connect.parameters"] = schema["parameters"]
     if kind == "int16":
-        made["connect.type"] = kind
+        avro_type["connect.type"] = kind
     if name == DECIMAL:
         parameters = schema["parameters"]
         scale = int(parameters["scale"])
-        made |= {"logicalType": "decimal", "precision": int(parameters["precision"]), "scale": scale}
+        avro_type |= {"logicalType": "decimal", "precision": int(parameters["precision"]), "scale": scale}
     elif "version" in schema:
-        made["connect.version"] = schema["version"]
-    return {**made, "type": _AVRO[kind]} if made else _AVRO[kind]
+        avro_type["connect.version"] = schema["version"]
+    return {**avro_type, "type": _AVRO[kind]} if avro_type else _AVRO[kind]
 
 
-def _fields(fields: Iterable[Mapping[str, Any]], record: str, named: set[str]) -> list[dict[str, Any]]:
+def _fields(fields: Iterable[Mapping[str, Any]], record: str, seen_names: set[str]) -> list[dict[str, Any]]:
     out = []
     for field in fields:
-        kind = _type(field, named)
-        made: dict[str, Any] = {"connect.field": field["field"]}
+        kind = _type(field, seen_names)
+        avro_field: dict[str, Any] = {"connect.field": field["field"]}
         if field.get("optional"):
-            made["default"], kind = None, ["null", kind]
-        made["name"] = sanitise_name(field["field"])
+            avro_field["default"], kind = None, ["null", kind]
+        avro_field["name"] = sanitise_name(field["field"])
         if "tidb_type" in field:
-            made["tidb_type"] = field["tidb_type"]
-        out.append({**made, "type": kind})
+            avro_field["tidb_type"] = field["tidb_type"]
+        out.append({**avro_field, "type": kind})
     names = [f["name"] for f in out]
     if len(set(names)) < len(names):
         twice = next(n for n in names if names.count(n) > 1)

@@ -75,8 +75,8 @@ def avro_images(column: Column) -> tuple[Any, ...]:
     for options in _MODES:
         try:
             connect, semantic, _ = avro.connect_type(column, options)
-            held = _number_text(column, default) if isinstance(default, str) else default
-            image = plain_writer(ConnectForm(column, connect, semantic, lossy=False))(held)
+            value = _number_text(column, default) if isinstance(default, str) else default
+            image = plain_writer(ConnectForm(column, connect, semantic, lossy=False))(value)
             if connect == "float":
                 image = values.as_float32(image)  # what a reader gets of it
         except (WireError, ValueError, TypeError, OverflowError):

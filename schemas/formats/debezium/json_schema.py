@@ -58,10 +58,10 @@ def key_schema(table: Table, options: Options, cluster_id: str) -> str:
     )
 
 
-def value_schema(table: Table, options: Options, cluster_id: str, known: frozenset[str] | None) -> str:
-    """Schema of a row's envelope. `known`: columns that may be called NOT NULL; None means all (see `field`)."""
+def value_schema(table: Table, options: Options, cluster_id: str, row_names: frozenset[str] | None) -> str:
+    """Schema of a row's envelope. `row_names`: columns that may be called NOT NULL; None means all (see `field`)."""
     prefix = name_prefix(table, cluster_id)
-    columns = [field(c, options, known is None or c.name in known) for c in _list_columns(table.columns)]
+    columns = [field(c, options, row_names is None or c.name in row_names) for c in _list_columns(table.columns)]
     row = [
         {"type": "struct", "optional": True, "name": prefix + ".Value", "field": side, "fields": columns}
         for side in ("before", "after")

@@ -93,11 +93,11 @@ class DebeziumRowReader:
             raise ValueError(f"op {op!r} is not c, u, d or r")
         id_ = TableId(json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table"))
         before, after = payload.get("before"), payload.get("after")
-        shown = before if after is None else after
-        if not isinstance(shown, dict) or not isinstance(before, dict | None):
+        image = before if after is None else after
+        if not isinstance(image, dict) or not isinstance(before, dict | None):
             raise ValueError(f"op {op!r} without its row")
         version = self._tables.at(id_, commit_ts) if self._tables else None
-        layout = self._layout(id_, change, version, shown)
+        layout = self._layout(id_, change, version, image)
         flags: list[str] = []
         sides = [None if side is None else _read_row(layout, side, flags) for side in (before, after)]
         if (sides[0] is None and op == "d") or (sides[1] is None and op != "d"):
@@ -111,18 +111,18 @@ class DebeziumRowReader:
         self, id_: TableId, change: MessageParts, version: TableVersion | None, row: Mapping[str, Any]
     ) -> _Layout:
         names = tuple(row) if change.schema is None or self._dialect.connector else ()
-        known = (id_, change.token, change.keys, version.commit_ts if version else None, names)
-        if known not in self._layouts:
+        key = (id_, change.token, change.keys, version.commit_ts if version else None, names)
+        if key not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
             if version is not None and not _fits(self._dialect, version.table, shape, names):
                 version = None
-            self._layouts[known] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
-        return self._layouts[known]
+            self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
+        return self._layouts[key]
 
 
-def _weight(known: tuple[Any, ...], layout: _Layout) -> int:
+def _weight(key: tuple[Any, ...], layout: _Layout) -> int:
     """About the characters that a layout was made of: its key holds the schema's text."""
-    return 64 * len(layout.table.columns) + (len(known[1]) if isinstance(known[1], str) else 0)
+    return 64 * len(layout.table.columns) + (len(key[1]) if isinstance(key[1], str) else 0)
 
 
 def _fits(dialect: DebeziumDialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:
@@ -130,8 +130,8 @@ def _fits(dialect: DebeziumDialect, table: Table, shape: _Shape | None, names: t
     if dialect.fits is None:
         return True
     fields = shape.fields if shape else {}
-    known = table.by_name
-    return all(n in known and (n not in fields or dialect.fits(known[n], fields[n])) for n in names)
+    columns = table.by_name
+    return all(n in columns and (n not in fields or dialect.fits(columns[n], fields[n])) for n in names)
 
 
 def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
@@ -187,8 +187,8 @@ def _compile(
         if shape and name in shape.defaults:
             images = dialect.null_images(column, shape.defaults[name])
         # A converter puts the schema's default in NULL's place, and no other.
-        told = version is not None and not (dialect.connector and shape)
-        if told and column.nullable and column.has_default and column.default is not None:
+        from_version = version is not None and not (dialect.connector and shape)
+        if from_version and column.nullable and column.has_default and column.default is not None:
             images += dialect.default_images(column)
         if images:
             ambiguous[name] = images

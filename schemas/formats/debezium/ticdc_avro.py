@@ -51,10 +51,10 @@ class DebeziumAvroDecoder:
 
     def _read(self, data: bytes, where: str) -> tuple[dict[str, Any], SchemaId, dict[str, Any]]:
         schema_id, pos = unframe(data, where)
-        found = self._documents.get(schema_id)
-        if found is None:
-            found = self._documents[schema_id] = document(self._source.by_id(schema_id, where), where)
-        return found.read(data, pos, where), schema_id, found.schema
+        doc = self._documents.get(schema_id)
+        if doc is None:
+            doc = self._documents[schema_id] = document(self._source.by_id(schema_id, where), where)
+        return doc.read(data, pos, where), schema_id, doc.schema
 
 
 # ---------------------------------------------------------------------------------------------- encoder
@@ -114,8 +114,8 @@ class DebeziumAvroEncoder:
         if event.op == "u" and event.before is None:
             event.flag("no_before")
         sides = [None if row is None else plan.row(row, event) for row in (before, event.after)]
-        shown = sides[0] if event.op == "d" else sides[1]
-        if shown is None:
+        image = sides[0] if event.op == "d" else sides[1]
+        if image is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
         commit_ts = commit_ts_of(event, origin)
         if commit_ts is None:
@@ -128,13 +128,13 @@ class DebeziumAvroEncoder:
             "op": event.op,
             "ts_ms": extra.get("ts_ms") or tso_physical_ms(commit_ts or 0),
         }
-        key = plan.key.frame_value({name: shown[name] for name in plan.keys})
+        key = plan.key.frame_value({name: image[name] for name in plan.keys})
         return replace(origin, key=key, value=plan.value.frame_value(value))
 
     def _plan(self, table: Table, topic: str, cluster_id: str) -> _Plan:
-        known = self._plans.get((topic, id(table), cluster_id))
-        if known is not None and known[0] is table:
-            return known[1]
+        entry = self._plans.get((topic, id(table), cluster_id))
+        if entry is not None and entry[0] is table:
+            return entry[1]
         texts = publish.row_schemas(table, self._options, cluster_id)
         columns = tuple(c for c in table.columns if not c.virtual)
         plan = _Plan(
@@ -154,8 +154,8 @@ class DebeziumAvroEncoder:
     ) -> tuple[_Record, _Record]:
         """Records of DDL and watermark messages; TiCDC registers them under their names, not the topic's."""
         if name not in self._outer:
-            made = texts()
-            self._outer[name] = self._record(made.key_name, made.key), self._record(made.value_name, made.value)
+            outer = texts()
+            self._outer[name] = self._record(outer.key_name, outer.key), self._record(outer.value_name, outer.value)
         return self._outer[name]
 
     def _watermark(self, event: Watermark, origin: Message) -> Message:

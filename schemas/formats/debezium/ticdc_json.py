@@ -145,9 +145,10 @@ def unsized_columns(table: Table) -> list[Column]:
 
 
 def compile_plan(
-    table: Table, scales: Mapping[str, int], known: frozenset[str] | None, cluster_id: str, options: Options
+    table: Table, scales: Mapping[str, int], row_names: frozenset[str] | None, cluster_id: str, options: Options
 ) -> RowTexts:
-    """scales: fsp of the columns that lack one. known: columns of a row that has its key alone, None for a whole row.
+    """scales: fsp of the columns that lack one. row_names: columns of a row that has its key alone, None for a whole
+    row.
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
     """
@@ -156,7 +157,7 @@ def compile_plan(
     columns = tuple(_cells(table, options))
     source = source_block(table.id, cluster_id, options)
     key_schema = publish.key_schema(table, options, cluster_id)
-    value_schema = publish.value_schema(table, options, cluster_id, known)
+    value_schema = publish.value_schema(table, options, cluster_id, row_names)
     values = {
         name: layout(envelope(name.removesuffix("-"), source, sides), value_schema, options)
         for name, sides in _SIDES.items()
@@ -334,11 +335,11 @@ class DebeziumEncoder:
             c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized_columns(table)
         }
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        known = frozenset(event.before or ()) if key_only else None
-        of = (id(table), tuple(scales.values()), known, cluster_id)
+        row_names = frozenset(event.before or ()) if key_only else None
+        of = (id(table), tuple(scales.values()), row_names, cluster_id)
         if of in self._plans and self._plans[of][0] is table:
             return self._plans[of][1]
-        plan = compile_plan(table, scales, known, cluster_id, self._options)
+        plan = compile_plan(table, scales, row_names, cluster_id, self._options)
         self._plans[of] = table, plan
         return plan
 
@@ -353,8 +354,8 @@ def _times(commit_ts: int, extra: Mapping[str, Any]) -> dict[Slot, str]:
 
 
 def _message(origin: Message, key: Layout, value: Layout, texts: Mapping[Slot, str]) -> Message:
-    made = ("".join(p if isinstance(p, str) else texts[p] for p in part) for part in (key, value))
-    key_data, value_data = (text.encode("utf-8", "surrogateescape") for text in made)
+    parts = ("".join(p if isinstance(p, str) else texts[p] for p in part) for part in (key, value))
+    key_data, value_data = (text.encode("utf-8", "surrogateescape") for text in parts)
     return replace(origin, key=key_data, value=value_data)
 
 

@@ -41,17 +41,17 @@ def describe(id_: TableId, cells: tuple[ColumnHeader, ...], version: TableVersio
 
     ValueError where the message and the version contradict each other.
     """
-    found = {cell.name: _column(cell) for cell in cells}
+    by_name = {cell.name: _column(cell) for cell in cells}
     if version is None:
-        table = Table(id_, tuple(found.values()))
+        table = Table(id_, tuple(by_name.values()))
     else:
-        strange = [name for name in found if name not in version.table.by_name]
+        strange = [name for name in by_name if name not in version.table.by_name]
         if strange:
             raise ValueError(f"column {strange[0]!r} is not in the table's definition")
         flagless = {cell.name for cell in cells if cell.flags is None}
-        columns = tuple(_merge_column(c, found.get(c.name), c.name not in flagless) for c in version.table.columns)
-        known = version.table
-        table = Table(known.id, columns, known.indexes, known.charset, known.collate, known.comment)
+        columns = tuple(_merge_column(c, by_name.get(c.name), c.name not in flagless) for c in version.table.columns)
+        base = version.table
+        table = Table(base.id, columns, base.indexes, base.charset, base.collate, base.comment)
     odd: dict[str, list[int | bool | None]] = {}
     derived = derived_keys(table)
     for cell in cells:
@@ -83,26 +83,26 @@ def _column(cell: ColumnHeader) -> Column:
     )
 
 
-def _merge_column(known: Column, wire: Column | None, flagged: bool) -> Column:
+def _merge_column(column: Column, wire: Column | None, flagged: bool) -> Column:
     if wire is None:
-        return known
-    if known.type.code != wire.type.code or (flagged and known.type is not wire.type):
+        return column
+    if column.type.code != wire.type.code or (flagged and column.type is not wire.type):
         raise ValueError(
-            f"column {wire.name!r}: the message says {wire.type.name}, the table's definition {known.type.name}"
+            f"column {wire.name!r}: the message says {wire.type.name}, the table's definition {column.type.name}"
         )
     if not flagged:
-        return replace(known, handle_key=wire.handle_key)
-    if known.type.kind is Kind.INTEGER and known.unsigned != wire.unsigned:
+        return replace(column, handle_key=wire.handle_key)
+    if column.type.kind is Kind.INTEGER and column.unsigned != wire.unsigned:
         raise ValueError(f"column {wire.name!r}: the message and the table's definition differ on UNSIGNED")
     return replace(
-        known,
+        column,
         unsigned=wire.unsigned,
         nullable=wire.nullable,
         handle_key=wire.handle_key,
         primary_key=wire.primary_key,
         unique_key=wire.unique_key,
         multiple_key=wire.multiple_key,
-        generated=(known.generated or "") if wire.generated is not None else None,
+        generated=(column.generated or "") if wire.generated is not None else None,
     )
 
 

@@ -51,22 +51,22 @@ class OpenDecoder:
         values = frame.split_value(value or b"", len(keys))
         room = MAX_MESSAGE
         events: list[Event] = []
-        for found, data in zip(keys, values, strict=True):
-            if found.kind == RESOLVED:
+        for event_key, data in zip(keys, values, strict=True):
+            if event_key.kind == RESOLVED:
                 if data:
                     raise _malformed_error("value", "a resolved event has no value")
-                events.append(Watermark(self.format, found.commit_ts))
+                events.append(Watermark(self.format, event_key.commit_ts))
                 continue
-            if found.claim is not None:
-                events.append(self._read_claimed(found, claimed))
+            if event_key.claim is not None:
+                events.append(self._read_claimed(event_key, claimed))
                 continue
             plain = _inflate(data, room)
             if plain is not data:
                 room -= len(plain)
             try:
-                events.append(self._event(found, json_exact.document(plain)))
+                events.append(self._event(event_key, json_exact.document(plain)))
             except _BROKEN as error:
-                what = "DDL" if found.kind == DDL else f"row of {found.db}.{found.table}"
+                what = "DDL" if event_key.kind == DDL else f"row of {event_key.db}.{event_key.table}"
                 raise _malformed_error("value", f"not an Open Protocol {what}: {error}") from error
         return events
 
@@ -76,10 +76,10 @@ class OpenDecoder:
         return self._rows.read(RowKey(TableId(key.db, key.table), key.commit_ts, key.extra, key.key_only), text)
 
     def _ddl(self, key: _Key, text: str) -> DdlEvent:
-        found = _object(parse(text), {"q", "t"})
-        query = json_exact.string(found["q"], "q")
+        body = _object(parse(text), {"q", "t"})
+        query = json_exact.string(body["q"], "q")
         query.encode()
-        return DdlEvent(self.format, key.db, key.table, key.commit_ts, _integer(found["t"], "t", 1 << 31), query)
+        return DdlEvent(self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query)
 
     def _read_claimed(self, key: _Key, nested: bool) -> Event:
         """The row that a claim-check message points to: a file of a whole message with this one row."""
@@ -128,38 +128,38 @@ class _Key:
         """ValueError, KeyError or TypeError for what is no key."""
         pairs = parse(json_exact.document(data))
         # A claim-check of new TiCDC has ohk twice, true and then false: the last one counts.
-        found = _object(pairs, _KEY_NAMES, twice="ohk")
-        kind = _integer(found["t"], "t", RESOLVED + 1)
+        fields = _object(pairs, _KEY_NAMES, twice="ohk")
+        kind = _integer(fields["t"], "t", RESOLVED + 1)
         if kind not in (ROW, DDL, RESOLVED):
             raise ValueError(f"event type {kind}")
-        names = [json_exact.string(found.get(name, ""), name) for name in ("scm", "tbl")]
+        names = [json_exact.string(fields.get(name, ""), name) for name in ("scm", "tbl")]
         "".join(names).encode()
         if kind == ROW and not all(names):
             raise ValueError("a row without the name of its table")
         extra: dict[str, Any] = {}
         for name in ("ptn", "rid"):
-            if name in found:
-                extra[name] = json_exact.integer(found[name], name)
-        key_only = found.get("ohk", False)
+            if name in fields:
+                extra[name] = json_exact.integer(fields[name], name)
+        key_only = fields.get("ohk", False)
         if not isinstance(key_only, bool):
             raise ValueError("ohk is no boolean")
         if key_only:
             extra["ohk"] = True
-        claim = found.get("ccl")
+        claim = fields.get("ccl")
         if claim is not None:
             json_exact.string(claim, "ccl").encode()
-        return cls(_integer(found["ts"], "ts", MAX_TSO + 1), kind, names[0], names[1], extra, key_only, claim or None)
+        return cls(_integer(fields["ts"], "ts", MAX_TSO + 1), kind, names[0], names[1], extra, key_only, claim or None)
 
 
-def _object(pairs: Any, known: set[str], twice: str = "") -> dict[str, Any]:
+def _object(pairs: Any, allowed_names: set[str], twice: str = "") -> dict[str, Any]:
     if not isinstance(pairs, tuple):
         raise ValueError("a JSON object is needed")
-    found = dict(pairs)
-    if len(found) != len(pairs) - max(0, sum(name == twice for name, _ in pairs) - 1):
+    members = dict(pairs)
+    if len(members) != len(pairs) - max(0, sum(name == twice for name, _ in pairs) - 1):
         raise ValueError("a key stands twice in one object")
-    if not found.keys() <= known:
-        raise ValueError(f"{sorted(found.keys() - known)[0]!r} is not known here")
-    return found
+    if not members.keys() <= allowed_names:
+        raise ValueError(f"{sorted(members.keys() - allowed_names)[0]!r} is not known here")
+    return members
 
 
 def _integer(value: Any, what: str, limit: int) -> int:

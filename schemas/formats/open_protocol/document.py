@@ -39,16 +39,16 @@ def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
     """A row's value → op, new row, old row, columns whose old value stands nowhere by name."""
     if not isinstance(document, tuple):
         raise ValueError("a row is a JSON object")
-    found = dict(document)
-    if len(found) != len(document) or not found or found.keys() not in ({"u"}, {"u", "p"}, {"d"}):
-        raise ValueError(f"a row has u, u and p, or d, not {', '.join(map(repr, list(found)[:4])) or 'nothing'}")
-    if "d" in found:
-        before, _ = _side(found["d"])
+    members = dict(document)
+    if len(members) != len(document) or not members or members.keys() not in ({"u"}, {"u", "p"}, {"d"}):
+        raise ValueError(f"a row has u, u and p, or d, not {', '.join(map(repr, list(members)[:4])) or 'nothing'}")
+    if "d" in members:
+        before, _ = _side(members["d"])
         return "d", _NOTHING, _require_columns(before), []
-    after, _ = _side(found["u"])
-    if "p" not in found:
+    after, _ = _side(members["u"])
+    if "p" not in members:
         return "c", _require_columns(after), _NOTHING, []
-    before, bare = _side(found["p"])
+    before, bare = _side(members["p"])
     unnamed: list[str] = []
     if bare:
         before, unnamed = _name_bare(after, before, bare)
@@ -71,7 +71,7 @@ def _side(pairs: Any) -> tuple[Side, _Bare]:
     if len(pairs) > _MOST_COLUMNS * len(_CELL_KEYS):  # nameless columns give four pairs at most
         raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
     cells: list[ColumnHeader] = []
-    found: list[Any] = []
+    values: list[Any] = []
     bare: _Bare = []
     names: set[str] = set()
     for name, fields in pairs:
@@ -84,23 +84,23 @@ def _side(pairs: Any) -> tuple[Side, _Bare]:
         name.encode()
         cell, value = _cell(name, fields)
         cells.append(cell)
-        found.append(value)
+        values.append(value)
     if len(cells) > _MOST_COLUMNS:
         raise ValueError(f"more columns than TiDB's {_MOST_COLUMNS}")
     if bare:
         bare = list(_groups(bare))
-    return (tuple(cells), found), bare
+    return (tuple(cells), values), bare
 
 
 def _cell(name: str, fields: tuple[tuple[str, Any], ...]) -> tuple[ColumnHeader, Any]:
-    told = dict(fields)
-    if len(told) != len(fields) or not told.keys() <= _CELL_KEYS or "t" not in told or "v" not in told:
+    members = dict(fields)
+    if len(members) != len(fields) or not members.keys() <= _CELL_KEYS or "t" not in members or "v" not in members:
         raise ValueError(f"column {name!r}: t, f and v are needed, and h may be")
-    handle = told.get("h", False)
+    handle = members.get("h", False)
     if not isinstance(handle, bool):
         raise ValueError(f"column {name!r}: h is no boolean")
-    flags = _small_number(told["f"], name, "f") if "f" in told else None
-    return ColumnHeader(name, _small_number(told["t"], name, "t"), handle, flags), told["v"]
+    flags = _small_number(members["f"], name, "f") if "f" in members else None
+    return ColumnHeader(name, _small_number(members["t"], name, "t"), handle, flags), members["v"]
 
 
 def _small_number(value: Any, name: str, what: str) -> int:
@@ -137,27 +137,27 @@ def _name_bare(after: Side, before: Side, bare: _Bare) -> tuple[Side, list[str]]
     positions = [order[cell.name] for cell in before[0]]
     if positions != sorted(positions):
         raise ValueError("the old row's columns are in another order than the new row's")
-    taken, nulls = set(positions), dict[ColumnHeader, list[int]]()
+    old_indexes, nulls = set(positions), dict[ColumnHeader, list[int]]()
     for index, (cell, value) in enumerate(zip(*after, strict=True)):
-        if value is None and index not in taken:
+        if value is None and index not in old_indexes:
             nulls.setdefault(replace(cell, name=""), []).append(index)
     # Values of one kind between the same neighbours share their candidates.
     alike: dict[tuple[int, ColumnHeader], list[Any]] = {}
     for at, fields in bare:
         cell, value = _cell("", fields)
         alike.setdefault((at, cell), []).append(value)
-    named = dict(zip((c.name for c in before[0]), before[1], strict=True))
+    by_name = dict(zip((c.name for c in before[0]), before[1], strict=True))
     unnamed: list[str] = []
-    for (at, cell), found in alike.items():
+    for (at, cell), values in alike.items():
         those = nulls.get(cell, [])
         low = bisect_right(those, positions[at - 1]) if at else 0
         high = bisect_left(those, positions[at]) if at < len(positions) else len(those)
         names = [after[0][index].name for index in those[low:high]]
-        if len(names) < len(found):
+        if len(names) < len(values):
             raise ValueError("the old row has a value without its column's name, and no column it could be of")
-        if len(names) > len(found):
+        if len(names) > len(values):
             unnamed += names
         else:
-            named.update(zip(names, found, strict=True))
-    ordered = tuple(c for c in after[0] if c.name in named)
-    return (ordered, [named[c.name] for c in ordered]), unnamed
+            by_name.update(zip(names, values, strict=True))
+    ordered = tuple(c for c in after[0] if c.name in by_name)
+    return (ordered, [by_name[c.name] for c in ordered]), unnamed

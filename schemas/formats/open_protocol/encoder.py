@@ -136,14 +136,14 @@ class OpenEncoder:
         changed = event.after if name == "before" and event.op == "u" else None
         only_updated = changed is not None and self._options.only_output_updated_columns and not handles
         zeros = event.extra.get("enum_zero", ()) if event.format in _FORMATS else ()
-        out, seen = [], 0
+        out, count = [], 0
         for cell in plan:
             column = cell.column.name
             if column not in row:
                 if whole:
                     raise WireError("INVALID_VALUE", column=column, details="the event does not carry it")
                 continue
-            seen += 1
+            count += 1
             if handles and not cell.column.handle_key:
                 continue
             value = row[column]
@@ -151,7 +151,7 @@ class OpenEncoder:
                 continue
             text = "null" if value is None else self._value(cell, value, event)
             out.append(cell.head + ("0" if zeros and f"{name}.{column}" in zeros else text) + "}")
-        if seen != len(row):
+        if count != len(row):
             strange = [c for c in row if c not in {cell.column.name for cell in plan}]
             raise WireError("INVALID_VALUE", column=strange[0], details="the table has no such column")
         if handles and not out:
@@ -180,10 +180,10 @@ class OpenEncoder:
         numbered = frozenset(flag[12:] for flag in event.flags if flag.startswith("enum_number:"))
         # Types of the Open Protocol's own events are the message's; Avro's have one name for several.
         ours, folded = event.format in _FORMATS, event.format == "avro" and event.table_version is None
-        known = (id(event.table), tuple((name, *told) for name, told in odd.items()), numbered, ours, folded)
-        found = self._plans.get(known)
-        if found is not None and found[0] is event.table:
-            return found[1]
+        key = (id(event.table), tuple((name, *traits) for name, traits in odd.items()), numbered, ours, folded)
+        entry = self._plans.get(key)
+        if entry is not None and entry[0] is event.table:
+            return entry[1]
         derived, plan = derived_keys(event.table), []
         for column in event.table.columns:
             if column.virtual:
@@ -197,7 +197,7 @@ class OpenEncoder:
             plan.append(_Cell(self._head(cell), column, writer(column, self._style, by_number)))
         if self.classic:
             plan.sort(key=lambda c: c.column.name)
-        self._plans[known] = event.table, tuple(plan)
+        self._plans[key] = event.table, tuple(plan)
         return tuple(plan)
 
     def _head(self, cell: ColumnHeader) -> str:

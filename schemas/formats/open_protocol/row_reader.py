@@ -81,7 +81,7 @@ class OpenRowReader:
         self._format, self._tables, self._zone = format_, tables, zone
         self._varchar_base64, self._op_unknown = varchar_base64, op_unknown
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(
-            1024, _MOST_KEPT, lambda known, _: len(known[2]) + len(known[3])
+            1024, _MOST_KEPT, lambda key, _: len(key[2]) + len(key[3])
         )
         self._seen: BoundedCache[int, int] = BoundedCache()
         self._fast: BoundedCache[tuple[Any, ...], _FastPattern] = BoundedCache(256)
@@ -92,10 +92,10 @@ class OpenRowReader:
         shape = (key.id, version.commit_ts if version else None, text[:4])
         fast = self._fast.get(shape)
         if fast is not None:
-            found = fast.pattern.fullmatch(text)
-            if found is not None and "\\ufffd" not in text:
+            match = fast.pattern.fullmatch(text)
+            if match is not None and "\\ufffd" not in text:
                 with suppress(ValueError):  # what is wrong with a row is said by the slow way, whatever came before it
-                    return self._fast_row(key, fast, found)
+                    return self._fast_row(key, fast, match)
         replaced = "\\ufffd" in text
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
@@ -110,9 +110,9 @@ class OpenRowReader:
             event.flag(f"replaced_utf8:{name}")
         for name in unnamed:
             event.flag(f"old_value_unnamed:{name}")
-        seen = self._seen.get(id(layout), 0) + 1
-        self._seen[id(layout)] = seen
-        if seen in _FAST_AT and not unnamed and not layout.zeros:
+        count = self._seen.get(id(layout), 0) + 1
+        self._seen[id(layout)] = count
+        if count in _FAST_AT and not unnamed and not layout.zeros:
             self._make_fast(shape, key.id, version, op, after[0], before[0])
         return event
 
@@ -138,10 +138,10 @@ class OpenRowReader:
         )  # fmt: skip
 
     def _layout(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
-        known = (id_, version.commit_ts if version else None, after, before)
-        layout = self._layouts.get(known)
+        key = (id_, version.commit_ts if version else None, after, before)
+        layout = self._layouts.get(key)
         if layout is None:
-            layout = self._layouts[known] = self._compile(id_, version, after, before)
+            layout = self._layouts[key] = self._compile(id_, version, after, before)
         return layout
 
     def _compile(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
@@ -153,23 +153,23 @@ class OpenRowReader:
         ordered = tuple(cells[name] for name in dict.fromkeys(c.name for c in (*after, *before)))
         described = describe(id_, ordered, version)
         table = described.table
-        made = {}
+        columns = {}
         for cell in ordered:
             column = table.by_name[cell.name]
             read = cell_values.reader(column, self._varchar_base64)
             kind = column.type.kind
-            made[cell.name] = _Column(cell.name, kind in cell_values.NUMBERS, kind in _PLAIN, read)
+            columns[cell.name] = _Column(cell.name, kind in cell_values.NUMBERS, kind in _PLAIN, read)
         carried = [table.by_name[cell.name] for cell in ordered]
-        kept = [c for c in table.columns if not c.virtual]
+        stored_columns = [c for c in table.columns if not c.virtual]
         return _Layout(
             table,
             version.commit_ts if version else None,
-            tuple(made[c.name] for c in after),
-            tuple(made[c.name] for c in before),
+            tuple(columns[c.name] for c in after),
+            tuple(columns[c.name] for c in before),
             described.odd,
             tuple((f"{flag}:{c.name}", c.name) for c in carried for flag in _doubts(c)),
             frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
-            whole=len(carried) == len(kept) and not (version is None and all(c.handle_key for c in carried)),
+            whole=len(carried) == len(stored_columns) and not (version is None and all(c.handle_key for c in carried)),
         )
 
     # ---- the fast way
@@ -189,8 +189,8 @@ class OpenRowReader:
         text = rf'\{{"u":{_pattern(after, one.table)}(?:,"p"(:){_pattern(old, both.table)})?\}}'
         self._fast[shape] = _FastPattern(re.compile(text), one, both, len(after))
 
-    def _fast_row(self, key: RowKey, fast: _FastPattern, found: re.Match[str]) -> RowChange:
-        texts = found.groups()
+    def _fast_row(self, key: RowKey, fast: _FastPattern, match: re.Match[str]) -> RowChange:
+        texts = match.groups()
         if fast.both is None:
             return self._event(key, "d", fast.one, None, _read_texts(fast.one.before, texts))
         if texts[fast.width] is None:
@@ -205,11 +205,11 @@ def _doubts(column: Column) -> list[str]:
     return ["binary_or_text"] if column.type.kind is Kind.TEXT and column.vague else []
 
 
-def _read(columns: tuple[_Column, ...], found: list[Any]) -> dict[str, Value]:
+def _read(columns: tuple[_Column, ...], values: list[Any]) -> dict[str, Value]:
     row: dict[str, Value] = {}
     name = ""
     try:
-        for (name, numeric, _, read), value in zip(columns, found, strict=True):
+        for (name, numeric, _, read), value in zip(columns, values, strict=True):
             if value is None:
                 row[name] = None
             elif not isinstance(value, str) or (type(value) is Number) is not numeric:
@@ -246,10 +246,10 @@ _MARK = "\udfff"
 def _unmark(*sides: Side) -> list[str]:
     """Puts U+FFFD where bytes were lost; returns the columns."""
     names = []
-    for cells, found in sides:
-        for index, value in enumerate(found):
+    for cells, values in sides:
+        for index, value in enumerate(values):
             if isinstance(value, str) and _MARK in value:
-                found[index] = value.replace(_MARK, "\ufffd")
+                values[index] = value.replace(_MARK, "\ufffd")
                 names.append(cells[index].name)
     return names
 
@@ -263,8 +263,8 @@ def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side]
     if layout.zeros:
         zeros = [
             f"{side}.{cell.name}"
-            for side, (cells, found) in sides
-            for cell, value in zip(cells, found, strict=True)
+            for side, (cells, values) in sides
+            for cell, value in zip(cells, values, strict=True)
             if cell.name in layout.zeros and value == "0"
         ]
         if zeros:

@@ -55,10 +55,10 @@ def _union(*branches: Reader | None) -> Reader:
 
 def _record(*fields: tuple[str, Reader]) -> Reader:
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
-        found: dict[str, Any] = {}
+        record: dict[str, Any] = {}
         for name, reader in fields:
-            found[name], pos = reader(buffer, pos)
-        return found, pos
+            record[name], pos = reader(buffer, pos)
+        return record, pos
 
     return read
 
@@ -67,16 +67,16 @@ def _blocks(item: Reader) -> Callable[[bytes, int], tuple[list[Any], int]]:
     """Array or map items, in blocks that end with an empty one. No count is trusted: each item takes a byte."""
 
     def read(buffer: bytes, pos: int) -> tuple[list[Any], int]:
-        found: list[Any] = []
+        items: list[Any] = []
         while True:
             count, pos = binary.read_long(buffer, pos)
             if not count:
-                return found, pos
-            if not 0 < count <= _MOST_ITEMS - len(found):
+                return items, pos
+            if not 0 < count <= _MOST_ITEMS - len(items):
                 raise ValueError(f"a block of {count} items")
             for _ in range(count):
                 value, pos = item(buffer, pos)
-                found.append(value)
+                items.append(value)
 
     return read
 
@@ -84,17 +84,17 @@ def _blocks(item: Reader) -> Callable[[bytes, int], tuple[list[Any], int]]:
 def _map(value: Reader) -> Reader:
     def entry(buffer: bytes, pos: int) -> tuple[Any, int]:
         name, pos = _text(buffer, pos)
-        found, pos = value(buffer, pos)
-        return (name, found), pos
+        content, pos = value(buffer, pos)
+        return (name, content), pos
 
     entries = _blocks(entry)
 
     def read(buffer: bytes, pos: int) -> tuple[Any, int]:
         pairs, pos = entries(buffer, pos)
-        found = dict(pairs)
-        if len(found) != len(pairs):
+        members = dict(pairs)
+        if len(members) != len(pairs):
             raise ValueError("a column stands twice in one row")
-        return found, pos
+        return members, pos
 
     return read
 
@@ -208,11 +208,11 @@ def read(data: bytes) -> dict[str, Any]:
         if branch != FIRST_BYTE >> 1 or kind != payload or not 0 <= kind < len(_PAYLOADS):
             raise ValueError(f"not Simple's Avro: branch {branch}, type {kind}, payload {payload}")
         name, reader = _PAYLOADS[kind]
-        found, pos = reader(data, pos)
+        body, pos = reader(data, pos)
     except binary.TruncatedValue as cut:
         raise WireError("TRUNCATED", where="value", field="the message", details=str(cut)) from cut
     except ValueError as error:
         raise WireError("MALFORMED", where="value", details=str(error)[:300]) from error
     if pos != len(data):
         raise WireError("TRAILING_BYTES", where="value", count=len(data) - pos)
-    return {"type": name, **found} if name else dict(found)
+    return {"type": name, **body} if name else dict(body)

@@ -46,7 +46,7 @@ class SimpleDecoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._versions: BoundedCache[tuple[TableId, int], _KnownTable] = BoundedCache(
-            10_000, _MOST_KEPT, lambda _, known: len(known.table.columns)
+            10_000, _MOST_KEPT, lambda _, entry: len(entry.table.columns)
         )
         self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(
             10_000, _MOST_KEPT, lambda _, t: len(t.columns)
@@ -81,10 +81,10 @@ class SimpleDecoder:
         if kind == "WATERMARK":
             return Watermark("simple", whole_number(body["commitTs"], "commitTs"))
         if kind == "BOOTSTRAP":
-            found = self._learn(body["tableSchema"], None, avro)
-            if found is None:
+            entry = self._learn(body["tableSchema"], None, avro)
+            if entry is None:
                 raise ValueError("a bootstrap of something that is no table")
-            table, version = found
+            table, version = entry
             told_by_ddl = self._versions[table.id, version].table_version
             return Bootstrap("simple", *table.id, told_by_ddl, None, "", schema=table, schema_version=version)
         if kind not in _DDL:
@@ -93,23 +93,23 @@ class SimpleDecoder:
         before, after = body.get("preTableSchema"), body.get("tableSchema")
         if before is not None:
             self._learn(before, None, avro)
-        named = after or before
-        told = None if after is None else self._learn(after, commit_ts, avro)
-        db, name = (text(named[k], k) for k in ("schema", "table")) if named else ("", "")
-        return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind}, told and told[0])
+        schema = after or before
+        definition = None if after is None else self._learn(after, commit_ts, avro)
+        db, name = (text(schema[k], k) for k in ("schema", "table")) if schema else ("", "")
+        return DdlEvent("simple", db, name, commit_ts, None, query, {"type": kind}, definition and definition[0])
 
     def _learn(self, schema: Any, commit_ts: int | None, avro: bool) -> tuple[Table, int] | None:
         if len(schema["columns"]) > _MAX_COLUMNS:
             raise ValueError(f"{len(schema['columns'])} columns")
-        found = table_of(schema, avro)
-        if found is not None:
-            table, version = found
-            known = self._versions.get((table.id, version))
-            if known is not None and known.table != table:
+        definition = table_of(schema, avro)
+        if definition is not None:
+            table, version = definition
+            entry = self._versions.get((table.id, version))
+            if entry is not None and entry.table != table:
                 raise ValueError(f"schema version {version} of {table.id} was told with other columns before")
-            if known is None or known.table_version is None:  # a bootstrap repeats a DDL message, without its commit_ts
+            if entry is None or entry.table_version is None:  # a bootstrap repeats a DDL message, without its commit_ts
                 self._versions[table.id, version] = _KnownTable(table, commit_ts)
-        return found
+        return definition
 
     # ---- rows
     def _row(self, body: dict[str, Any], replaced: bool) -> RowChange:
@@ -123,15 +123,15 @@ class SimpleDecoder:
             raise ValueError(f"{body['type']} with the wrong rows")
         key_only = boolean(body.get("handleKeyOnly"), "handleKeyOnly")
         names = {**(old or {}), **(data or {})}
-        known = self._find_table(id_, version, commit_ts, names, key_only)
-        reading = _RowReader(known.table, replaced)
+        definition = self._find_table(id_, version, commit_ts, names, key_only)
+        reading = _RowReader(definition.table, replaced)
         before, after = (None if row is None else reading.row(row) for row in (old, data))
         if key_only and op != "d":
             reading.flags["handle_key_only"] = None
         event = RowChange(
-            "simple", known.table, op, commit_ts, before, after,  # type: ignore[arg-type]
-            tuple(names) if key_only and not known.table.handle_key else known.table.handle_key,
-            reading.zone or self._context.options.time_zone, None, known.table_version, list(reading.flags),
+            "simple", definition.table, op, commit_ts, before, after,  # type: ignore[arg-type]
+            tuple(names) if key_only and not definition.table.handle_key else definition.table.handle_key,
+            reading.zone or self._context.options.time_zone, None, definition.table_version, list(reading.flags),
             _extra(body, version), key_only,
         )  # fmt: skip
         return event
@@ -140,25 +140,25 @@ class SimpleDecoder:
         self, id_: TableId, version: int, commit_ts: int, names: Mapping[str, Any], key_only: bool
     ) -> _KnownTable:
         if self._context.tables is not None:
-            found = self._context.tables.at(id_, commit_ts)
-            if found is not None and names.keys() <= found.table.by_name.keys():
-                return _KnownTable(found.table, found.commit_ts)
-        known = self._versions.get((id_, version))
-        if known is None:
+            table_version = self._context.tables.at(id_, commit_ts)
+            if table_version is not None and names.keys() <= table_version.table.by_name.keys():
+                return _KnownTable(table_version.table, table_version.commit_ts)
+        entry = self._versions.get((id_, version))
+        if entry is None:
             columns = (Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
             return _KnownTable(Table(id_, tuple(columns)))
-        strange = next((n for n in names if n not in known.table.by_name), None)
+        strange = next((n for n in names if n not in entry.table.by_name), None)
         if strange is not None:
             raise ValueError(f"column {strange[:80]!r} is not in schema version {version}")
-        if key_only or len(names) == len(known.table.columns):
-            return known
+        if key_only or len(names) == len(entry.table.columns):
+            return entry
         # A virtual column is in the schema and never in a row.
-        left_out = tuple(c.name for c in known.table.columns if c.name not in names)
-        made = self._tables.get((id_, version, left_out))
-        if made is None:
-            columns = (replace(c, virtual=c.name in left_out) for c in known.table.columns)
-            made = self._tables[id_, version, left_out] = replace(known.table, columns=tuple(columns))
-        return _KnownTable(made, known.table_version)
+        left_out = tuple(c.name for c in entry.table.columns if c.name not in names)
+        table = self._tables.get((id_, version, left_out))
+        if table is None:
+            columns = (replace(c, virtual=c.name in left_out) for c in entry.table.columns)
+            table = self._tables[id_, version, left_out] = replace(entry.table, columns=tuple(columns))
+        return _KnownTable(table, entry.table_version)
 
 
 def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
@@ -173,24 +173,24 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
         data = data if data[:1] == _AVRO else compression.decompress(data, MAX_MESSAGE)
         if data[:1] == _AVRO:
             return avro.read(data), False, True
-        found = json_exact.decode(json_exact.document(data))
+        body = json_exact.decode(json_exact.document(data))
     except ValueError as error:
         details = f"neither JSON nor Simple's Avro: {error}"
         raise WireError("MALFORMED", where="value", details=details[:300]) from error
-    if not isinstance(found, dict):
+    if not isinstance(body, dict):
         raise WireError("MALFORMED", where="value", details="not a JSON object")
-    return found, b"\\ufffd" in data, False
+    return body, b"\\ufffd" in data, False
 
 
 def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:
     extra: dict[str, Any] = {"schema_version": version, "table_id": whole_number(body["tableID"], "tableID")}
-    told = body.get("checksum")
-    if told is not None:
+    checksum = body.get("checksum")
+    if checksum is not None:
         extra["checksum"] = {
-            "version": whole_number(told["version"], "checksum version"),
-            "corrupted": boolean(told["corrupted"], "corrupted"),
-            "current": whole_number(told["current"], "checksum"),
-            "previous": whole_number(told["previous"], "checksum"),
+            "version": whole_number(checksum["version"], "checksum version"),
+            "corrupted": boolean(checksum["corrupted"], "corrupted"),
+            "current": whole_number(checksum["current"], "checksum"),
+            "previous": whole_number(checksum["previous"], "checksum"),
         }
     return extra
 
@@ -230,10 +230,10 @@ class _RowReader:
             if column.type.kind is not Kind.BINARY and not untyped:
                 raise ValueError(f"bytes, where {column.type.name} is needed")
             return cell, untyped
-        shown = json_exact.string(cell, "the value")
+        cell_text = json_exact.string(cell, "the value")
         if untyped:
-            return sql_text.text_or_bytes(shown), untyped
-        return _BY_KIND.get(column.type.kind, partial(sql_text.read, column))(shown)
+            return sql_text.text_or_bytes(cell_text), untyped
+        return _BY_KIND.get(column.type.kind, partial(sql_text.read, column))(cell_text)
 
     def _timestamp(self, cell: Mapping[str, Any]) -> str:
         location, value = (text(cell[name], name) for name in ("location", "value"))

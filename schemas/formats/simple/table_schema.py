@@ -31,12 +31,12 @@ def table_of(schema: Any, avro: bool) -> tuple[Table, int] | None:
     indexes = [_index(i) for i in schema["indexes"]]
     plain = [i.columns for i, name, _ in indexes if i.unique and not name]
     indexes = [i for i in indexes if i[1] in ("", "PRIMARY") or i[0].columns not in plain]
-    found = [c for c in columns if c is not None]
-    if len(found) < len(columns):
+    typed_columns = [c for c in columns if c is not None]
+    if len(typed_columns) < len(columns):
         return None
-    if len({c.name for c in found}) < len(found):
+    if len({c.name for c in typed_columns}) < len(typed_columns):
         raise ValueError("two columns have one name")
-    return Table(id_, _with_keys(found, indexes), tuple(index for index, *_ in indexes)), version
+    return Table(id_, _with_keys(typed_columns, indexes), tuple(index for index, *_ in indexes)), version
 
 
 def whole_number(value: Any, what: str) -> int:
@@ -55,32 +55,34 @@ def boolean(value: Any, what: str) -> bool:
 
 
 def _column(listed: Any, avro: bool) -> Column | None:
-    told = listed["dataType"]
-    name = text(told["mysqlType"], "mysqlType")
+    data_type = listed["dataType"]
+    name = text(data_type["mysqlType"], "mysqlType")
     if name == "unspecified":
         return None
     if name not in BY_NAME:
         raise ValueError(f"type {name[:40]!r} is not known")
     kind = BY_NAME[name]
-    length, decimal = (None if told.get(k) is None else whole_number(told[k], k) for k in ("length", "decimal"))
+    length, decimal = (
+        None if data_type.get(k) is None else whole_number(data_type[k], k) for k in ("length", "decimal")
+    )
     column = Column(
         text(listed["name"], "name"),
         kind,
-        unsigned=boolean(told.get("unsigned"), "unsigned") and kind.kind not in (Kind.BIT, Kind.YEAR),
+        unsigned=boolean(data_type.get("unsigned"), "unsigned") and kind.kind not in (Kind.BIT, Kind.YEAR),
         length=length if kind.kind in _SIZED else None,
         scale=_scale(kind.kind, length, decimal),
-        elements=tuple(text(e, "element") for e in told.get("elements") or ()),
+        elements=tuple(text(e, "element") for e in data_type.get("elements") or ()),
         nullable=boolean(listed["nullable"], "nullable"),
-        charset=text(told["charset"], "charset"),
-        collate=text(told["collate"], "collate"),
+        charset=text(data_type["charset"], "charset"),
+        collate=text(data_type["collate"], "collate"),
     )
     _check_sizes(column)
     default = listed.get("default")
     if default is None:
         return column
-    shown = str(default) if isinstance(default, Number) else string(default, "default")
-    clock = kind.kind in (Kind.DATETIME, Kind.TIMESTAMP) and shown.upper().startswith("CURRENT_TIMESTAMP")
-    return replace(column, has_default=True, default=_default(column, shown, avro), default_is_expr=clock)
+    default_text = str(default) if isinstance(default, Number) else string(default, "default")
+    clock = kind.kind in (Kind.DATETIME, Kind.TIMESTAMP) and default_text.upper().startswith("CURRENT_TIMESTAMP")
+    return replace(column, has_default=True, default=_default(column, default_text, avro), default_is_expr=clock)
 
 
 def _check_sizes(column: Column) -> None:
@@ -103,12 +105,12 @@ def _scale(kind: Kind, length: int | None, decimal: int | None) -> int | None:
     return 0 if kind is Kind.FLOAT and length not in (None, _PLAIN_FLOAT) else None
 
 
-def _default(column: Column, shown: str, avro: bool) -> Value:
+def _default(column: Column, default_text: str, avro: bool) -> Value:
     if column.type.kind is Kind.BIT and not avro:
-        return values.integer(shown).to_bytes(values.bit_size(column.length or 64), "big")
+        return values.integer(default_text).to_bytes(values.bit_size(column.length or 64), "big")
     if column.type.kind in (Kind.BIT, Kind.BINARY):
-        return shown.encode("utf-8", "surrogateescape")
-    return shown
+        return default_text.encode("utf-8", "surrogateescape")
+    return default_text
 
 
 def _index(listed: Any) -> tuple[Index, str, bool]:

@@ -81,30 +81,30 @@ class AnswerCache:
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def get(self, key: Key) -> CachedAnswer | None:
-        found = self._kept.get(key)
-        if found is not None:
+        answer = self._kept.get(key)
+        if answer is not None:
             try:
                 self._kept.move_to_end(key)
             except KeyError:  # dropped by another thread just now
                 return None
-        return found
+        return answer
 
     def now(self) -> int:
         """What `put` has to know: when the answer began to be made."""
         return self._now
 
-    def put(self, key: Key, kept: CachedAnswer, began: int) -> None:
+    def put(self, key: Key, answer: CachedAnswer, began: int) -> None:
         """Keep an answer, unless something it was made from changed meanwhile."""
         with self._lock:
-            if key in self._kept or kept.size > self.limit or not self._changing.keys().isdisjoint(kept.parts):
+            if key in self._kept or answer.size > self.limit or not self._changing.keys().isdisjoint(answer.parts):
                 return
             if began < self._blind or any(
-                when > began and not parts.isdisjoint(kept.parts) for when, parts in self._recent
+                when > began and not parts.isdisjoint(answer.parts) for when, parts in self._recent
             ):
                 return
-            self._kept[key] = kept
-            self._size += kept.size
-            for part in kept.parts:
+            self._kept[key] = answer
+            self._size += answer.size
+            for part in answer.parts:
                 self._by_part.setdefault(part, set()).add(key)
             while self._size > self.limit:
                 self._drop(next(iter(self._kept)))
@@ -137,9 +137,9 @@ class AnswerCache:
             self._size = 0
 
     def _drop(self, key: Key) -> None:
-        gone = self._kept.pop(key)
-        self._size -= gone.size
-        for part in gone.parts:
+        answer = self._kept.pop(key)
+        self._size -= answer.size
+        for part in answer.parts:
             keys = self._by_part[part]
             keys.discard(key)
             if not keys:
@@ -185,24 +185,24 @@ class CachedAnswers:
         else:
             await self._app(scope, receive, send)
             return
-        accept = content_type = named = None
+        accept = content_type = raw_id = None
         for name, value in scope["headers"]:
             if name == b"accept":
                 accept = value if accept is None else accept
             elif name == b"content-type":
                 content_type = value if content_type is None else content_type
             elif name == _REQUEST_ID:
-                named = value if named is None else named
+                raw_id = value if raw_id is None else raw_id
         key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
-        kept = None if self._log else self.answers.get(key)
-        if kept is not None and (start >= self._look_at or method == "POST"):  # another process may have written
-            kept = self.answers.get(key) if await self._check_store(method) else None
-        request_id = named.decode("latin-1").strip().encode("latin-1") if named else b""
-        if kept is not None:
-            headers = [*kept.before, (_REQUEST_ID, request_id or next(self._ids)), *kept.after]
+        answer = None if self._log else self.answers.get(key)
+        if answer is not None and (start >= self._look_at or method == "POST"):  # another process may have written
+            answer = self.answers.get(key) if await self._check_store(method) else None
+        request_id = raw_id.decode("latin-1").strip().encode("latin-1") if raw_id else b""
+        if answer is not None:
+            headers = [*answer.before, (_REQUEST_ID, request_id or next(self._ids)), *answer.after]
             await send({"type": "http.response.start", "status": _OK, "headers": headers})
-            await send({"type": "http.response.body", "body": kept.body})
-            kept.tally.add(time.perf_counter() - start)
+            await send({"type": "http.response.body", "body": answer.body})
+            answer.tally.add(time.perf_counter() - start)
             return
         patience = Deadline(self.store.wait_seconds)
         patience.start()
@@ -216,12 +216,12 @@ class CachedAnswers:
     async def _register_new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
         """Register a new schema without the app, if that can be."""
         request_id = request_id or next(self._ids)
-        wanted = self._lane.parse_request(*key[1:], request_id=request_id.decode("latin-1"))
-        if wanted is None:
+        request = self._lane.parse_request(*key[1:], request_id=request_id.decode("latin-1"))
+        if request is None:
             return False
         self._metrics.in_flight += 1
         try:
-            answer = await self._lane.register(wanted)
+            answer = await self._lane.register(request)
         finally:
             self._metrics.in_flight -= 1
         if answer is None:
@@ -280,8 +280,8 @@ class CachedAnswers:
         place = names.index(_REQUEST_ID)
         size = len(body) + len(key[5]) + len(key[1]) + len(key[2]) + _OVERHEAD
         tally = self._metrics.tally(key[0], route, _OK)
-        kept = CachedAnswer(headers[:place], headers[place + 1 :], body, frozenset(footprint.parts), tally, size)
-        self.answers.put(key, kept, began)
+        answer = CachedAnswer(headers[:place], headers[place + 1 :], body, frozenset(footprint.parts), tally, size)
+        self.answers.put(key, answer, began)
 
 
 class ReplayedBody:

@@ -78,8 +78,8 @@ class RegistrationBatcher:
         self, path: bytes, query: bytes, accept: bytes | None, content_type: bytes | None, body: bytes, request_id: str
     ) -> PendingRegistration | None:
         """What a POST asks for, if it may go this way."""
-        named, flags = _PATH.fullmatch(path), _QUERY.fullmatch(query)
-        if named is None or flags is None or len(body) > min(_LONGEST_BODY, self._services.max_body_bytes):
+        path_match, flags = _PATH.fullmatch(path), _QUERY.fullmatch(query)
+        if path_match is None or flags is None or len(body) > min(_LONGEST_BODY, self._services.max_body_bytes):
             return None
         try:
             check_content_type(None if content_type is None else content_type.decode("latin-1"))
@@ -87,10 +87,10 @@ class RegistrationBatcher:
         except BridgeError:
             return None
         return PendingRegistration(
-            normalize_subject(named[1].decode()), RegisterOptions(bool(flags[1])), media_type, body, request_id
+            normalize_subject(path_match[1].decode()), RegisterOptions(bool(flags[1])), media_type, body, request_id
         )
 
-    async def register(self, wanted: PendingRegistration) -> RegistrationAnswer | None:
+    async def register(self, request: PendingRegistration) -> RegistrationAnswer | None:
         """The answer, when what it says is durable; None if the app has to answer."""
         loop = asyncio.get_running_loop()
         if self._loop is not None and self._loop is not loop:  # that one has ended
@@ -99,7 +99,7 @@ class RegistrationBatcher:
         if self._stuck:
             return None
         answer: asyncio.Future[RegistrationAnswer | None] = loop.create_future()
-        self._waiting.append((wanted, answer))
+        self._waiting.append((request, answer))
         if self._loop is None:
             self._hand_over(loop)
         return await answer
@@ -120,7 +120,7 @@ class RegistrationBatcher:
         """In the thread."""
         answers: list[RegistrationAnswer | None] = [None] * len(batch)
         try:
-            answers = self._answers([wanted for wanted, _ in batch])
+            answers = self._answers([request for request, _ in batch])
         finally:
             loop.call_soon_threadsafe(self._take, loop, batch, answers)
 
@@ -138,17 +138,17 @@ class RegistrationBatcher:
 
     def _answers(self, batch: list[PendingRegistration]) -> list[RegistrationAnswer | None]:
         answers: dict[int, RegistrationAnswer | None] = {}
-        asked = self._drop_known([(wanted, new) for wanted in batch if (new := self._read(wanted)) is not None])
-        works = [partial(self._register_one, wanted=wanted, new=new) for wanted, new in asked]
+        requests = self._drop_known([(request, new) for request in batch if (new := self._read(request)) is not None])
+        works = [partial(self._register_one, wanted=request, new=new) for request, new in requests]
         try:
             outcomes: Sequence[RegistrationAnswer | Exception] = (
                 self._store.write_each(works, _TURN_SECONDS) if works else ()
             )
         except BridgeError:
             return [None] * len(batch)
-        for (wanted, _), outcome in zip(asked, outcomes, strict=True):
-            answers[id(wanted)] = outcome if isinstance(outcome, RegistrationAnswer) else None
-        return [answers.get(id(wanted)) for wanted in batch]
+        for (request, _), outcome in zip(requests, outcomes, strict=True):
+            answers[id(request)] = outcome if isinstance(outcome, RegistrationAnswer) else None
+        return [answers.get(id(request)) for request in batch]
 
     def _drop_known(
         self, requests: list[tuple[PendingRegistration, NewSchema]]
@@ -156,7 +156,7 @@ class RegistrationBatcher:
         """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer."""
         try:
             with self._store.read() as tx:
-                return [(wanted, new) for wanted, new in requests if not self._is_known(tx, wanted.subject, new)]
+                return [(request, new) for request, new in requests if not self._is_known(tx, request.subject, new)]
         except BridgeError:
             return []
 
@@ -166,15 +166,15 @@ class RegistrationBatcher:
         text = self._services.registry.parse(new.kind, new.text).text
         return tx.by_content(subject, Content(identity(text), text, new.kind)) is not None
 
-    def _read(self, wanted: PendingRegistration) -> NewSchema | None:
+    def _read(self, request: PendingRegistration) -> NewSchema | None:
         """The schema of a request that sends nothing but its text; understood already, so that the turn is short."""
         try:
-            value = parse(wanted.body)
+            value = parse(request.body)
             if not isinstance(value, dict):
                 return None
-            found = {name: reader(value[name]) for name, reader in SCHEMA.items() if name in value}
-            check_size(found, self._services)
-            new = new_schema(found)
+            fields = {name: reader(value[name]) for name, reader in SCHEMA.items() if name in value}
+            check_size(fields, self._services)
+            new = new_schema(fields)
             if not new.text.strip() or new != NewSchema(new.text, new.kind):
                 return None
             self._services.registry.parse(new.kind, new.text)
@@ -185,11 +185,11 @@ class RegistrationBatcher:
     def _register_one(self, tx: StoreWriter, wanted: PendingRegistration, new: NewSchema) -> RegistrationAnswer:
         token = REQUEST_ID.set(wanted.request_id)
         try:
-            found = register_plain(self._services.registry, tx, wanted.subject, new, wanted.wish)
+            registration = register_plain(self._services.registry, tx, wanted.subject, new, wanted.wish)
         finally:
             REQUEST_ID.reset(token)
-        view = responses.SchemaView(self._services.profile, found.stored.content.text)
-        return RegistrationAnswer(wanted.media_type, compact(responses.registration(found, view)))
+        view = responses.SchemaView(self._services.profile, registration.stored.content.text)
+        return RegistrationAnswer(wanted.media_type, compact(responses.registration(registration, view)))
 
 
 def answer_all(waiting: Iterable[Waiting], answers: Iterable[RegistrationAnswer | None]) -> None:

@@ -28,9 +28,9 @@ from service.schema_types.java_json import dump_avro, java_double, java_float, q
 _FIRST_PROPS: Final = ("logicalType", "precision", "scale")
 
 
-def canonical_text(node: Node, known: Iterable[str] = ()) -> str:
-    """The text Confluent stores and hashes. Types whose full name is in `known` (references) print as names."""
-    return _Writer(set(known)).text(node, "")
+def canonical_text(node: Node, type_names: Iterable[str] = ()) -> str:
+    """The text Confluent stores and hashes. Types whose full name is in `type_names` (references) print as names."""
+    return _Writer(set(type_names)).text(node, "")
 
 
 def canonical_field(field: Field) -> str:
@@ -39,14 +39,14 @@ def canonical_field(field: Field) -> str:
     return f'{{"name":{quote(field.name)},"type":{field.type.shared}{default}}}'
 
 
-def normalized_text(node: Node, known: Iterable[str] = ()) -> str:
+def normalized_text(node: Node, type_names: Iterable[str] = ()) -> str:
     """The canonical text with what does not change the meaning put in order."""
-    return _NormalWriter(set(known)).text(node, "")
+    return _NormalWriter(set(type_names)).text(node, "")
 
 
 class _Writer:
-    def __init__(self, known: set[str]) -> None:
-        self.known = known
+    def __init__(self, type_names: set[str]) -> None:
+        self.known = type_names
 
     def text(self, node: Node, space: str) -> str:
         if node.shared and type(self) is _Writer:

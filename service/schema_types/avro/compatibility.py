@@ -106,14 +106,14 @@ class _Comparison:
         return [AvroIncompatibility("TYPE_MISMATCH", path, info)]
 
     def from_union(self, reader: Node, writer: Union, path: tuple[str, ...]) -> list[AvroIncompatibility]:
-        found = []
+        all_problems = []
         for place, branch in enumerate(writer.branches):
             at = (*path, str(place))
             problems = self.compare(reader, branch, at)
             if problems and isinstance(reader, Union):
                 problems = [lacking_branch(branch, at)]
-            found += problems
-        return found
+            all_problems += problems
+        return all_problems
 
     def into_union(self, reader: Union, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         if any(not self.compare(branch, writer, path) for branch in reader.branches):
@@ -121,16 +121,16 @@ class _Comparison:
         return [lacking_branch(writer, path)]
 
     def fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> list[AvroIncompatibility]:
-        found: list[AvroIncompatibility] = []
+        problems: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
         for place, field in enumerate(reader.fields):
             at = (*path, "fields", str(place))
-            written = find_matching(field, by_name)
-            if written is not None:
-                found += self.compare(field.type, written.type, (*at, "type"))
+            writer_field = find_matching(field, by_name)
+            if writer_field is not None:
+                problems += self.compare(field.type, writer_field.type, (*at, "type"))
             elif field.default is MISSING:
-                found += self.missing_field(field, writer, at)
-        return found
+                problems += self.missing_field(field, writer, at)
+        return problems
 
     def missing_field(self, field: Field, writer: Record, at: tuple[str, ...]) -> list[AvroIncompatibility]:
         if isinstance(field.type, Enum) and field.type.default is not None:
@@ -141,10 +141,10 @@ class _Comparison:
 
 def find_matching(field: Field, by_name: dict[str, Field]) -> Field | None:
     """The writer's field of that name, or of one of the reader field's aliases."""
-    found = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
-    if len(found) > 1:
+    matches = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
+    if len(matches) > 1:
         raise AmbiguousAlias(f"Reader record field {field.name} matches multiple fields in writer record schema")
-    return found[0] if found else None
+    return matches[0] if matches else None
 
 
 def names(reader: NamedType, writer: NamedType, path: tuple[str, ...]) -> list[AvroIncompatibility]:
@@ -164,10 +164,10 @@ def sizes(reader: Fixed, writer: Fixed, path: tuple[str, ...]) -> list[AvroIncom
 
 def symbols(reader: Enum, writer: Enum, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     """Symbols the reader lacks matter only when it has no default for them."""
-    lost = sorted(set(writer.symbols) - set(reader.symbols))
-    if not lost or reader.default is not None:
+    missing = sorted(set(writer.symbols) - set(reader.symbols))
+    if not missing or reader.default is not None:
         return []
-    return [AvroIncompatibility("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(lost)}]")]
+    return [AvroIncompatibility("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(missing)}]")]
 
 
 def lacking_branch(writer: Node, path: tuple[str, ...]) -> AvroIncompatibility:

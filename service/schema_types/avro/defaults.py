@@ -42,29 +42,29 @@ def is_valid_default(node: Node, value: Any) -> bool:
     return _valid(node, value, {})
 
 
-def _valid(node: Node, value: Any, known: dict[tuple[int, int], bool]) -> bool:
-    """`known` remembers what was answered: nested unions would ask the same again and again, twice as often a level.
+def _valid(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool:
+    """`answers` remembers what was answered: nested unions would ask the same again and again, twice as often a level.
 
     A default that needs itself (a record whose field defaults to that record) is not valid.
     """
     if not isinstance(node, Union | Array | Map | Record):
         return _CHECKS[node.kind](value)
-    asked = (id(node), id(value))
-    if asked not in known:
-        known[asked] = False
-        known[asked] = _valid_parts(node, value, known)
-    return known[asked]
+    key = (id(node), id(value))
+    if key not in answers:
+        answers[key] = False
+        answers[key] = _valid_parts(node, value, answers)
+    return answers[key]
 
 
-def _valid_parts(node: Node, value: Any, known: dict[tuple[int, int], bool]) -> bool:
+def _valid_parts(node: Node, value: Any, answers: dict[tuple[int, int], bool]) -> bool:
     match node:
         case Union():
-            return any(_valid(branch, value, known) for branch in node.branches)
+            return any(_valid(branch, value, answers) for branch in node.branches)
         case Array():
-            return isinstance(value, list) and all(_valid(node.items, item, known) for item in value)
+            return isinstance(value, list) and all(_valid(node.items, item, answers) for item in value)
         case Map():
-            return isinstance(value, dict) and all(_valid(node.values, item, known) for item in value.values())
+            return isinstance(value, dict) and all(_valid(node.values, item, answers) for item in value.values())
         case Record() if isinstance(value, dict):
-            found = [(field.type, value.get(field.name, field.default)) for field in node.fields]
-            return all(given is not MISSING and _valid(kind, given, known) for kind, given in found)
+            pairs = [(field.type, value.get(field.name, field.default)) for field in node.fields]
+            return all(field_value is not MISSING and _valid(kind, field_value, answers) for kind, field_value in pairs)
     return False

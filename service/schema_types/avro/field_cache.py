@@ -42,8 +42,8 @@ class FieldCache(Generic[T]):
     def get(self, key: bytes) -> T | None:
         return self._known.get(key)
 
-    def put(self, key: bytes, made: T) -> None:
+    def put(self, key: bytes, value: T) -> None:
         if len(key) <= _LONGEST:
             if len(self._known) >= _MOST:
                 self._known.clear()
-            self._known[key] = made
+            self._known[key] = value

@@ -42,12 +42,12 @@ class _Comparison:
             return []
         self.seen.add(pair)
         by_name = {field.name: field for field in old.fields}
-        found: list[LogicalChange] = []
+        result: list[LogicalChange] = []
         for field in new.fields:
             before = find_old_field(field, by_name)
             if before is not None:
-                found += self.compare(before.type, field.type, f"{path}.{field.name}" if path else field.name)
-        return found
+                result += self.compare(before.type, field.type, f"{path}.{field.name}" if path else field.name)
+        return result
 
 
 def find_old_field(field: Field, by_name: dict[str, Field]) -> Field | None:
@@ -58,12 +58,12 @@ def find_old_field(field: Field, by_name: dict[str, Field]) -> Field | None:
 def pairs(old: Node, new: Node) -> list[tuple[Node, Node]]:
     """Which branch is read as which: the one of the same type, else the one that bytes and strings are promoted to."""
     olds, news = branches(old), branches(new)
-    found = []
+    result = []
     for one in olds:
         same = [two for two in news if union_name(two) == union_name(one)]
         other = [two for two in news if {one.kind, two.kind} == _PROMOTED]
-        found += [(one, two) for two in (same or other)[:1]]
-    return found
+        result += [(one, two) for two in (same or other)[:1]]
+    return result
 
 
 def branches(node: Node) -> list[Node]:

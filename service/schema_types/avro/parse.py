@@ -50,14 +50,14 @@ _PLAIN_FIELD: Final = frozenset({"name", "type", "default"})
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 
 
-def parse(text: str, known: Mapping[str, NamedType] | None = None, *, strict: bool = True) -> Node:
-    """Parse `text`; `known` are types of references by full name.
+def parse(text: str, named_types: Mapping[str, NamedType] | None = None, *, strict: bool = True) -> Node:
+    """Parse `text`; `named_types` are types of references by full name.
 
     `strict` False reads what the store holds already: defaults and names are not checked again.
     Raises AvroSchemaError.
     """
     try:
-        return _Parser(known or {}, strict).parse(java_json.load_avro(text))
+        return _Parser(named_types or {}, strict).parse(java_json.load_avro(text))
     except AvroSchemaError:
         raise
     except ValueError as error:
@@ -74,8 +74,8 @@ _FIELDS: Final = FieldCache[Field]()  # valid ones only
 
 
 class _Parser:
-    def __init__(self, known: Mapping[str, NamedType], strict: bool) -> None:
-        self.known = known
+    def __init__(self, named_types: Mapping[str, NamedType], strict: bool) -> None:
+        self.known = named_types
         self.strict = strict
         self.names: dict[str, NamedType] = {}
         self.waiting = False
@@ -135,23 +135,23 @@ class _Parser:
             return _PLAIN[name]
         fullname = f"{space}.{name}" if space and "." not in name else name
         for candidate in (fullname, name):
-            found = self.known.get(candidate) or self.names.get(candidate)
-            if found is not None:
-                return found
+            definition = self.known.get(candidate) or self.names.get(candidate)
+            if definition is not None:
+                return definition
         self.waiting = True
         return PendingName("pending", fullname=fullname)
 
     def union(self, values: list[Any], space: str) -> Node:
         branches: list[Node] = []
-        seen: set[str] = set()
+        names: set[str] = set()
         for value in values:
             branch = self.node(value, space)
             if isinstance(branch, Union):
                 raise AvroSchemaError(f"Nested union: {java_json.dump_avro(values)}")
             name = union_name(branch)
-            if name in seen:
+            if name in names:
                 raise AvroSchemaError(f"Duplicate in union:{name}")
-            seen.add(name)
+            names.add(name)
             branches.append(branch)
         return Union("union", branches=branches)
 
@@ -216,15 +216,15 @@ class _Parser:
         symbols = value.get("symbols")
         if not isinstance(symbols, list):
             raise AvroSchemaError(f"Enum has no symbols: {java_json.dump_avro(value)}")
-        seen: set[str] = set()
+        seen_symbols: set[str] = set()
         for symbol in symbols:
             if not isinstance(symbol, str):
                 raise AvroSchemaError(f"Enum symbol is not text: {java_json.dump_avro(symbol)}")
-            if self.check_name(symbol) in seen:
+            if self.check_name(symbol) in seen_symbols:
                 raise AvroSchemaError(f"Duplicate enum symbol: {symbol}")
-            seen.add(symbol)
+            seen_symbols.add(symbol)
         default = optional_text(value, "default")
-        if default is not None and default not in seen:
+        if default is not None and default not in seen_symbols:
             raise AvroSchemaError(f"The Enum Default: {default} is not in the enum symbol set: [{', '.join(symbols)}]")
         enum = Enum("enum", *head, symbols=symbols, default=default, props=other_properties(value, _ENUM_RESERVED))
         return self.define(enum)
@@ -240,30 +240,30 @@ class _Parser:
 
     def head(self, value: dict[str, Any], space: str) -> tuple[str, str, str | None, list[str]]:
         """Name, namespace, doc and full aliases of a named type."""
-        written = required_text(value, "name", "No name in schema")
+        name = required_text(value, "name", "No name in schema")
         namespace = optional_text(value, "namespace")
-        if "." in written:
-            namespace, _, written = written.rpartition(".")
+        if "." in name:
+            namespace, _, name = name.rpartition(".")
         elif namespace is None:
             namespace = space
         for part in namespace.split(".") if namespace else ():
             self.check_name(part, f'Namespace part "{part}" is invalid: ')
-        self.check_name(written)
+        self.check_name(name)
         aliases = [f"{namespace}.{a}" if namespace and "." not in a else a for a in aliases_of(value)]
         for part in (part for alias in aliases for part in alias.split(".")):
             self.check_name(part)
-        return written, namespace, optional_text(value, "doc"), aliases
+        return name, namespace, optional_text(value, "doc"), aliases
 
     def define(self, node: NamedType) -> NamedType:
         if node.fullname in PRIMITIVES:
             raise AvroSchemaError(f"Schemas may not be named after primitives: {node.fullname}")
-        known = self.known.get(node.fullname) or self.names.get(node.fullname)
-        if known is None:
+        definition = self.known.get(node.fullname) or self.names.get(node.fullname)
+        if definition is None:
             self.names[node.fullname] = node
             return node
-        if isinstance(node, Record) or canonical_text(node) != canonical_text(known):
+        if isinstance(node, Record) or canonical_text(node) != canonical_text(definition):
             raise AvroSchemaError(f"Can't redefine: {node.fullname}")
-        return known
+        return definition
 
     def check_name(self, name: str, prefix: str = "") -> str:
         if not self.strict or _NAME.fullmatch(name):
@@ -277,10 +277,10 @@ class _Parser:
         """Put the definitions in the places of names that came before them."""
         done = set() if done is None else done
         if isinstance(node, PendingName):
-            found = self.names.get(node.fullname) or self.names.get(node.fullname.rpartition(".")[2])
-            if found is None:
+            definition = self.names.get(node.fullname) or self.names.get(node.fullname.rpartition(".")[2])
+            if definition is None:
                 raise AvroSchemaError(f"Undefined schema: {node.fullname}")
-            return found
+            return definition
         if node.shared or id(node) in done:
             return node
         done.add(id(node))
@@ -325,8 +325,8 @@ def check_default(field: Field) -> None:
     if field.default is None and isinstance(field.type, Union) and _PLAIN["null"] in field.type.branches[:1]:
         return  # by far the most common, and valid
     if field.default is not MISSING and not is_valid_default(field.type, field.default):
-        shown = java_json.dump_avro(field.default)
-        raise AvroSchemaError(f"Invalid default for field {field.name}: {shown} not a {canonical_text(field.type)}")
+        text = java_json.dump_avro(field.default)
+        raise AvroSchemaError(f"Invalid default for field {field.name}: {text} not a {canonical_text(field.type)}")
 
 
 def other_properties(value: dict[str, Any], reserved: frozenset[str]) -> dict[str, Any]:

@@ -23,21 +23,21 @@ def find(node: Node) -> list[TaggedPart]:
     return list(_find(node, set()))
 
 
-def _find(node: Node, seen: set[int]) -> Iterator[TaggedPart]:
+def _find(node: Node, seen_ids: set[int]) -> Iterator[TaggedPart]:
     match node:
         case Array():
-            yield from _find(node.items, seen)
+            yield from _find(node.items, seen_ids)
         case Map():
-            yield from _find(node.values, seen)
+            yield from _find(node.values, seen_ids)
         case Union():
             for branch in node.branches:
-                yield from _find(branch, seen)
-        case Record() if id(node) not in seen:
-            seen.add(id(node))
+                yield from _find(branch, seen_ids)
+        case Record() if id(node) not in seen_ids:
+            seen_ids.add(id(node))
             yield from _own_tags(node.fullname, RECORD, node.props)
             for field in node.fields:
                 yield from _own_tags(f"{node.fullname}.{field.name}", FIELD, field.props)
-                yield from _find(field.type, seen)
+                yield from _find(field.type, seen_ids)
 
 
 def _own_tags(path: str, kind: str, props: dict[str, Any]) -> Iterator[TaggedPart]:
@@ -56,8 +56,8 @@ def change(text: str, add: Tags, remove: Tags) -> str:
             raise ValueError(f"No matching path '{entity[1]}' found in the schema")
         tags = dict.fromkeys(part.get(PROPERTY) or ())
         tags |= dict.fromkeys(tag for one in add if (one.kind, one.path) == entity for tag in one.tags)
-        gone = {tag for one in remove if (one.kind, one.path) == entity for tag in one.tags}
-        part[PROPERTY] = [tag for tag in tags if tag not in gone]
+        removed_tags = {tag for one in remove if (one.kind, one.path) == entity for tag in one.tags}
+        part[PROPERTY] = [tag for tag in tags if tag not in removed_tags]
         if not part[PROPERTY]:
             del part[PROPERTY]
     return java_json.dump_avro(value)

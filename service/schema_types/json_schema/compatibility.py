@@ -93,10 +93,10 @@ class _Comparison:
         if self.work > MAX_WORK:
             raise ComparisonTooLarge(f"more than {MAX_WORK} steps to compare two schemas")
 
-    def below(self, found: _Found, *steps: str) -> _Found:
+    def below(self, differences: _Found, *steps: str) -> _Found:
         """The same differences as seen from further up."""
-        self.spend(len(found))
-        return [one.below(*steps) for one in found] if found else found
+        self.spend(len(differences))
+        return [one.below(*steps) for one in differences] if differences else differences
 
     def of(self, type_: str, *steps: str) -> _Found:
         """One difference, unless the policy accepts it."""
@@ -104,21 +104,21 @@ class _Comparison:
 
     def compare(self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False) -> _Task:
         """The differences of two schemas, seen from them; with `brief` some of them are enough."""
-        settled = self.known_differences(original, update, brief)
-        if settled is not None or original is None or update is None:
-            return settled or []
+        answer = self.known_differences(original, update, brief)
+        if answer is not None or original is None or update is None:
+            return answer or []
         original, update = original.target(), update.target()
         pair = (id(original), id(update))
         self.known[pair] = []  # while the pair is being compared, meeting it again proves nothing against it
-        found = yield from self.judge(original, update, brief)
-        if len(found) > MAX_DIFFERENCES:
+        differences = yield from self.judge(original, update, brief)
+        if len(differences) > MAX_DIFFERENCES:
             raise ComparisonTooLarge(f"more than {MAX_DIFFERENCES} differences")
-        if brief and found:
+        if brief and differences:
             del self.known[pair]
-            self.broken[pair] = found
+            self.broken[pair] = differences
         else:
-            self.known[pair] = found
-        return found
+            self.known[pair] = differences
+        return differences
 
     def known_differences(
         self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False
@@ -131,9 +131,9 @@ class _Comparison:
         original, update = original.target(), update.target()
         self.spend(1)
         pair = (id(original), id(update))
-        known = self.known.get(pair) or (self.broken.get(pair) if brief else None)
-        if known or pair in self.known:
-            return known or []
+        differences = self.known.get(pair) or (self.broken.get(pair) if brief else None)
+        if differences or pair in self.known:
+            return differences or []
         before, after = node_of(original), node_of(update)
         if isinstance(before, Combined) or isinstance(after, Combined):
             return None
@@ -155,8 +155,8 @@ class _Comparison:
         before, after = node_of(original), node_of(update)
         if isinstance(before, Combined) != isinstance(after, Combined):
             for one, other in alternatives(original, update):
-                found = yield self.compare(one, other, brief=True)
-                if not found:
+                differences = yield self.compare(one, other, brief=True)
+                if not differences:
                     return []
         if name_of(before) != name_of(after):
             return [] if isinstance(before, Never) or isinstance(after, Empty) else self.of("TYPE_CHANGED")
@@ -169,13 +169,13 @@ class _Comparison:
                 return (yield from self.arrays(before, after))
             case Not(), Not():
                 # What is forbidden has to become less.
-                found = yield self.compare(after.schema, before.schema, brief=True)
-                return self.of("NOT_TYPE_EXTENDED", "not") if found else []
+                differences = yield self.compare(after.schema, before.schema, brief=True)
+                return self.of("NOT_TYPE_EXTENDED", "not") if differences else []
         return []
 
     def limits(self, kind: str, before: _Limited, after: _Limited) -> _Found:
-        found = bounds(ORDER[kind], before.limits, after.limits)
-        return [one for type_, keyword in found for one in self.of(type_, keyword)]
+        changes = bounds(ORDER[kind], before.limits, after.limits)
+        return [one for type_, keyword in changes for one in self.of(type_, keyword)]
 
     def pattern(self, before: Text, after: Text) -> _Found:
         if after.pattern is None or after.pattern == before.pattern:
@@ -184,8 +184,8 @@ class _Comparison:
 
     def numbers(self, before: Numeric, after: Numeric) -> _Found:
         changed = multiple_of(before.limits.get("multipleOf"), after.limits.get("multipleOf"))
-        found = self.of(changed, "multipleOf") if changed else []
-        return found + (self.of("TYPE_NARROWED") if after.integer and not before.integer else [])
+        differences = self.of(changed, "multipleOf") if changed else []
+        return differences + (self.of("TYPE_NARROWED") if after.integer and not before.integer else [])
 
     def values(self, before: Values, after: Values) -> _Found:
         if before.values <= after.values:
@@ -198,11 +198,11 @@ class _Comparison:
             return self.of("COMBINED_TYPE_CHANGED")
         self.spend(len(before.parts) + len(after.parts))
         originals, updates = distinct(before.parts), distinct(after.parts)
-        found: _Found = []
+        differences: _Found = []
         if after.criterion == ALL and len(updates) > len(originals):
-            found += self.of("PRODUCT_TYPE_EXTENDED")
+            differences += self.of("PRODUCT_TYPE_EXTENDED")
         if after.criterion != ALL and len(updates) < len(originals):
-            found += self.of("SUM_TYPE_NARROWED")
+            differences += self.of("SUM_TYPE_NARROWED")
         edges = []
         for original in originals:
             fitting = []
@@ -214,22 +214,22 @@ class _Comparison:
                     fitting.append(at)
             edges.append(fitting)
         if count_matches(edges, len(updates)) < min(len(originals), len(updates)):
-            found += self.of("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
-        return found
+            differences += self.of("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
+        return differences
 
     def objects(self, before: Object, after: Object, brief: bool) -> _Task:
-        found = self.required(before, after)
-        if brief and found:
-            return found
-        found += yield from self.properties(before, after, brief)
-        if brief and found:
-            return found
-        found += yield from self.dependencies(before, after)
+        differences = self.required(before, after)
+        if brief and differences:
+            return differences
+        differences += yield from self.properties(before, after, brief)
+        if brief and differences:
+            return differences
+        differences += yield from self.dependencies(before, after)
         if before.additional and not after.additional:
-            found += self.of("ADDITIONAL_PROPERTIES_REMOVED", "additionalProperties")
+            differences += self.of("ADDITIONAL_PROPERTIES_REMOVED", "additionalProperties")
         elif before.additional == after.additional:
-            found += yield from self.rest(before, after, "ADDITIONAL_PROPERTIES_NARROWED", "additionalProperties")
-        return found + self.limits("Object", before, after)
+            differences += yield from self.rest(before, after, "ADDITIONAL_PROPERTIES_NARROWED", "additionalProperties")
+        return differences + self.limits("Object", before, after)
 
     def rest(self, before: Object | Array, after: Object | Array, narrowed: str, step: str) -> _Task:
         """The schemas of additional properties or items."""
@@ -257,8 +257,8 @@ class _Comparison:
             elif old is None:
                 problems = yield from self.property_added(new, before, after, name)
             else:
-                settled = self.known_differences(old, new, brief)
-                problems = settled if settled is not None else (yield self.compare(old, new, brief))
+                answer = self.known_differences(old, new, brief)
+                problems = answer if answer is not None else (yield self.compare(old, new, brief))
             if problems:
                 by_name[name] = self.below(problems, "properties", name)
                 if brief:
@@ -293,13 +293,15 @@ class _Comparison:
                 return self.of("OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL")
             with_default = "_WITH_DEFAULT" if default else ""
             return self.of(f"REQUIRED_PROPERTY{with_default}_ADDED_TO_OPEN_CONTENT_MODEL")
-        found: _Found = []
+        differences: _Found = []
         cover = self.cover(before, name)
         if cover is not None:
             problems: _Found = yield self.compare(cover, new)
             uncovered = self.of("PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
-            found = problems + uncovered if problems else []
-        return found + (self.of("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL") if required and not default else [])
+            differences = problems + uncovered if problems else []
+        return differences + (
+            self.of("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL") if required and not default else []
+        )
 
     def cover(self, node: Object, name: str) -> SchemaLocation | None:
         """The schema that a partially open object has for a property it doesn't name."""
@@ -312,35 +314,35 @@ class _Comparison:
         return node.additional_schema
 
     def dependencies(self, before: Object, after: Object) -> _Task:
-        found: _Found = []
+        differences: _Found = []
         for name in hash_order(after.needs):
             old, new = before.needs.get(name), after.needs[name]
             if old is None or not new <= old:
                 change = "ADDED" if old is None else "EXTENDED" if new >= old else "CHANGED"
-                found += self.of(f"DEPENDENCY_ARRAY_{change}", "dependencies", name)
+                differences += self.of(f"DEPENDENCY_ARRAY_{change}", "dependencies", name)
         for name in hash_order(after.then):
             if name not in before.then:
-                found += self.of("DEPENDENCY_SCHEMA_ADDED", "dependencies", name)
+                differences += self.of("DEPENDENCY_SCHEMA_ADDED", "dependencies", name)
             else:
                 problems = yield self.compare(before.then[name], after.then[name])
-                found += self.below(problems, "dependencies", name)
-        return found
+                differences += self.below(problems, "dependencies", name)
+        return differences
 
     def arrays(self, before: Array, after: Array) -> _Task:
-        found = self.below((yield self.compare(before.all_items, after.all_items)), "items")
-        found += yield from self.items(before, after)
+        differences = self.below((yield self.compare(before.all_items, after.all_items)), "items")
+        differences += yield from self.items(before, after)
         if before.additional and not after.additional:
-            found += self.of("ADDITIONAL_ITEMS_REMOVED", "additionalItems")
+            differences += self.of("ADDITIONAL_ITEMS_REMOVED", "additionalItems")
         elif before.additional == after.additional:
-            found += yield from self.rest(before, after, "ADDITIONAL_ITEMS_NARROWED", "additionalItems")
-        found += self.limits("Array", before, after)
+            differences += yield from self.rest(before, after, "ADDITIONAL_ITEMS_NARROWED", "additionalItems")
+        differences += self.limits("Array", before, after)
         if after.unique and not before.unique:
-            found += self.of("UNIQUE_ITEMS_ADDED", "uniqueItems")
-        return found + self.limits("contains", before, after)
+            differences += self.of("UNIQUE_ITEMS_ADDED", "uniqueItems")
+        return differences + self.limits("contains", before, after)
 
     def items(self, before: Array, after: Array) -> _Task:
         """Tuples, item by item."""
-        found: _Found = []
+        differences: _Found = []
         self.spend(max(len(before.items), len(after.items)))
         for at in range(max(len(before.items), len(after.items))):
             if at >= len(after.items):
@@ -349,8 +351,8 @@ class _Comparison:
                 problems = yield from self.item_added(after.items[at], before)
             else:
                 problems = yield self.compare(before.items[at], after.items[at])
-            found += self.below(problems, f"items/{at}")
-        return found
+            differences += self.below(problems, f"items/{at}")
+        return differences
 
     def item_removed(self, old: SchemaLocation, after: Array) -> _Task:
         if after.additional_schema is not None:

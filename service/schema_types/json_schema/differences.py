@@ -53,13 +53,13 @@ def _find_partner(start: int, edges: Sequence[Sequence[int]], owner: list[int]) 
 
 def _move(partner: int, start: int, came_from: dict[int, int], owner: list[int]) -> None:
     """Everyone on the way from `start` to the free partner takes the next one."""
-    held = {left: taken for taken, left in enumerate(owner) if left >= 0}
+    partner_of = {left: right for right, left in enumerate(owner) if left >= 0}
     while True:
         left = came_from[partner]
         owner[partner] = left
         if left == start:
             return
-        partner = held[left]
+        partner = partner_of[left]
 
 
 _KEYWORD: Final = "The keyword at path '{path}' in the {reader} schema is not present in the {writer} schema"

@@ -70,14 +70,14 @@ def build(fields: Fields) -> Node:
     for keyword in _ONLY_SCHEMAS:
         fields.schema(keyword)
     fields.schema_map("$defs")
-    said = _SchemaNodes(fields)
-    said.references()
-    said.combinations()
-    said.types()
-    said.limits()
-    said.objects()
-    said.arrays()
-    return combine_nodes(fields.place, said.nodes)
+    schema_nodes = _SchemaNodes(fields)
+    schema_nodes.references()
+    schema_nodes.combinations()
+    schema_nodes.types()
+    schema_nodes.limits()
+    schema_nodes.objects()
+    schema_nodes.arrays()
+    return combine_nodes(fields.place, schema_nodes.nodes)
 
 
 class _SchemaNodes:
@@ -90,9 +90,9 @@ class _SchemaNodes:
 
     def node_for(self, kind: type[_N]) -> _N:
         """The node that keywords of a type belong to; also one that `type` names among others."""
-        found = self._node_for(kind)
-        assert isinstance(found, kind)
-        return found
+        node = self._node_for(kind)
+        assert isinstance(node, kind)
+        return node
 
     def _node_for(self, kind: type[_Typed]) -> _Typed:
         if kind not in self.of_type:
@@ -150,18 +150,18 @@ class _SchemaNodes:
             self.node_for(Text).pattern = pattern
 
     def objects(self) -> None:
-        fields, found = self.fields, Object()
-        found.properties = fields.schema_map("properties")
-        found.patterns = fields.pattern_map("patternProperties")
-        found.required = set(fields.strings("required"))
-        found.needs = fields.string_lists("dependentRequired")
-        found.then = fields.schema_map("dependentSchemas")
-        found.additional, found.additional_schema = rest(fields.schema("additionalProperties"))
+        fields, object_node = self.fields, Object()
+        object_node.properties = fields.schema_map("properties")
+        object_node.patterns = fields.pattern_map("patternProperties")
+        object_node.required = set(fields.strings("required"))
+        object_node.needs = fields.string_lists("dependentRequired")
+        object_node.then = fields.schema_map("dependentSchemas")
+        object_node.additional, object_node.additional_schema = rest(fields.schema("additionalProperties"))
         speaking = ("required", "dependentRequired", "dependentSchemas", "additionalProperties", "propertyNames")
-        if found.properties or found.patterns or any(keyword in fields.raw for keyword in speaking):
+        if object_node.properties or object_node.patterns or any(keyword in fields.raw for keyword in speaking):
             node = self.node_for(Object)
             for name in ("properties", "patterns", "required", "needs", "then", "additional", "additional_schema"):
-                setattr(node, name, getattr(found, name))
+                setattr(node, name, getattr(object_node, name))
 
     def arrays(self) -> None:
         fields = self.fields

@@ -94,10 +94,10 @@ def combine_nodes(place: SchemaLocation, nodes: list[Node]) -> Node:
 
 def counts(fields: Fields) -> dict[str, Number]:
     """`minContains` and `maxContains`, where they are numbers."""
-    found = {keyword: fields.raw.get(keyword) for keyword in ("minContains", "maxContains")}
+    bounds = {keyword: fields.raw.get(keyword) for keyword in ("minContains", "maxContains")}
     return {
         keyword: bound
-        for keyword, bound in found.items()
+        for keyword, bound in bounds.items()
         if isinstance(bound, int | Decimal) and not isinstance(bound, bool)
     }
 
@@ -132,8 +132,8 @@ def implied_nodes(fields: Fields, draft: int, used: set[str]) -> list[Node]:
     newer = draft != DRAFT_4
     nodes: list[Node] = []
     for keywords, since_6, reader in _SNIFFED:
-        known = (keywords | since_6 if newer else keywords) - used
-        if fields.has_any(known):
+        candidates = (keywords | since_6 if newer else keywords) - used
+        if fields.has_any(candidates):
             nodes.append(reader(fields))
     if draft >= DRAFT_7 and fields.has_any(_CONDITIONAL):
         for keyword in sorted(_CONDITIONAL):
@@ -209,8 +209,8 @@ def rest(fields: Fields, keyword: str) -> tuple[bool, SchemaLocation | None]:
 
 
 def limits(fields: Fields, *keywords: str) -> dict[str, Number]:
-    found = {keyword: fields.integer(keyword) for keyword in keywords}
-    return {keyword: bound for keyword, bound in found.items() if bound is not None}
+    bounds = {keyword: fields.integer(keyword) for keyword in keywords}
+    return {keyword: bound for keyword, bound in bounds.items() if bound is not None}
 
 
 def is_4(fields: Fields) -> bool:

@@ -76,20 +76,20 @@ class Fields:
         return self._check_type(self.raw[keyword], expected, keyword) if keyword in self.raw else None
 
     def string(self, keyword: str) -> str | None:
-        found = self._get(keyword, "String")
-        return found if isinstance(found, str) else None
+        value = self._get(keyword, "String")
+        return value if isinstance(value, str) else None
 
     def boolean(self, keyword: str) -> bool | None:
-        found = self._get(keyword, "Boolean")
-        return found if isinstance(found, bool) else None
+        value = self._get(keyword, "Boolean")
+        return value if isinstance(value, bool) else None
 
     def number(self, keyword: str) -> Number | None:
-        found = self._get(keyword, "Number")
-        return found if isinstance(found, int | Decimal) else None
+        value = self._get(keyword, "Number")
+        return value if isinstance(value, int | Decimal) else None
 
     def array(self, keyword: str) -> list[Json]:
-        found = self._get(keyword, "JsonArray")
-        return found if isinstance(found, list) else []
+        value = self._get(keyword, "JsonArray")
+        return value if isinstance(value, list) else []
 
     def strings(self, keyword: str) -> list[str]:
         return self.names(self.array(keyword), keyword)
@@ -98,21 +98,21 @@ class Fields:
         return [str(self._check_type(item, "String", *steps, str(at))) for at, item in enumerate(values)]
 
     def object(self, keyword: str) -> dict[str, Json]:
-        found = self._get(keyword, "JsonObject")
-        return found if isinstance(found, dict) else {}
+        value = self._get(keyword, "JsonObject")
+        return value if isinstance(value, dict) else {}
 
     def integer(self, keyword: str) -> int | None:
         """A whole number of 32 bits, written without a fraction."""
-        found = self.raw.get(keyword)
-        if keyword in self.raw and java_type(found) != "Integer":
-            raise self.refuse("Integer", found, keyword)
-        return found if isinstance(found, int) else None
+        value = self.raw.get(keyword)
+        if keyword in self.raw and java_type(value) != "Integer":
+            raise self.refuse("Integer", value, keyword)
+        return value if isinstance(value, int) else None
 
     def pattern(self, keyword: str) -> str | None:
-        found = self.string(keyword)
-        if found is not None:
-            self.check_pattern(found, keyword)
-        return found
+        text = self.string(keyword)
+        if text is not None:
+            self.check_pattern(text, keyword)
+        return text
 
     def check_pattern(self, pattern: str, *steps: str) -> None:
         wrong = problem(pattern)

@@ -40,13 +40,13 @@ def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocat
 
 def draft_of(root: Json, inherited: int) -> int:
     """The draft that `$schema` names. Raises Invalid if that isn't a text."""
-    named = root.get("$schema") if isinstance(root, dict) else None
-    if named is None:
+    uri = root.get("$schema") if isinstance(root, dict) else None
+    if uri is None:
         return inherited
-    if not isinstance(named, str):
+    if not isinstance(uri, str):
         raise InvalidSchema("#/$schema: expected type: String")
-    known = named.removeprefix("http://").removeprefix("https://").rstrip("#")
-    return _DRAFTS.get(known, inherited)
+    key = uri.removeprefix("http://").removeprefix("https://").rstrip("#")
+    return _DRAFTS.get(key, inherited)
 
 
 class _Loader:
@@ -80,9 +80,9 @@ class _Loader:
         self, raw: dict[str, Json] | bool, document: Document, base: str, parent: SchemaLocation | None, step: str
     ) -> SchemaLocation:
         """The place of a schema, made when it is met first."""
-        known = document.places.get(id(raw)) if isinstance(raw, dict) else None
-        if known is not None:
-            return known
+        known_place = document.places.get(id(raw)) if isinstance(raw, dict) else None
+        if known_place is not None:
+            return known_place
         place = SchemaLocation(raw, document, rebase(base, raw, document), parent, step)
         if isinstance(raw, dict):
             document.places[id(raw)] = place
@@ -91,10 +91,10 @@ class _Loader:
 
     def resolve(self, place: SchemaLocation, reference: str) -> SchemaLocation:
         """What a reference in the schema at `place` leads to. Raises Invalid."""
-        found = self.library.find(place, reference)
-        if found is None:
+        target = self.library.find(place, reference)
+        if target is None:
             raise InvalidSchema(f"{place.where('$ref')}: can't resolve reference '{reference[:400]}'")
-        document, raw, base = found
+        document, raw, base = target
         if not isinstance(raw, dict | bool):
             raise InvalidSchema(f"{place.where('$ref')}: '{reference[:400]}' leads to no schema but to {kind_of(raw)}")
         return self.place_schema(raw, document, base, None, reference)

@@ -53,20 +53,20 @@ def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
         raise UnusablePattern("the patterns take too long to run")
     try:
         with seconds.spend_time():
-            found: Any = regex.search(pattern, name, regex.V1, timeout=seconds.left)
+            match: Any = regex.search(pattern, name, regex.V1, timeout=seconds.left)
     except (regex.error, TimeoutError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise UnusablePattern(f"the pattern '{pattern[:80]}' can't be run: {error or type(error).__name__}") from None
-    return found is not None
+    return match is not None
 
 
 def problem(pattern: str) -> str | None:
     """What is wrong with a pattern, in Java's words; None if its structure is sound."""
     groups, place, repeatable = 0, 0, False
     while place < len(pattern):
-        found = _STEPS.get(pattern[place], _plain)(pattern, place, repeatable)
-        if isinstance(found, str):
-            return f"{found} near index {place}"
-        place, groups, repeatable = found[0], groups + found[1], found[2]
+        step = _STEPS.get(pattern[place], _plain)(pattern, place, repeatable)
+        if isinstance(step, str):
+            return f"{step} near index {place}"
+        place, groups, repeatable = step[0], groups + step[1], step[2]
         if groups < 0:
             return f"Unmatched closing ')' near index {place - 1}"
     return f"Unclosed group near index {len(pattern)}" if groups else None
@@ -87,10 +87,10 @@ def _alternative(_: str, place: int, __: bool) -> _Step:
 def _opening(pattern: str, place: int, _: bool) -> _Step:
     if not pattern.startswith("?", place + 1):
         return place + 1, 1, False
-    found = _GROUP.match(pattern, place + 1)
-    if found is None:
+    match = _GROUP.match(pattern, place + 1)
+    if match is None:
         return "Unknown group type"
-    return found.end(), 0 if found[0].endswith(")") else 1, False
+    return match.end(), 0 if match[0].endswith(")") else 1, False
 
 
 def _closing(_: str, place: int, __: bool) -> _Step:
@@ -109,13 +109,13 @@ def _after_quantifier(pattern: str, place: int) -> int:
 
 
 def _check_count(pattern: str, place: int, _: bool) -> _Step:
-    found = _REPEAT.match(pattern, place)
-    if found is None:
+    match = _REPEAT.match(pattern, place)
+    if match is None:
         return "Illegal repetition" if not pattern[place + 1 : place + 2].isdigit() else "Unclosed counted closure"
-    low, high = found[1], found[3]
+    low, high = match[1], match[3]
     if high and (len(low.lstrip("0")), low.lstrip("0")) > (len(high.lstrip("0")), high.lstrip("0")):
         return "Illegal repetition range"
-    return _after_quantifier(pattern, found.end()), 0, False
+    return _after_quantifier(pattern, match.end()), 0, False
 
 
 def _escape(pattern: str, place: int, _: bool) -> _Step:

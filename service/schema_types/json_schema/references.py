@@ -88,9 +88,9 @@ class Library:
 
     def document(self, address: str, spelled: str) -> Found | None:
         for key in (address, spelled, spelled.removeprefix("./")):
-            found = self.named.get(key) or (self.documents.get(key) if key else None)
-            if found is not None:
-                return whole_of(found)
+            target = self.named.get(key) or (self.documents.get(key) if key else None)
+            if target is not None:
+                return whole_of(target)
         if _META_SCHEMA.match(address):
             return Document(address, True, False, 7), True, address
         return None
@@ -99,8 +99,8 @@ class Library:
         """A schema inside a document by the URI of its id or anchor."""
         if document.ids is None:
             document.ids = ids_of(document)
-        found = document.ids.get(uri)
-        return None if found is None else (document, found[0], found[1])
+        entry = document.ids.get(uri)
+        return None if entry is None else (document, entry[0], entry[1])
 
     def find_inside(self, location: Found | None, fragment: str) -> Found | None:
         """What a fragment leads to inside something found: a JSON pointer or the name of an anchor."""
@@ -137,7 +137,7 @@ def child_values(value: Json, step: str) -> list[Json]:
 
 def ids_of(document: Document) -> dict[str, tuple[dict[str, Json], str]]:
     """Every schema object of a document that has an id or an anchor, by its URI."""
-    found: dict[str, tuple[dict[str, Json], str]] = {}
+    by_uri: dict[str, tuple[dict[str, Json], str]] = {}
     waiting: list[tuple[Json, str]] = [(document.root, document.uri)]
     while waiting:
         value, base = waiting.pop()
@@ -147,13 +147,13 @@ def ids_of(document: Document) -> dict[str, tuple[dict[str, Json], str]]:
             own = value.get(id_keyword(document))
             base = rebase(base, value, document)
             if isinstance(own, str) and own.startswith("#"):
-                found.setdefault(own, (value, base))
-                found.setdefault(join_uri(base, own), (value, base))
+                by_uri.setdefault(own, (value, base))
+                by_uri.setdefault(join_uri(base, own), (value, base))
             elif isinstance(own, str) and own:
-                found.setdefault(base, (value, base))
+                by_uri.setdefault(base, (value, base))
             for keyword in ("$anchor", "$dynamicAnchor"):
                 anchor = value.get(keyword)
                 if isinstance(anchor, str):
-                    found.setdefault(join_uri(base, f"#{anchor}"), (value, base))
+                    by_uri.setdefault(join_uri(base, f"#{anchor}"), (value, base))
             waiting += [(item, base) for item in value.values()]
-    return found
+    return by_uri

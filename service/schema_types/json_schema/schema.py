@@ -52,10 +52,10 @@ class JsonSchema:
         if (self.text, self.referenced) == (other.text, other.referenced):
             return []
         try:
-            found = incompatibilities(other.root, self.root, lenient=self.lenient)
+            problems = incompatibilities(other.root, self.root, lenient=self.lenient)
         except ComparisonTooLarge as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return difference_texts(found, reader_word, writer_word)
+        return difference_texts(problems, reader_word, writer_word)
 
 
 def difference_texts(differences: list[SchemaDifference], reader: str, writer: str) -> list[str]:

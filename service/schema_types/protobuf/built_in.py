@@ -82,13 +82,13 @@ _CONFLUENT: Final = {
 @cache
 def known_files() -> Mapping[str, File]:
     """Every built-in file by its import path."""
-    found = {}
+    files = {}
     for package, names in _GOOGLE.items():
         for name in names:
             proto = descriptor_pb2.FileDescriptorProto()
             import_module(f"{package}.{name}_pb2").DESCRIPTOR.CopyToProto(proto)
-            found[proto.name] = file_of(proto)
-    return found | {path: parse(text) for path, text in _CONFLUENT.items()}
+            files[proto.name] = file_of(proto)
+    return files | {path: parse(text) for path, text in _CONFLUENT.items()}
 
 
 @cache

@@ -94,10 +94,10 @@ def text_of(file: File, *, scope: Scope | None = None, ignore_extensions: bool =
 
 def resolve_type(scope: Scope, name: str) -> str:
     """The full name of a type with its leading dot. Raises ValueError."""
-    found = scope.type(name)
-    if found is None:
+    declaration = scope.type(name)
+    if declaration is None:
         raise ValueError(f"Could not resolve type: {name}")
-    return f".{found.full_name}"
+    return f".{declaration.full_name}"
 
 
 class _Printer:
@@ -151,15 +151,15 @@ class _Printer:
             self.lines.add(f"option {self.options.text(option)};")
 
     def option_section(self, options: Sequence[Option]) -> Callable[[], None] | None:
-        kept = self.options.written_options(options)
-        return (lambda: self.option_lines(kept)) if kept else None
+        printed_options = self.options.written_options(options)
+        return (lambda: self.option_lines(printed_options)) if printed_options else None
 
     def types(self, types: Sequence[Message | Enum]) -> None:
         """Messages first, then enums; a blank line before them. The order of messages has a meaning for clients."""
-        shown = [one for one in types if self.scope is None or not is_map_entry(one)]
-        if shown:
+        printed_types = [one for one in types if self.scope is None or not is_map_entry(one)]
+        if printed_types:
             self.lines.blank()
-            self.type_lines(shown)
+            self.type_lines(printed_types)
 
     def type_lines(self, types: Sequence[Message | Enum]) -> None:
         for message in types:
@@ -213,8 +213,8 @@ class _Printer:
         self.lines.add(f"{constant.name} = {constant.tag}{self.brackets(constant.options)};")
 
     def brackets(self, options: Sequence[Option]) -> str:
-        kept = self.options.written_options(options)
-        return f" {self.options.bracket_values(kept)}" if kept else ""
+        printed_options = self.options.written_options(options)
+        return f" {self.options.bracket_values(printed_options)}" if printed_options else ""
 
     def fields(self, fields: Sequence[Field]) -> None:
         for field in fields if self.scope is None else sorted(fields, key=lambda one: one.tag):
@@ -225,10 +225,10 @@ class _Printer:
         parts = map_parts(type_)
         if self.scope is not None:
             if parts is None and type_ not in SCALARS:
-                found = self.scope.type(type_)
-                if found is None:
+                declaration = self.scope.type(type_)
+                if declaration is None:
                     raise ValueError(f"Could not resolve type: {type_}")
-                type_ = found.map_type() or f".{found.full_name}"
+                type_ = declaration.map_type() or f".{declaration.full_name}"
                 parts = map_parts(type_)
             if parts is not None:
                 value = self.scope.type(parts[1])

@@ -100,11 +100,11 @@ def incompatibilities(old: ComparedSchema, new: ComparedSchema) -> list[Protobuf
     without its value.
     """
     comparison = _Comparison(old.types, new.types)
-    found: list[ProtobufIncompatibility] = []
+    problems: list[ProtobufIncompatibility] = []
     if old.file.package != new.file.package:
-        found.append(ProtobufIncompatibility("PACKAGE_CHANGED", ()))
+        problems.append(ProtobufIncompatibility("PACKAGE_CHANGED", ()))
     at = _Position(old.types.scope(old.file.package), new.types.scope(new.file.package), ())
-    return (found + comparison.types(at, old.file.types, new.file.types))[:_MAX_FOUND]
+    return (problems + comparison.types(at, old.file.types, new.file.types))[:_MAX_FOUND]
 
 
 class _Comparison:
@@ -119,7 +119,7 @@ class _Comparison:
     def types(
         self, at: _Position, old: Sequence[Message | Enum], new: Sequence[Message | Enum]
     ) -> list[ProtobufIncompatibility]:
-        found: list[ProtobufIncompatibility] = []
+        problems: list[ProtobufIncompatibility] = []
         olds = {one.name: one for one in old if isinstance(one, Message)}
         news = {one.name: one for one in new if isinstance(one, Message)}
         for name in java_order(java_order(olds), java_order(news)):
@@ -127,32 +127,32 @@ class _Comparison:
             if name not in news:
                 declared = inside.old.type(name)
                 if declared is not None and declared.map_type() is None:
-                    found.append(ProtobufIncompatibility("MESSAGE_REMOVED", inside.path))
+                    problems.append(ProtobufIncompatibility("MESSAGE_REMOVED", inside.path))
             elif name in olds:
-                found += self.message(inside, olds[name], news[name])
-            del found[_MAX_FOUND:]
-        return found
+                problems += self.message(inside, olds[name], news[name])
+            del problems[_MAX_FOUND:]
+        return problems
 
     def message(self, at: _Position, old: Message, new: Message) -> list[ProtobufIncompatibility]:
         """The fields of a message that is being compared already are not looked at again, its nested types are."""
-        found: list[ProtobufIncompatibility] = []
+        problems: list[ProtobufIncompatibility] = []
         mine = id(old) not in self.active
         if mine:
             if len(self.active) >= _MAX_DEPTH:
                 raise ValueError(f"messages refer to one another more than {_MAX_DEPTH} levels deep")
             self.active.add(id(old))
-            found += self.fields(at, old, new)
+            problems += self.fields(at, old, new)
         else:
             self.guarded += 1
-        found += self.types(at, old.types, new.types)
+        problems += self.types(at, old.types, new.types)
         if mine:
             self.active.discard(id(old))
-        return found[:_MAX_FOUND]
+        return problems[:_MAX_FOUND]
 
     def fields(self, at: _Position, old: Message, new: Message) -> list[ProtobufIncompatibility]:
         before, after = _Fields(old), _Fields(new)
-        found = find_exclusive(at, before, after, new)
-        gone = before.gone_oneofs(after)
+        problems = find_exclusive(at, before, after, new)
+        gone_oneofs = before.gone_oneofs(after)
         tags = sorted(before.by_tag.keys() | after.by_tag.keys())
         self.fields_left -= len(tags)
         if self.fields_left < 0:
@@ -161,19 +161,19 @@ class _Comparison:
             was, is_ = before.by_tag.get(tag), after.by_tag.get(tag)
             if was is None:
                 if is_ is not None and tag not in after.oneof and is_.label == "required":
-                    found.append(ProtobufIncompatibility("REQUIRED_FIELD_ADDED", (*at.path, str(tag))))
+                    problems.append(ProtobufIncompatibility("REQUIRED_FIELD_ADDED", (*at.path, str(tag))))
             elif is_ is None:
                 oneof = before.oneof.get(tag)
                 if oneof is None:
                     if was.label == "required":
-                        found.append(ProtobufIncompatibility("REQUIRED_FIELD_REMOVED", (*at.path, str(tag))))
-                elif oneof not in gone:
-                    found.append(ProtobufIncompatibility("ONEOF_FIELD_REMOVED", (*at.path, oneof, str(tag))))
+                        problems.append(ProtobufIncompatibility("REQUIRED_FIELD_REMOVED", (*at.path, str(tag))))
+                elif oneof not in gone_oneofs:
+                    problems.append(ProtobufIncompatibility("ONEOF_FIELD_REMOVED", (*at.path, oneof, str(tag))))
             else:
                 place = at.below(after.oneof[tag], tag) if tag in after.oneof else at.below(tag)
-                found += self.field_types(place, (was.label, is_.label), was.type, is_.type)
-            del found[_MAX_FOUND:]
-        return found
+                problems += self.field_types(place, (was.label, is_.label), was.type, is_.type)
+            del problems[_MAX_FOUND:]
+        return problems
 
     def field_types(
         self, at: _Position, labels: tuple[str | None, str | None], old: str, new: str
@@ -207,8 +207,8 @@ class _Comparison:
             return [changed]
         if old.type is new.type or (old.origin is not None and old.origin == new.origin):
             return []
-        found = self.compare_referenced(old, new)
-        return [*found, changed] if found else []
+        problems = self.compare_referenced(old, new)
+        return [*problems, changed] if problems else []
 
     def compare_referenced(self, old: DeclaredType, new: DeclaredType) -> list[ProtobufIncompatibility]:
         """Remembered, unless a message that is being compared was met: then it holds for this place only."""
@@ -220,10 +220,10 @@ class _Comparison:
         before = self.guarded
         path = tuple(".".join(old.local).split("."))
         at = _Position(self.old.scope(old.package, *path), self.new.scope(new.package, *path), path)
-        found = self.message(at, old.type, new.type)
+        problems = self.message(at, old.type, new.type)
         if self.guarded == before:
-            self.known[pair] = found
-        return found
+            self.known[pair] = problems
+        return problems
 
 
 class _Fields:
@@ -250,7 +250,7 @@ class _Fields:
 
 def find_exclusive(at: _Position, before: _Fields, after: _Fields, new: Message) -> list[ProtobufIncompatibility]:
     """Fields that could be set together and no longer can, being in one oneof now."""
-    found = []
+    problems = []
     for oneof in new.oneofs:
         groups: set[str | int] = set()
         alone = 0
@@ -262,8 +262,8 @@ def find_exclusive(at: _Position, before: _Fields, after: _Fields, new: Message)
                 alone += 1
         if len(groups) > 1:
             kind = "MULTIPLE_FIELDS_MOVED_TO_ONEOF" if alone > 1 else "FIELD_MOVED_TO_EXISTING_ONEOF"
-            found.append(ProtobufIncompatibility(kind, (*at.path, oneof.name)))
-    return found
+            problems.append(ProtobufIncompatibility(kind, (*at.path, oneof.name)))
+    return problems
 
 
 def scalar_kind(type_: str, declared: DeclaredType | None) -> str | None:
@@ -281,8 +281,8 @@ def java_order(*names: Iterable[str]) -> list[str]:
     first = len(list(names[0]))
     unique: Mapping[str, None] = dict.fromkeys(name for some in names for name in some)
     capacity = 16
-    wanted = max(int(first / 0.75) + 1, 16) if len(names) > 1 else 16
-    while capacity < wanted or len(unique) > capacity * 0.75:
+    minimum = max(int(first / 0.75) + 1, 16) if len(names) > 1 else 16
+    while capacity < minimum or len(unique) > capacity * 0.75:
         capacity *= 2
     return sorted(unique, key=lambda name: java_hash(name) & (capacity - 1))
 

@@ -159,10 +159,10 @@ def service_of(service: Any) -> Service:
 
 def extends_of(fields: Iterable[Any], proto3: bool) -> list[Extend]:
     """Extensions by the message they extend."""
-    found: dict[str, list[Field]] = {}
+    by_extendee: dict[str, list[Field]] = {}
     for one in fields:
-        found.setdefault(one.extendee, []).append(field_of(one, label_of(one, proto3), proto3))
-    return [Extend(name, fields_) for name, fields_ in found.items()]
+        by_extendee.setdefault(one.extendee, []).append(field_of(one, label_of(one, proto3), proto3))
+    return [Extend(name, fields_) for name, fields_ in by_extendee.items()]
 
 
 def field_of(field: Any, label: str | None, proto3: bool) -> Field:
@@ -191,18 +191,18 @@ def label_of(field: Any, proto3: bool) -> str | None:
 
 def options_of(options: Any) -> list[Option]:
     """The options that are set, of those in OPTIONS."""
-    found = []
+    result = []
     for name in OPTIONS[options.DESCRIPTOR.name]:
         if options.HasField(name):
             value = getattr(options, name)
             described = options.DESCRIPTOR.fields_by_name[name]
             if isinstance(value, bool):
-                found.append(Option(name, BOOLEAN, str(value).lower()))
+                result.append(Option(name, BOOLEAN, str(value).lower()))
             elif described.enum_type is not None:
-                found.append(Option(name, ENUM, described.enum_type.values_by_number[value].name))
+                result.append(Option(name, ENUM, described.enum_type.values_by_number[value].name))
             else:
-                found.append(Option(name, STRING, value))
-    return found
+                result.append(Option(name, STRING, value))
+    return result
 
 
 def span(first: int, last: int) -> int | Span:

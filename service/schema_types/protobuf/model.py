@@ -192,5 +192,5 @@ def is_map_entry(type_: Message | Enum) -> bool:
     """Whether a message stands for the entries of a map, as descriptors write them."""
     if isinstance(type_, Enum):
         return False
-    found = [option.value for option in type_.options if option.name == "map_entry"]
-    return bool(found) and str(found[-1]).lower() == "true"
+    values = [option.value for option in type_.options if option.name == "map_entry"]
+    return bool(values) and str(values[-1]).lower() == "true"

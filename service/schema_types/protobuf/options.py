@@ -43,25 +43,25 @@ class OptionPrinter:
 
     def written_options(self, options: Sequence[Option]) -> list[Option]:
         """The options that are written, in their order."""
-        kept = list(options)
+        printable = list(options)
         if self._ignore_extensions:
-            kept = [one for one in kept if not one.parenthesized or one.name.startswith(_CONFLUENT)]
-        if self._scope is None or not kept:
-            return kept
+            printable = [one for one in printable if not one.parenthesized or one.name.startswith(_CONFLUENT)]
+        if self._scope is None or not printable:
+            return printable
         by_name: dict[str, list[Option]] = {}
-        for option in sorted(map(self._with_full_name, kept), key=lambda one: one.name):
+        for option in sorted(map(self._with_full_name, printable), key=lambda one: one.name):
             by_name.setdefault(option.name, []).append(option)
         result = []
         for name, same in by_name.items():
-            found = self._scope.extension(f".{name}")
-            if found is not None and found[1].label != "repeated":
+            extension = self._scope.extension(f".{name}")
+            if extension is not None and extension[1].label != "repeated":
                 same = [merge_options(same)]
             result += same
         return result
 
     def _with_full_name(self, option: Option) -> Option:
-        found = self._scope.extension(option.name) if self._scope and option.parenthesized else None
-        return as_map(Option(found[0], option.kind, option.value, True)) if found else option
+        extension = self._scope.extension(option.name) if self._scope and option.parenthesized else None
+        return as_map(Option(extension[0], option.kind, option.value, True)) if extension else option
 
     def text(self, option: Option) -> str:
         name = f"({option.name})" if option.parenthesized else option.name
@@ -102,13 +102,13 @@ class OptionPrinter:
 
     def _entries(self, value: dict[str, Value]) -> dict[str, Value]:
         """Sorted by name, extensions by their full names, without empty lists."""
-        named: dict[str, Value] = {}
+        entries: dict[str, Value] = {}
         for key, one in value.items():
             if isinstance(one, list) and not one:
                 continue
             extension = self._scope.extension(key[1:-1]) if self._scope and key.startswith("[") else None
-            named.setdefault(f"[{extension[0]}]" if extension else key, one)
-        return dict(sorted(named.items()))
+            entries.setdefault(f"[{extension[0]}]" if extension else key, one)
+        return dict(sorted(entries.items()))
 
     def _indent_values(self, values: list[str]) -> str:
         """Each value on lines of its own, all but the last followed by a comma."""

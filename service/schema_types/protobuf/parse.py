@@ -74,9 +74,9 @@ class _Parser(TokenReader):
             case "reserved":
                 self.reserved(start)
             case "message" | "enum":
-                made = self.message() if word == "message" else self.enum()
-                self.define_once("type", made.name, start)
-                result.types.append(made)
+                type_ = self.message() if word == "message" else self.enum()
+                self.define_once("type", type_.name, start)
+                result.types.append(type_)
             case "service":
                 service = self.service()
                 self.define_once("service", service.name, start)
@@ -151,8 +151,8 @@ class _Parser(TokenReader):
             elif word == "reserved":
                 result.reserved.append(self.reserved(start))
             else:
-                made = self.field(start, word)
-                (result.groups if isinstance(made, Group) else result.fields).append(made)  # type: ignore[arg-type]
+                field = self.field(start, word)
+                (result.groups if isinstance(field, Group) else result.fields).append(field)  # type: ignore[arg-type]
         self.depth -= 1
         return result
 
@@ -168,9 +168,9 @@ class _Parser(TokenReader):
             elif word == "reserved":
                 self.reserved(start)
             else:
-                made = self.field(start, word)
-                if isinstance(made, Field):
-                    result.fields.append(made)
+                field = self.field(start, word)
+                if isinstance(field, Field):
+                    result.fields.append(field)
         return result
 
     def enum(self) -> Enum:
@@ -216,10 +216,10 @@ class _Parser(TokenReader):
         for option in options:
             if option.name in special:
                 special[option.name] = self.plain_value(option)
-        kept = tuple(option for option in options if option.name not in special)
+        other_options = tuple(option for option in options if option.name not in special)
         self.require(";")
         self.end_declaration()
-        return Field(label, type_, name, tag, special["default"], special["json_name"], kept)
+        return Field(label, type_, name, tag, special["default"], special["json_name"], other_options)
 
     def plain_value(self, option: Option) -> str:
         value = option.value.text if isinstance(option.value, Word) else option.value
@@ -234,19 +234,19 @@ class _Parser(TokenReader):
         self.require("{")
         while not self.accept("}"):
             start = self.pos
-            made = self.field_of_group(start)
-            result.fields.append(made)
+            field = self.field_of_group(start)
+            result.fields.append(field)
         return result
 
     def field_of_group(self, start: int) -> Field:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"more than {MAX_DEPTH} levels of groups")
-        made = self.field(start, self.word())
+        field = self.field(start, self.word())
         self.depth -= 1
-        if isinstance(made, Group):
-            self.fail(f"expected field declaration, was group {made.name}")
-        return made
+        if isinstance(field, Group):
+            self.fail(f"expected field declaration, was group {field.name}")
+        return field
 
     def oneof(self) -> OneOf:
         result = OneOf(self.open())

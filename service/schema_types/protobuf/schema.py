@@ -67,10 +67,10 @@ class ProtobufSchema:
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         old = cast(ProtobufSchema, writer)
         try:
-            found = incompatibilities(ComparedSchema(old.file, old.types()), ComparedSchema(self.file, self.types()))
+            problems = incompatibilities(ComparedSchema(old.file, old.types()), ComparedSchema(self.file, self.types()))
         except ValueError as error:
             return [f"Unexpected exception during compatibility check: {error}"]
-        return [one.message(reader_word, writer_word) for one in found]
+        return [one.message(reader_word, writer_word) for one in problems]
 
 
 def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ProtobufSchema:

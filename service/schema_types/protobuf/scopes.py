@@ -120,8 +120,8 @@ class Scope:
 
     def enter(self, name: str) -> Scope:
         parts = name.split(".")
-        found = (place.find(parts) for place in self._levels[-1])
-        return Scope((*self._levels, tuple(place for place in found if place is not None)))
+        places = (place.find(parts) for place in self._levels[-1])
+        return Scope((*self._levels, tuple(place for place in places if place is not None)))
 
     def _candidates(self, name: str) -> Iterator[ScopeName]:
         """The places that `name` may mean, the nearest first."""
@@ -129,9 +129,9 @@ class Scope:
         parts = name.removeprefix(".").split(".")
         for places in self._levels[:1] if absolute else reversed(self._levels):
             for place in places:
-                found = place.find(parts)
-                if found is not None:
-                    yield found
+                match = place.find(parts)
+                if match is not None:
+                    yield match
 
     def type(self, name: str) -> DeclaredType | None:
         """The message or enum that `name` means here."""

@@ -86,8 +86,8 @@ def add_message(proto: Any, message: Message, proto3: bool, outer: Scope) -> Non
         declared = proto.oneof_decl.add(name=oneof.name)
         declared.options.SetInParent()
         for field in oneof.fields:
-            made = proto.field.add(oneof_index=place)
-            set_field(made, field, "optional", scope)
+            proto_field = proto.field.add(oneof_index=place)
+            set_field(proto_field, field, "optional", scope)
     in_oneofs = {field.name for oneof in message.oneofs for field in oneof.fields}
     for field in message.fields:
         if field.name not in in_oneofs:
@@ -110,20 +110,20 @@ def add_message(proto: Any, message: Message, proto3: bool, outer: Scope) -> Non
 def add_field(proto: Any, field: Field, proto3: bool, scope: Scope) -> None:
     parts = map_parts(field.type)
     if parts is None:
-        made = proto.field.add()
-        set_field(made, field, field.label, scope)
+        proto_field = proto.field.add()
+        set_field(proto_field, field, field.label, scope)
         if field.label == "optional" and proto3:
-            made.proto3_optional = True
-            made.oneof_index = len(proto.oneof_decl)
+            proto_field.proto3_optional = True
+            proto_field.oneof_index = len(proto.oneof_decl)
             proto.oneof_decl.add(name=f"_{field.name}")
         return
     entry = proto.nested_type.add(name=map_entry_name(field.name))
     entry.options.map_entry = True
     for tag, (name, type_) in enumerate(zip(("key", "value"), parts, strict=True), start=1):
         set_type(entry.field.add(name=name, number=tag), type_, scope)
-    made = proto.field.add(type_name=entry.name)
-    made.label = _LABELS.Value("LABEL_REPEATED")
-    set_named(made, field)
+    proto_field = proto.field.add(type_name=entry.name)
+    proto_field.label = _LABELS.Value("LABEL_REPEATED")
+    set_named(proto_field, field)
 
 
 def set_field(proto: Any, field: Field, label: str | None, scope: Scope) -> None:
@@ -149,9 +149,9 @@ def set_type(proto: Any, type_: str, scope: Scope) -> None:
         proto.type = _TYPES.Value(f"TYPE_{type_.upper()}")
         return
     proto.type_name = type_
-    found = scope.type(type_)
-    if found is not None:
-        proto.type = _TYPES.Value("TYPE_ENUM" if isinstance(found.type, Enum) else "TYPE_MESSAGE")
+    declaration = scope.type(type_)
+    if declaration is not None:
+        proto.type = _TYPES.Value("TYPE_ENUM" if isinstance(declaration.type, Enum) else "TYPE_MESSAGE")
 
 
 def map_entry_name(field: str) -> str:
@@ -178,10 +178,10 @@ def add_enum(proto: Any, enum: Enum) -> None:
 def add_service(proto: Any, service: Service) -> None:
     proto.name = service.name
     for rpc in service.rpcs:
-        made = proto.method.add(name=rpc.name, input_type=rpc.request, output_type=rpc.response)
-        made.client_streaming = rpc.request_stream
-        made.server_streaming = rpc.response_stream
-        set_options(made, rpc.options)
+        method = proto.method.add(name=rpc.name, input_type=rpc.request, output_type=rpc.response)
+        method.client_streaming = rpc.request_stream
+        method.server_streaming = rpc.response_stream
+        set_options(method, rpc.options)
     set_options(proto, service.options)
 
 
@@ -250,10 +250,10 @@ def list_values(value: Value | None) -> list[Value]:
 
 
 def texts(value: Value | None) -> list[bytes]:
-    found = list_values(value)
-    if not all(isinstance(one, str) for one in found):
+    values = list_values(value)
+    if not all(isinstance(one, str) for one in values):
         raise ValueError("Confluent's meta data must be texts")
-    return [str(one).encode() for one in found]
+    return [str(one).encode() for one in values]
 
 
 def delimit(tag: int, data: bytes) -> bytes:
@@ -262,8 +262,8 @@ def delimit(tag: int, data: bytes) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    found = bytearray()
+    buffer = bytearray()
     while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
+        buffer.append(value & 0x7F | 0x80)
         value >>= 7
-    return bytes([*found, value])
+    return bytes([*buffer, value])

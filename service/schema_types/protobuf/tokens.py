@@ -47,8 +47,8 @@ class TokenReader:
         """Past white space and comments."""
         if self.text[self.pos : self.pos + 1] > "/":  # nearly always: neither of them begins so
             return
-        found = _SPACE.match(self.text, self.pos)
-        self.pos = found.end() if found else self.pos
+        match = _SPACE.match(self.text, self.pos)
+        self.pos = match.end() if match else self.pos
         if self.text.startswith("/", self.pos):
             unterminated = self.text.startswith("/*", self.pos)
             self.fail("unterminated comment" if unterminated else "unexpected '/'")
@@ -76,19 +76,19 @@ class TokenReader:
         return char
 
     def require(self, char: str) -> None:
-        found = self.take()
-        if found != char:
-            self.fail(f"expected '{char}' but was '{found}'")
+        token = self.take()
+        if token != char:
+            self.fail(f"expected '{char}' but was '{token}'")
 
     def word(self, *, digit_first: bool = True, dots: bool = True) -> str:
         self.skip()
-        found = (_WORD if dots else _SIMPLE_WORD).match(self.text, self.pos)
-        if found is None:
+        match = (_WORD if dots else _SIMPLE_WORD).match(self.text, self.pos)
+        if match is None:
             self.fail("expected a word")
-        if not digit_first and found[0][0].isdigit():
+        if not digit_first and match[0][0].isdigit():
             self.fail("field and constant names cannot start with a digit")
-        self.pos = found.end()
-        return found[0]
+        self.pos = match.end()
+        return match[0]
 
     def name(self, *, digit_first: bool = True, dots: bool = True) -> str:
         """A word, which may stand in parentheses or square brackets."""
@@ -181,13 +181,13 @@ class TokenReader:
 
     def options(self) -> list[Option]:
         """Options in `[` and `]`, if there are any."""
-        found: list[Option] = []
+        result: list[Option] = []
         if not self.accept("["):
-            return found
+            return result
         while True:
-            found.append(self.option("="))
+            result.append(self.option("="))
             if self.accept("]"):
-                return found
+                return result
             if not self.accept(","):
                 self.fail("Expected ',' or ']'")
 

@@ -42,13 +42,13 @@ class ChangeCounter:
         with self._lock:
             self._committing = 0
 
-    def note_seen(self, number: int, own: int, known: int) -> None:
+    def note_seen(self, number: int, own: int, last_seen: int) -> None:
         """The database showed `number`, and `own` as the last of this process.
 
-        `known`: what had been seen when the question was put.
+        `last_seen`: what had been seen when the question was put.
         """
         with self._lock:
-            if known <= number <= self._seen or number == own == self._committing:
+            if last_seen <= number <= self._seen or number == own == self._committing:
                 return
             self._seen = number  # lower than what was known: the database lost writes, in a failover for instance
         self._forget()
@@ -87,14 +87,14 @@ class ChangePoller:
         while True:
             with self._asked:
                 self._asked.wait_for(lambda: self._next is not None or self._closed)
-                asked, self._next = self._next, None
-            if asked is None:
+                future, self._next = self._next, None
+            if future is None:
                 return
-            asked.set_running_or_notify_cancel()  # from now on nobody who waits can take it from the others
+            future.set_running_or_notify_cancel()  # from now on nobody who waits can take it from the others
             began = time.monotonic()
             self._look()
             self._began = began
-            asked.set_result(None)
+            future.set_result(None)
 
     def close(self) -> None:
         """No more looks; those that are waited for end first."""

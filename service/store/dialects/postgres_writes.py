@@ -59,12 +59,12 @@ class PostgresWrites:
         try:
             number = self._start(statement)
         except psycopg.Error as error:
-            lost = self._writer is None or self._raw.closed
+            is_lost = self._writer is None or self._raw.closed
             self.rollback()
             if isinstance(error, errors.ReadOnlySqlTransaction) and self._writer is not None:
                 drop(self._writer)  # a server that is none any more; the next connection may find the one that is
                 self._writer = None
-            if fresh or not lost:
+            if fresh or not is_lost:
                 raise
             number = self._start(statement)  # the connection had been lost before; a new one may do
         self._number, self._used = number, False
@@ -118,19 +118,19 @@ class PostgresWrites:
     def _commit(self) -> None:
         connection = self.connection
         try:
-            said = self._raw.execute("COMMIT").statusmessage
+            status = self._raw.execute("COMMIT").statusmessage
         except psycopg.Error:
-            lost = bool(self._raw.closed)
+            is_lost = bool(self._raw.closed)
             self.rollback()
             self._numbers.note_doubt()
-            if not lost or not self._was_committed():
+            if not is_lost or not self._was_committed():
                 raise
             return
         except BaseException:
             self.rollback()
             raise
         connection.rollback()  # SQLAlchemy's own idea of a transaction ends too
-        if said != "COMMIT":  # what PostgreSQL does with a transaction in which a statement failed
+        if status != "COMMIT":  # what PostgreSQL does with a transaction in which a statement failed
             raise errors.InFailedSqlTransaction("the transaction was rolled back")
 
     def _was_committed(self) -> bool:
@@ -167,7 +167,7 @@ class PostgresWrites:
         return self._looks.request_look(max_age)
 
     def _see(self) -> None:
-        known = self._numbers.last_seen
+        last_seen = self._numbers.last_seen
         try:
             if self._watcher is None:
                 self._watcher = self._open_watcher()
@@ -180,7 +180,7 @@ class PostgresWrites:
                 watcher.close()
             self._numbers.note_unknown()
             return
-        self._numbers.note_seen(int(row[0]), int(row[1]), known)
+        self._numbers.note_seen(int(row[0]), int(row[1]), last_seen)
 
     def _open_watcher(self) -> psycopg.Connection[Any]:
         fairy = self._engine.raw_connection()

@@ -108,10 +108,10 @@ class SqliteWrites:
         if time.monotonic() < self._crowded_until:
             time.sleep(_TURN)  # so that those who ask for the lock find it free for a moment
         _begin(driver(self._writer), wait_seconds)
-        seen = _version(self._writer)
-        foreign: bool = seen != self._seen_by_writer
+        version = _version(self._writer)
+        foreign: bool = version != self._seen_by_writer
         self._note_crowd(foreign and self._seen_by_writer is not None)
-        self._seen_by_writer = seen
+        self._seen_by_writer = version
         return foreign
 
     def _note_crowd(self, foreign: bool) -> None:
@@ -144,9 +144,9 @@ class SqliteWrites:
             # What the watcher sees now is our commit, unless the writer too sees another one after it.
             if self._watcher is not None:
                 self._seen_by_watcher = _version(self._watcher)
-            seen = _version(connection)
-            if seen != self._seen_by_writer:
-                self._seen_by_writer = seen
+            version = _version(connection)
+            if version != self._seen_by_writer:
+                self._seen_by_writer = version
                 self._note_crowd(True)
                 self._forget()
 
@@ -169,9 +169,9 @@ class SqliteWrites:
             if self._watcher is None:
                 self._watcher = self._engine.connect()
                 driver(self._watcher).execute("PRAGMA busy_timeout=0")
-            seen = _version(self._watcher)
-            if seen != self._seen_by_watcher:
-                self._seen_by_watcher = seen
+            version = _version(self._watcher)
+            if version != self._seen_by_watcher:
+                self._seen_by_watcher = version
                 self._forget()
         except self._engine.dialect.loaded_dbapi.Error:
             self._forget()

@@ -97,6 +97,6 @@ AUTO = "auto"
 
 def engine(name: str) -> Engine:
     """An entry of ENGINES, imported."""
-    module, made = ENGINES[name].split(":")
-    found: Engine = getattr(import_module(module), made)
-    return found
+    module, class_name = ENGINES[name].split(":")
+    table_class: Engine = getattr(import_module(module), class_name)
+    return table_class

@@ -59,14 +59,14 @@ def clear_uncreated(spark: SparkSession, path: str) -> None:
     files = place.getFileSystem(spark._jsparkSession.sessionState().newHadoopConf())
     if not files.exists(log):
         return
-    found = files.listFiles(place, True)
-    while found.hasNext():
-        if not found.next().getPath().getName().startswith("."):  # of a commit that was not finished
+    entries = files.listFiles(place, True)
+    while entries.hasNext():
+        if not entries.next().getPath().getName().startswith("."):  # of a commit that was not finished
             return
     files.delete(log, True)
 
 
-def allow_ntz(spark: SparkSession, path: str, wanted: Iterable[str], have: Iterable[str]) -> None:
+def allow_ntz(spark: SparkSession, path: str, kinds: Iterable[str], have: Iterable[str]) -> None:
     """Lets a table have its first timestamp_ntz: Delta does that by itself only for a new one. Types by their text."""
-    if any("timestamp_ntz" in kind for kind in wanted) and not any("timestamp_ntz" in kind for kind in have):
+    if any("timestamp_ntz" in kind for kind in kinds) and not any("timestamp_ntz" in kind for kind in have):
         spark.sql(f"ALTER TABLE {sql_name(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")

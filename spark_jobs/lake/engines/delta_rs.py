@@ -82,9 +82,9 @@ class Deltalake:
     def prepare(self) -> dict[str, str]:
         protocol = self._table().protocol()
         features = {*(protocol.reader_features or ()), *(protocol.writer_features or ())}
-        if found := sorted(features & _NOT_WRITTEN):
+        if names := sorted(features & _NOT_WRITTEN):
             details = (
-                f"the table has {', '.join(found)}, which deltalake can't write: delta-spark made it, go on with"
+                f"the table has {', '.join(names)}, which deltalake can't write: delta-spark made it, go on with"
                 " --engine delta-spark, or begin anew in another place"
             )
             raise SetupError("STOPPED", where=f"delta:{self.path}", details=details)
@@ -164,8 +164,8 @@ class Deltalake:
 
         frame = self.read()
         metadata = frame.schema[name].metadata
-        made = F.when(F.expr(where), F.expr(value)).otherwise(F.col(quote_name(name)))
-        self.overwrite(frame.withColumn(name, made.alias(name, metadata=metadata)))
+        column = F.when(F.expr(where), F.expr(value)).otherwise(F.col(quote_name(name)))
+        self.overwrite(frame.withColumn(name, column.alias(name, metadata=metadata)))
 
     @_convert_errors
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:

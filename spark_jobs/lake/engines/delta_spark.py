@@ -47,9 +47,9 @@ class SparkDelta:
 
     def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
         delta_files.clear_uncreated(self.spark, self.path)
-        told = ", ".join(_property(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
+        pairs = ", ".join(_property(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
         self.spark.sql(
-            f"CREATE TABLE {self._name} ({', '.join(map(_column_sql, columns))}) USING delta TBLPROPERTIES ({told})"
+            f"CREATE TABLE {self._name} ({', '.join(map(_column_sql, columns))}) USING delta TBLPROPERTIES ({pairs})"
         )
 
     def overwrite(self, frame: DataFrame) -> None:

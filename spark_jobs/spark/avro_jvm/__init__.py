@@ -45,17 +45,17 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
         except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way to read
             _log.warning("Spark's JVM does not take classes of ours: %s", str(error).partition("\n")[0])
             _loaders[application] = None
-    found = _loaders[application]
-    return None if found is None else jvm.java.lang.Class.forName(f"{found[1]}.{name}", True, found[0])
+    entry = _loaders[application]
+    return None if entry is None else jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
 
 
 def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     """A new object of a class that `class_of` gave."""
     gateway: Any = spark.sparkContext._gateway
-    given = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
+    array = gateway.new_array(gateway.jvm.java.lang.Object, len(arguments))
     for n, one in enumerate(arguments):
-        given[n] = one
-    return of.getConstructors()[0].newInstance(given)
+        array[n] = one
+    return of.getConstructors()[0].newInstance(array)
 
 
 def _loader(spark: SparkSession, jvm: Any) -> tuple[Any, str]:
@@ -64,15 +64,15 @@ def _loader(spark: SparkSession, jvm: Any) -> tuple[Any, str]:
     spark.sparkContext._jsc.addJar(str(archive))
     # Spark's SQL command ADD JAR would tell this thread and no other. The outermost loader that takes archives is the
     # one that all threads began with.
-    loader, found = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader(), None
+    loader, url_loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader(), None
     kind = jvm.java.lang.Class.forName("org.apache.spark.util.MutableURLClassLoader")
     while loader is not None:
-        found = loader if kind.isInstance(loader) else found
+        url_loader = loader if kind.isInstance(loader) else url_loader
         loader = loader.getParent()
-    if found is None:
+    if url_loader is None:
         raise RuntimeError("its class loader takes no archives")
-    found.addURL(jvm.java.io.File(str(archive)).toURI().toURL())
-    return found, archive.stem
+    url_loader.addURL(jvm.java.io.File(str(archive)).toURI().toURL())
+    return url_loader, archive.stem
 
 
 def _archive(gateway: Any) -> Path:
@@ -85,14 +85,14 @@ def _archive(gateway: Any) -> Path:
     path = cache_dir() / "classes" / f"{package}.jar"
     if not path.exists():
         texts = {name: text.replace("package ticdcbridge;", f"package {package};") for name, text in texts.items()}
-        packed = _compile(gateway, texts)
+        content = _compile(gateway, texts)
         try:
-            write_atomically(path, packed)
+            write_atomically(path, content)
         except OSError:  # a cache that can't be written: each process has its own
             folder = tempfile.mkdtemp(prefix="ticdc-bridge-")
             atexit.register(shutil.rmtree, folder, ignore_errors=True)
             path = Path(folder) / path.name
-            write_atomically(path, packed)
+            write_atomically(path, content)
     return path
 
 
@@ -100,18 +100,20 @@ def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:
     """Java's texts → an archive of their classes."""
     jvm = gateway.jvm
     with tempfile.TemporaryDirectory(prefix="ticdc-bridge-") as folder:
-        made, files = Path(folder) / "made", gateway.new_array(jvm.java.io.File, len(texts))
+        class_dir, files = Path(folder) / "made", gateway.new_array(jvm.java.io.File, len(texts))
         for number, (name, text) in enumerate(texts.items()):
             (Path(folder) / name).write_text(text, encoding="utf-8")
             files[number] = jvm.java.io.File(str(Path(folder) / name))
         loader = jvm.org.apache.spark.util.Utils.getContextOrSparkClassLoader()
         compilers = jvm.org.codehaus.commons.compiler.CompilerFactoryFactory.getDefaultCompilerFactory(loader)
         compiler = compilers.newCompiler()
-        compiler.setDestinationDirectory(jvm.java.io.File(str(made)), False)
+        compiler.setDestinationDirectory(jvm.java.io.File(str(class_dir)), False)
         compiler.compile(files)
-        packed = io.BytesIO()
-        with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as out:
-            for path in sorted(made.rglob("*.class")):
+        archive = io.BytesIO()
+        with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as out:
+            for path in sorted(class_dir.rglob("*.class")):
                 # One time for all files: the same texts give the same archive.
-                out.writestr(zipfile.ZipInfo(str(path.relative_to(made)), (1980, 1, 1, 0, 0, 0)), path.read_bytes())
-        return packed.getvalue()
+                out.writestr(
+                    zipfile.ZipInfo(str(path.relative_to(class_dir)), (1980, 1, 1, 0, 0, 0)), path.read_bytes()
+                )
+        return archive.getvalue()

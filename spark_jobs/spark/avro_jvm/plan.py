@@ -39,8 +39,8 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
     from pyspark.sql import functions as F
 
     header = F.substring(F.coalesce("value", "key"), 1, 5)
-    found = header.isin(*[F.lit(h) for h in theirs]) if theirs else F.lit(False)
-    counted = messages.withColumn("_theirs", F.coalesce(found, F.lit(False)))
+    has_header = header.isin(*[F.lit(h) for h in theirs]) if theirs else F.lit(False)
+    counted = messages.withColumn("_theirs", F.coalesce(has_header, F.lit(False)))
     counted = counted.observe(metric("other_tables", table), F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
     return counted.where(~F.col("_theirs")).drop("_theirs")
 
@@ -68,16 +68,22 @@ class AvroPlan:
     @classmethod
     def of(cls, side: CodecConfig, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
-        found = registered_versions(side.schemas, id_, whole=True)
-        if not found.values or not _is_one_shape(found.values):
+        versions = registered_versions(side.schemas, id_, whole=True)
+        if not versions.values or not _is_one_shape(versions.values):
             return None
-        ours = (*found.keys, *found.values)
+        ours = (*versions.keys, *versions.values)
         if isinstance(side.schemas, HttpSchemas):
             side.schemas.add_known(w.entry for w in ours)
         ids = {w.entry.id for w in ours}
-        others = tuple({frame(e.id, b"") for e in found.others if e.id not in ids})
+        others = tuple({frame(e.id, b"") for e in versions.others if e.id not in ids})
         return cls(
-            side, unique_writers(found.keys), unique_writers(found.values), others, exact, missing, found.unreadable
+            side,
+            unique_writers(versions.keys),
+            unique_writers(versions.values),
+            others,
+            exact,
+            missing,
+            versions.unreadable,
         )
 
     @property
@@ -103,22 +109,22 @@ class AvroPlan:
         if reader is None:
             return None
         zone = self.side.options.time_zone
-        made = programs(self.table, self.keys, self.values, self._refused_ids(), self.missing, zone)
+        jvm_programs = programs(self.table, self.keys, self.values, self._refused_ids(), self.missing, zone)
         # A select for each step: what several columns of the next one use is then worked out once.
-        read = messages.select("*", _read(spark, reader, made, self.table).alias("_read"))
+        read = messages.select("*", _read(spark, reader, jvm_programs, self.table).alias("_read"))
         if self.others:
             theirs = F.col("_read.code") == OTHER_TABLE
             counts = F.count(F.when(theirs, 1)).alias("rows")
             read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
         bad = F.col("_read.code") != 0
         # Of the message only what an error says goes on: rows on their way to Python are copied with all their columns.
-        said = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in ("key", "value")]
-        kept = ("_key", "_value") if keep else ()
-        whole = [F.col(name[1:]).alias(name) for name in kept]
-        found = read.select(F.struct(*_SOURCE).alias("source"), "_read", *said, *whole)
+        bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in ("key", "value")]
+        message_columns = ("_key", "_value") if keep else ()
+        whole = [F.col(name[1:]).alias(name) for name in message_columns]
+        changes = read.select(F.struct(*_SOURCE).alias("source"), "_read", *bad_bytes, *whole)
         if self.exact:
-            found = self._with_rescued(found)
-        return found.select(*(c.alias(name) for name, c in self._columns(made)), *kept)
+            changes = self._with_rescued(changes)
+        return changes.select(*(c.alias(name) for name, c in self._columns(jvm_programs)), *message_columns)
 
     def without_others(self, messages: DataFrame) -> DataFrame:
         """The messages without those of other tables, as far as their schema ids are known; these are counted."""
@@ -127,11 +133,11 @@ class AvroPlan:
     def _refused_ids(self) -> dict[int, int]:
         """Schema ids of which every message is refused, with the reader's code."""
         others = {int.from_bytes(header[1:], "big", signed=True) for header in self.others if len(header) == 5}
-        found = dict.fromkeys(others, OTHER_TABLE)
+        codes = dict.fromkeys(others, OTHER_TABLE)
         for number, (entry, _) in enumerate(self.unreadable, 1 + len(ERRORS)):
             if isinstance(entry.id, int):
-                found[entry.id] = number
-        return found
+                codes[entry.id] = number
+        return codes
 
     def _with_rescued(self, read: DataFrame) -> DataFrame:
         """With `_told`: what the in-process decoder makes of a message that the reader refuses."""
@@ -141,13 +147,13 @@ class AvroPlan:
         kind = rescued_type(row_type(self.table))
         rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
         topic = F.when(F.col("_read.code") != 0, F.coalesce("source.topic", F.lit("")))
-        told = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic)  # type: ignore[call-overload]
-        rescued = read.select("*", told.alias("_told"))
+        answer = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic)  # type: ignore[call-overload]
+        rescued = read.select("*", answer.alias("_told"))
         late = F.coalesce(F.col("_told.kind") == "other", F.lit(False))
         counted = rescued.observe(metric("late_tables", self.table.id), F.count(F.when(late, 1)).alias("rows"))
         return counted.where(~late)
 
-    def _columns(self, made: JvmPrograms) -> Iterator[tuple[str, Column]]:
+    def _columns(self, jvm_programs: JvmPrograms) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F
 
         read = {name: F.col("_read")[name] for name in _TOLD}
@@ -155,8 +161,10 @@ class AvroPlan:
         row = tidb_row(self.table, certain=False)
 
         def either(column: Column, name: str) -> Column:
-            told = F.col("_told")[name]
-            return F.coalesce(column, told.cast(row) if name in ("before", "after") else told) if rescued else column
+            answer = F.col("_told")[name]
+            return (
+                F.coalesce(column, answer.cast(row) if name in ("before", "after") else answer) if rescued else column
+            )
 
         none = F.array().cast("array<string>")
         unknown = F.array(F.lit("op_unknown"))
@@ -169,7 +177,7 @@ class AvroPlan:
         yield "table", either(F.when(ok, F.lit(self.table.id.table)), "table")
         yield "schema_id", either(read["id"], "schema_id")
         yield "table_version", F.lit(None).cast("bigint")
-        yield "key", either(_names(read["key"], made.keys, none), "key")
+        yield "key", either(_names(read["key"], jvm_programs.keys, none), "key")
         yield "before", either(read["before"], "before")
         yield "after", either(read["after"], "after")
         yield "flags", either(F.when(ok, F.when(read["op_unknown"], unknown).otherwise(none)), "flags")
@@ -187,8 +195,8 @@ class AvroPlan:
         from pyspark.sql import functions as F
 
         theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
-        told = [F.array(*map(F.lit, column)) for column in zip(*ERRORS, *theirs, strict=True)]
-        return F.element_at(told[0], code), F.element_at(told[1], code)
+        arrays = [F.array(*map(F.lit, column)) for column in zip(*ERRORS, *theirs, strict=True)]
+        return F.element_at(arrays[0], code), F.element_at(arrays[1], code)
 
 
 def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> Column:
@@ -196,28 +204,28 @@ def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> C
     from pyspark.sql import functions as F
 
     names: Any = F.when(number == 0, none)
-    for n, found in enumerate(keys, 1):
-        names = names.when(number == n, F.array(*map(F.lit, found)))
+    for n, key in enumerate(keys, 1):
+        names = names.when(number == n, F.array(*map(F.lit, key)))
     return names  # type: ignore[no-any-return]
 
 
-def _read(spark: SparkSession, reader: Any, made: JvmPrograms, table: Table) -> Column:
+def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Table) -> Column:
     """What the reader tells of the message in `key` and `value`: struct of _TOLD."""
     from pyspark.sql import Column, functions
 
     of: Any = spark._jvm
     catalyst, types, seq = of.org.apache.spark.sql.catalyst.expressions, of.org.apache.spark.sql.types, of.PythonUtils
-    one = avro_jvm.instance(spark, reader, bytearray(made.packed))
+    one = avro_jvm.instance(spark, reader, bytearray(jvm_programs.packed))
     target = catalyst.Literal(one, types.ObjectType(reader))
     columns = of.org.apache.spark.sql.classic.ExpressionUtils
-    given = seq.toSeq([columns.expression(functions.col(name)._jc) for name in ("key", "value")])
-    told = types.DataType.fromJson(json.dumps(_rescue_type(table)))
+    arguments = seq.toSeq([columns.expression(functions.col(name)._jc) for name in ("key", "value")])
+    result_type = types.DataType.fromJson(json.dumps(_rescue_type(table)))
     # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
     propagates_null = returns_null = deterministic = False
-    asked = catalyst.objects.Invoke(
-        target, "read", told, given, seq.toSeq([]), propagates_null, returns_null, deterministic
+    call = catalyst.objects.Invoke(
+        target, "read", result_type, arguments, seq.toSeq([]), propagates_null, returns_null, deterministic
     )
-    return Column(columns.column(asked))
+    return Column(columns.column(call))
 
 
 def _rescue_type(table: Table) -> dict[str, Any]:

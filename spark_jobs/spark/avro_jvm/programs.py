@@ -110,19 +110,19 @@ def programs(
     all_ = {**of_keys, **of_rows}  # Glue's header is no one's here
     numbers: dict[tuple[str, ...], int] = {}
     compiler = _Compiler(table, missing, zone)
-    made = {id_: _refusal_program(code) for id_, code in refused.items()}
+    by_id = {id_: _refusal_program(code) for id_, code in refused.items()}
     for id_, writer in all_.items():
         names = tuple(c.name for c in writer.record.columns)
         if id_ in of_keys and not writer.record.of_value:
             key = numbers.setdefault(names, len(numbers) + 1)
             strange = sorted(i for i, w in all_.items() if not {*names} <= {c.name for c in w.record.columns})
-            made[id_] = compiler.program(writer, key, strange, beside=id_ not in of_rows)
+            by_id[id_] = compiler.program(writer, key, strange, beside=id_ not in of_rows)
         else:
-            made[id_] = compiler.program(writer, 0, [], beside=False)
-    ids = sorted(made)
+            by_id[id_] = compiler.program(writer, 0, [], beside=False)
+    ids = sorted(by_id)
     lengthy = [n for place, c in enumerate(table.columns) for n in _place_and_length(place, spark_type(c))]
     head = struct.pack(">2i", MAX_MESSAGE, len(table.columns)) + _numbers(lengthy) + _numbers(ids)
-    return JvmPrograms(head + b"".join(made[id_] for id_ in ids), tuple(numbers))
+    return JvmPrograms(head + b"".join(by_id[id_] for id_ in ids), tuple(numbers))
 
 
 class _Compiler:
@@ -152,9 +152,9 @@ class _Compiler:
         lacking = [(self._places[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
         encoded = b"".join(data for _, data in presets.values())
         preset = [number for step, _ in presets.values() for number in step]
-        written = [place for place, precision in lacking if precision > _COMPACT]
-        written += [place for some in (preset, steps) for place in _written_places(some)]
-        flags |= _SHUFFLED if written != sorted(written) and flags != _BESIDE else 0
+        places = [place for place, precision in lacking if precision > _COMPACT]
+        places += [place for some in (preset, steps) for place in _written_places(some)]
+        flags |= _SHUFFLED if places != sorted(places) and flags != _BESIDE else 0
         return (
             struct.pack(">2i", flags, key)
             + _numbers(strange)
@@ -230,14 +230,14 @@ class _Compiler:
         """What columns get that a version lacks: steps, and their values in Avro's binary form. ValueError,
         ArithmeticError, TypeError for a default that its column does not hold.
         """
-        found = {}
+        presets = {}
         for column in absent:
             value = default_of(column, self._zone)
             if value is not None:
                 kind = spark_type(column)
                 code, data = _encode_default(column, kind, value)
-                found[column] = [code, -1, self._places[column.name], _write_code(kind), *_digits(kind) * 2], data
-        return found
+                presets[column] = [code, -1, self._places[column.name], _write_code(kind), *_digits(kind) * 2], data
+        return presets
 
 
 def _place_and_length(place: int, kind: str) -> tuple[int, ...]:
@@ -253,14 +253,14 @@ def _written_places(steps: list[int]) -> list[int]:
     """The columns whose values get a place of their own, in the order in which steps write them; not the old row's,
     which come in the same.
     """
-    found = []
+    places = []
     for at in range(0, len(steps), _STEP):
         code, _, place, form, _, _, precision, _ = steps[at : at + _STEP]
         if code == _OLD:
             break
         if place >= 0 and (form == _AS_IT_IS or precision > _COMPACT):
-            found.append(place)
-    return found
+            places.append(place)
+    return places
 
 
 def _union(kind: Any) -> tuple[int, Any]:
@@ -285,18 +285,18 @@ def _digits(kind: str) -> tuple[int, int]:
 
 def _encode_default(column: Column, kind: str, value: Value) -> tuple[int, bytes]:
     """A default of Spark type `kind` → what is read, and its bytes."""
-    found, name = python_value(column, value), kind.partition("(")[0]
+    default, name = python_value(column, value), kind.partition("(")[0]
     if name in ("smallint", "int", "bigint"):
-        return _LONG, binary.write_long(found)
+        return _LONG, binary.write_long(default)
     if name == "float":
-        return _FLOAT, binary.write_float(found)
+        return _FLOAT, binary.write_float(default)
     if name == "double":
-        return _DOUBLE, binary.write_double(found)
+        return _DOUBLE, binary.write_double(default)
     if name == "decimal":
-        return _DECIMAL, binary.write_decimal(values.unscaled_decimal(format(found, "f"), *_digits(kind)))
+        return _DECIMAL, binary.write_decimal(values.unscaled_decimal(format(default, "f"), *_digits(kind)))
     if name == "binary":
-        return _BYTES, binary.write_bytes(found)
-    return _TEXT, binary.write_bytes(found.encode())
+        return _BYTES, binary.write_bytes(default)
+    return _TEXT, binary.write_bytes(default.encode())
 
 
 def _refusal_program(code: int) -> bytes:
@@ -304,5 +304,5 @@ def _refusal_program(code: int) -> bytes:
     return struct.pack(">2i", _UNREADABLE | code << _CODE_SHIFT, 0) + _numbers([]) * 4 + struct.pack(">i", 0)
 
 
-def _numbers(found: Sequence[int]) -> bytes:
-    return struct.pack(f">{1 + len(found)}i", len(found), *found)
+def _numbers(numbers: Sequence[int]) -> bytes:
+    return struct.pack(f">{1 + len(numbers)}i", len(numbers), *numbers)

@@ -67,33 +67,36 @@ class _Writer:
         kind = self.type(field, namespace)
         default = None if field.get("default") is None else _default(field)
         name = sanitise_name(field["field"])
-        made: dict[str, Any] = {"name": name, "type": kind}
+        avro_field: dict[str, Any] = {"name": name, "type": kind}
         if name != field["field"]:
-            made["connect.field"] = field["field"]  # AvroData has nothing for names that Avro does not take
+            avro_field["connect.field"] = field["field"]  # AvroData has nothing for names that Avro does not take
         if field["optional"]:
-            made["type"] = ["null", kind] if default is None else [kind, "null"]
-            return {**made, "default": default}
-        return made if default is None else {**made, "default": default}
+            avro_field["type"] = ["null", kind] if default is None else [kind, "null"]
+            return {**avro_field, "default": default}
+        return avro_field if default is None else {**avro_field, "default": default}
 
 
 def _primitive(schema: Mapping[str, Any], kind: str) -> Any:
-    made: dict[str, Any] = {"type": _AVRO[kind]}
+    avro_type: dict[str, Any] = {"type": _AVRO[kind]}
     name, parameters = schema.get("name", ""), schema.get("parameters") or {}
     if name == _CONNECT + "Decimal":
-        made |= {"scale": int(parameters["scale"]), "precision": int(parameters.get("connect.decimal.precision", 64))}
+        avro_type |= {
+            "scale": int(parameters["scale"]),
+            "precision": int(parameters.get("connect.decimal.precision", 64)),
+        }
     if "version" in schema:
-        made["connect.version"] = schema["version"]
+        avro_type["connect.version"] = schema["version"]
     if parameters:
-        made["connect.parameters"] = dict(parameters)
+        avro_type["connect.parameters"] = dict(parameters)
     if schema.get("default") is not None:
-        made["connect.default"] = _default(schema)
+        avro_type["connect.default"] = _default(schema)
     if name:
-        made["connect.name"] = name
+        avro_type["connect.name"] = name
     if kind in ("int8", "int16"):
-        made["connect.type"] = kind
+        avro_type["connect.type"] = kind
     if name in _LOGICAL:
-        made["logicalType"] = _LOGICAL[name]
-    return made if len(made) > 1 else made["type"]
+        avro_type["logicalType"] = _LOGICAL[name]
+    return avro_type if len(avro_type) > 1 else avro_type["type"]
 
 
 def _default(schema: Mapping[str, Any]) -> Any:

@@ -84,8 +84,8 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
     elif connect == "bytes":
         column = replace(column, type=BY_NAME["blob"])
     elif connect in BY_CONNECT:
-        found, vague = BY_CONNECT[connect]
-        column = replace(column, type=found, vague=vague)
+        guess, vague = BY_CONNECT[connect]
+        column = replace(column, type=guess, vague=vague)
     else:
         raise ValueError(f"column {column.name!r} has the unknown type {connect!r}")
     if semantic == DECIMAL:

@@ -115,10 +115,10 @@ class DebeziumMysqlDecoder:
         """(payload or None, what stands for the schema in caches, schema or None)."""
         if data[:1] in (b"\x00", b"\x03"):  # Confluent's header, or AWS Glue's: no JSON begins so
             schema_id, pos = unframe(data, where)
-            found = self._documents.get(schema_id)
-            if found is None:
-                found = self._documents[schema_id] = document(self._schemas.by_id(schema_id, where), where)
-            return found.read(data, pos, where), schema_id, found.schema
+            doc = self._documents.get(schema_id)
+            if doc is None:
+                doc = self._documents[schema_id] = document(self._schemas.by_id(schema_id, where), where)
+            return doc.read(data, pos, where), schema_id, doc.schema
         if len(data) > MAX_MESSAGE:
             raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
         try:
@@ -131,12 +131,12 @@ class DebeziumMysqlDecoder:
 
         Kafka's JsonConverter writes the schema first: it is looked up by its text, and parsed once.
         """
-        known = self._recent.find(text)
-        if known is not None:
-            payload, end = json_exact.decode_from(text, len(known.head))
+        entry = self._recent.find(text)
+        if entry is not None:
+            payload, end = json_exact.decode_from(text, len(entry.head))
             if text[end:].strip(" \t\r\n") != "}":
                 raise ValueError("the message goes on after its payload")
-            return _object(payload), known.head, known.schema
+            return _object(payload), entry.head, entry.schema
         whole = json_exact.decode(text)
         if not isinstance(whole, dict):
             raise ValueError("it is no object")
@@ -164,11 +164,11 @@ class _RecentSchemas:
         self._found: list[_KnownSchema] = []
 
     def find(self, text: str) -> _KnownSchema | None:
-        for place, known in enumerate(self._found):
-            if text.startswith(known.head):
+        for place, entry in enumerate(self._found):
+            if text.startswith(entry.head):
                 if place > 8:
                     self._found.insert(0, self._found.pop(place))
-                return known
+                return entry
         return None
 
     def add(self, text: str, schema: dict[str, Any]) -> None:

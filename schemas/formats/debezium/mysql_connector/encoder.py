@@ -71,11 +71,11 @@ class MysqlEncoder:
             event.flag("key_only_delete")
         if event.op == "u" and event.before is None:
             event.flag("no_before")
-        shown = event.before if event.op == "d" else event.after
-        if shown is None:
+        image = event.before if event.op == "d" else event.after
+        if image is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        known = frozenset(event.before or ()) if event.key_only else None
-        plan = self._plan(event.table, event.key, known, origin.topic)
+        row_names = frozenset(event.before or ()) if event.key_only else None
+        plan = self._plan(event.table, event.key, row_names, origin.topic)
         before, after = (None if row is None else plan.row(row, event) for row in (event.before, event.after))
         source = self._row_source(event, origin)
         payload = {
@@ -135,24 +135,26 @@ class MysqlEncoder:
         }  # fmt: skip
 
     # ------------------------------------------------------------------------------ plans
-    def _plan(self, table: Table, key: tuple[str, ...], known: frozenset[str] | None, topic: str | None) -> _Plan:
+    def _plan(self, table: Table, key: tuple[str, ...], row_names: frozenset[str] | None, topic: str | None) -> _Plan:
         place = topic if self._options.encoding_format == "avro" else None
-        cached = self._plans.get((id(table), key, known, place))
+        cached = self._plans.get((id(table), key, row_names, place))
         if cached is not None and cached[0] is table:
             return cached[1]
-        plan = self._compile(table, key, known, place)
-        self._plans[id(table), key, known, place] = table, plan
+        plan = self._compile(table, key, row_names, place)
+        self._plans[id(table), key, row_names, place] = table, plan
         return plan
 
-    def _compile(self, table: Table, key: tuple[str, ...], known: frozenset[str] | None, topic: str | None) -> _Plan:
+    def _compile(
+        self, table: Table, key: tuple[str, ...], row_names: frozenset[str] | None, topic: str | None
+    ) -> _Plan:
         options = self._options
         primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), ())
         keys = tuple(primary or key or table.handle_key)
         columns = tuple(c for c in table.columns if not c.virtual)
-        told = options.column_propagate_source_type
+        propagate = options.column_propagate_source_type
         avro = options.encoding_format == "avro"
         settings = {
-            "signed64": "told" if told else "lost", "raw_text": False, "binary": options.binary_handling_mode,
+            "signed64": "told" if propagate else "lost", "raw_text": False, "binary": options.binary_handling_mode,
         }  # fmt: skip
         row = row_values(columns, lambda c: publish.connect_type(c, options)[:2], options, required=True, **settings)
         defaults = {c.name: self._default(c, settings) for c in columns if not c.nullable and c.default is not None}
@@ -162,7 +164,7 @@ class MysqlEncoder:
             keys,
             row,
             None if key_schema is None else serialise(key_schema, f"{topic}-key"),
-            serialise(publish.value_schema(table, options, defaults, known), f"{topic}-value"),
+            serialise(publish.value_schema(table, options, defaults, row_names), f"{topic}-value"),
         )
 
     def _default(self, column: Column, settings: dict[str, Any]) -> Any:
@@ -213,8 +215,8 @@ def _carried_source(event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any]
     if not isinstance(carried, dict):
         return None
     if (carried.get("db"), carried.get("table")) != id_:
-        named = f"{carried.get('db')!r:.60}, table {carried.get('table')!r:.60}"
-        raise WireError("INVALID_VALUE", column="source", details=f"it is of db {named}, and the event of {id_}")
+        origin = f"{carried.get('db')!r:.60}, table {carried.get('table')!r:.60}"
+        raise WireError("INVALID_VALUE", column="source", details=f"it is of db {origin}, and the event of {id_}")
     return {**carried, "commit_ts": carried.get("commit_ts"), "cluster_id": carried.get("cluster_id")}
 
 

@@ -56,16 +56,16 @@ def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str,
 
 
 def value_schema(
-    table: Table, options: Options, defaults: Mapping[str, Any], known: frozenset[str] | None = None
+    table: Table, options: Options, defaults: Mapping[str, Any], row_names: frozenset[str] | None = None
 ) -> dict[str, Any]:
     """Schema of a row's envelope. defaults: by column, as its values are written in JSON.
 
-    known: the columns that a key-only delete has; others may be NULL there.
+    row_names: the columns that a key-only delete has; others may be NULL there.
     """
     name = prefix(table, options)
     columns = [c for c in table.columns if not c.virtual]
-    if known is not None:
-        columns = [c if c.name in known else replace(c, nullable=True) for c in columns]
+    if row_names is not None:
+        columns = [c if c.name in row_names else replace(c, nullable=True) for c in columns]
     fields = [_with_default(field(c, options), None if c.nullable else defaults.get(c.name)) for c in columns]
     sides = (
         {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": side}
@@ -176,11 +176,11 @@ def temporal_name(column: Column, mode: str) -> str:
 def _source_type(column: Column) -> dict[str, str]:
     """The parameters of `column.propagate.source.type`; the fraction digits of a time are its length."""
     name = column.type.name.upper() + " UNSIGNED" * column.unsigned + " ZEROFILL" * column.zerofill
-    made = {"type": name}
+    parameters = {"type": name}
     temporal = column.type.kind in (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
     length, scale = (column.scale or None, None) if temporal else (column.length, column.scale)
     if length is not None:
-        made["length"] = str(length)
+        parameters["length"] = str(length)
     if scale is not None:
-        made["scale"] = str(scale)
-    return {f"__debezium.source.column.{k}": v for k, v in {**made, "name": column.name}.items()}
+        parameters["scale"] = str(scale)
+    return {f"__debezium.source.column.{k}": v for k, v in {**parameters, "name": column.name}.items()}

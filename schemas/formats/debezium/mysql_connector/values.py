@@ -199,14 +199,14 @@ _BINARY_TEXT: dict[str, Callable[[str], bytes]] = {
 
 def _binary_images(mode: str, text: str) -> set[bytes]:
     """What binary text can stand for: in the mode given, else in each."""
-    found = set()
+    images = set()
     for name, decode in _BINARY_TEXT.items():
         if mode in ("auto", name):
             try:
-                found.add(decode(text))
+                images.add(decode(text))
             except ValueError:
                 continue
-    return found
+    return images
 
 
 def _binary(column: Column, mode: str, connect: str, value: Any) -> tuple[Value, str]:
@@ -302,8 +302,8 @@ def _micros(semantic: str, value: Any) -> int:
 
 def _cut_flag(column: Column, semantic: str) -> str:
     """connect mode cuts at the millisecond: where the column has more digits, or nobody knows."""
-    known = column.scale is not None and column.scale <= 3
-    return "" if known or not semantic.startswith(CONNECT) else "fraction_cut"
+    is_exact = column.scale is not None and column.scale <= 3
+    return "" if is_exact or not semantic.startswith(CONNECT) else "fraction_cut"
 
 
 def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
