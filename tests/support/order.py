@@ -1,9 +1,9 @@
 """In what order the test files run, by their known costs (`tests/costs.tsv`), and which slow ones fit into today.
 
 Workers take file by file (`--dist loadfile --no-loadscope-reorder`): the longest first, so that no worker is left with
-a long file at the end. A Spark session takes most of its CPU in its first minute, so two workers of three get the files
-that use it. With `--slow-until TIME` only slow tests run, as many as there is time for: their files are cut
-in seven parts of about equal cost, and each day begins with another one.
+a long file at the end. A Spark session takes most of its CPU in its first minute, so in a run without slow tests two
+workers of three get the files that use it. With `--slow-until TIME` only slow tests run, as many as there is time for:
+their files are cut in seven parts of about equal cost, and each day begins with another one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import pytest
 from xdist.remote import Producer
 from xdist.scheduler import LoadFileScheduling
 
-from tests.support.costs import Part, read_costs
+from tests.support.costs import Cost, Part, read_costs
 from tests.support.golden import ROOT
 
 DAYS = 7
@@ -56,12 +56,12 @@ def rotated(costs: Mapping[str, float], day: int) -> list[str]:
 
 
 class SparkTogether(LoadFileScheduling):  # type: ignore[misc]
-    """Workers take file by file, but those that use the Spark session are one unit for each of two thirds of them."""
+    """Workers take file by file. In a quick run, those that use Spark are one unit for each of two thirds of them."""
 
     def __init__(self, config: pytest.Config, log: Producer) -> None:
         super().__init__(config, log)
-        quick = config.option.markexpr == "not slow"
-        self._units = spark_units(_spark_files(quick), max(1, 2 * config.option.numprocesses // 3))
+        files = _spark_files() if config.option.markexpr == "not slow" else {}
+        self._units = spark_units(files, max(1, 2 * config.option.numprocesses // 3))
 
     def _split_scope(self, nodeid: str) -> str:
         file: str = super()._split_scope(nodeid)
@@ -78,18 +78,11 @@ def spark_units(costs: Mapping[str, float], number: int) -> dict[str, str]:
     return units
 
 
-def _spark_files(quick: bool) -> dict[str, float]:
-    """The files with tests that take the fixture `spark`, by their text, and what they cost.
-
-    quick: without their slow tests.
-    """
-    costs = {
-        path.relative_to(ROOT).as_posix(): 0.0 for path in (ROOT / "tests").rglob("test_*.py") if _uses_spark(path)
-    }
-    for part, cost in read_costs().items():
-        if part.file in costs and not (quick and part.slow):
-            costs[part.file] += cost.wall
-    return costs
+def _spark_files() -> dict[str, float]:
+    """The files with tests that take the fixture `spark`, by their text, and what their quick tests cost."""
+    known = read_costs()
+    files = (path.relative_to(ROOT).as_posix() for path in (ROOT / "tests").rglob("test_*.py") if _uses_spark(path))
+    return {file: known.get(Part(file, slow=False), Cost()).wall for file in files}
 
 
 def _uses_spark(path: Path) -> bool:
