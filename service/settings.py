@@ -163,7 +163,7 @@ class Settings(BaseSettings):
         return init_settings, env_settings, _AliasSource(settings_cls)
 
 
-# The layers below the registry know no rules, so the names stand here too; a test compares them with compat.LEVELS.
+# Settings import no rules, so the names of schema_types.base.LEVELS stand here too; a test compares them.
 _LEVELS: Final = (
     "NONE",
     "BACKWARD",

@@ -83,7 +83,7 @@ def plain_lines(
     """A line for each row, as `schemas.plain.writer` writes the events of a format.
 
     texts: of the cells (`plain_lines.plain_texts`). origins: the number of each row's topic in `topics`, its partition
-    and offset (int64, kernel_plain_lines.NONE: not known). extra: JSON of what stands beside each row; none: it has
+    and offset (int64, kernels.plain_lines.NONE: not known). extra: JSON of what stands beside each row; none: it has
     nothing. A row has one flag at most. UnicodeEncodeError where a name is not UTF-8. To be called where `COMPILED`.
     """
     import numpy as np

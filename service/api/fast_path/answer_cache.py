@@ -67,7 +67,7 @@ class CachedAnswer:
 
 @dataclass(slots=True)
 class AnswerCache:
-    """The answers that are kept, the least recently used dropped first. Keeps the promises of footprint.Listener."""
+    """The answers that are kept, the least recently used dropped first. Keeps the promises of read_set.Listener."""
 
     limit: int = _KEPT_BYTES
     _kept: OrderedDict[Key, CachedAnswer] = field(default_factory=OrderedDict)

@@ -1,7 +1,8 @@
 """Damage to golden messages of every format: WireError or an event, never anything else, and the next message is read.
 
-The connector's messages (debezium-mysql) are damaged in test_bad_connector.py, what stands around the decoders (auto,
-sniff, explain, claim-checks, checksums, DDL) in test_bad_around.py. How much runs: tests/support/fuzz.py.
+The connector's messages (debezium-mysql) are damaged in debezium/test_bad_mysql_connector.py, what stands around the
+decoders (auto, sniff, explain, claim-checks, checksums, DDL) in tests/schemas/inspect/test_bad_messages.py. How much
+runs: tests/support/fuzz.py.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ def refused(cwd: Path, *arguments: str, **variables: str) -> tuple[int, str]:
 
 
 def test_the_ready_line_and_the_default_store(tmp_path: Path) -> None:
-    """This one is started as people start it; others are forked (see child.py)."""
+    """This one is started as people start it; others are forked (see command_process.py)."""
     pipe = subprocess.PIPE
     command = [sys.executable, "-m", "service", "serve", "--port", "0"]
     with subprocess.Popen(command, cwd=tmp_path, env=environment(), stdout=pipe, stderr=pipe, text=True) as process:

@@ -1,4 +1,7 @@
-"""Python's client and its serdes over HTTP against the real server; its methods one by one: test_client_methods.py."""
+"""Python's client and its serdes over HTTP against the real server.
+
+Its methods one by one: test_python_client_methods.py.
+"""
 
 from __future__ import annotations
 
