@@ -149,26 +149,26 @@ def _column(name: str, mysql_type: str, key: bool) -> Column:
     match = _TYPE.match(_text(mysql_type, "a type"))
     if not match or match[1] not in BY_NAME:
         raise ValueError(f"type {mysql_type[:40]!r} is not known")
-    kind, inner = BY_NAME[match[1]], match[2]
+    type_, inner = BY_NAME[match[1]], match[2]
     length = scale = None
     elements: tuple[str, ...] = ()
-    if inner is not None and kind.kind in (Kind.ENUM, Kind.SET):
+    if inner is not None and type_.kind in (Kind.ENUM, Kind.SET):
         elements = _elements(inner)
     elif inner is not None:
         numbers = _NUMBERS.match(inner)
         if not numbers:
             raise ValueError(f"type {mysql_type[:40]!r} is not known")
         first, second = int(numbers[1]), int(numbers[2] or 0)
-        length = first if kind.kind in _SIZED else None
-        scale = first if kind.kind in _TEMPORAL else second if kind.kind is Kind.DECIMAL else None
-        if kind.kind is Kind.FLOAT and numbers[2]:
+        length = first if type_.kind in _SIZED else None
+        scale = first if type_.kind in _TEMPORAL else second if type_.kind is Kind.DECIMAL else None
+        if type_.kind is Kind.FLOAT and numbers[2]:
             scale = second
-    if (kind.kind is Kind.BIT and length is not None and not 1 <= length <= 64) or (scale or 0) > 30:
+    if (type_.kind is Kind.BIT and length is not None and not 1 <= length <= 64) or (scale or 0) > 30:
         raise ValueError(f"type {mysql_type[:40]!r} is not known")
-    unsigned = "unsigned" in match[3] and kind.kind not in (Kind.BIT, Kind.YEAR)
-    vague = _VAGUE.get(kind.kind, "") if inner is None else ""
+    unsigned = "unsigned" in match[3] and type_.kind not in (Kind.BIT, Kind.YEAR)
+    vague = _VAGUE.get(type_.kind, "") if inner is None else ""
     return Column(
-        _text(name, "column"), kind, unsigned, length, scale, elements, handle_key=key, primary_key=key, vague=vague
+        _text(name, "column"), type_, unsigned, length, scale, elements, handle_key=key, primary_key=key, vague=vague
     )
 
 

@@ -22,8 +22,8 @@ _TEXTS: dict[Kind, str | bytes] = {
 def sample_columns() -> tuple[Column, ...]:
     """One of each type, named by it; DECIMAL(9,2), BIT(9)."""
     return tuple(
-        Column(kind.name, kind, length=9, scale=2 if kind.kind is Kind.DECIMAL else None, elements=("a",))
-        for kind in BY_NAME.values()
+        Column(type_.name, type_, length=9, scale=2 if type_.kind is Kind.DECIMAL else None, elements=("a",))
+        for type_ in BY_NAME.values()
     )
 
 

@@ -104,24 +104,24 @@ def _version(step: dict[str, Any]) -> TableVersion:
 
 
 def _column(listed: dict[str, Any]) -> Column:
-    kind = BY_CODE[listed["mysql_type"], listed["charset"] == "binary"]
+    type_ = BY_CODE[listed["mysql_type"], listed["charset"] == "binary"]
     scale = None
-    if kind.kind in _TEMPORAL or kind.kind is Kind.DECIMAL:
+    if type_.kind in _TEMPORAL or type_.kind is Kind.DECIMAL:
         scale = max(listed["decimal"], 0)
-    elif kind.kind is Kind.FLOAT and listed["decimal"] != _NO_LENGTH:
+    elif type_.kind is Kind.FLOAT and listed["decimal"] != _NO_LENGTH:
         scale = listed["decimal"]
     default = listed["default"]
     expression = isinstance(default, str) and default.upper().startswith("CURRENT_TIMESTAMP")
     return Column(
         listed["name"],
-        kind,
-        unsigned=listed["unsigned"] and kind.kind not in (Kind.BIT, Kind.YEAR),
-        length=listed["flen"] if kind.kind in (Kind.DECIMAL, Kind.BIT) else None,
+        type_,
+        unsigned=listed["unsigned"] and type_.kind not in (Kind.BIT, Kind.YEAR),
+        length=listed["flen"] if type_.kind in (Kind.DECIMAL, Kind.BIT) else None,
         scale=scale,
         elements=tuple(listed.get("elems") or ()),
         nullable=not listed["not_null"],
         has_default=default is not None,
-        default=_default(kind.kind, default),
+        default=_default(type_.kind, default),
         default_is_expr=expression,
         handle_key=listed["handle_key"],
         primary_key=listed["pri_key"],

@@ -100,26 +100,26 @@ def _rows() -> list[list[str]]:
 
 def _columns() -> list[tuple[str, Column]]:
     out = []
-    for kind in TYPES:
-        name = kind.name.upper()
-        out.append((name, _column(kind)))
-        if kind.kind is Kind.INTEGER:
-            out.append((f"{name} UNSIGNED", _column(kind, unsigned=True)))
-        if kind.kind is Kind.FLOAT:
-            out.append((f"{name}(M,D)", _column(kind, length=10, scale=3)))
-        if kind.kind is Kind.DATETIME:
+    for type_ in TYPES:
+        name = type_.name.upper()
+        out.append((name, _column(type_)))
+        if type_.kind is Kind.INTEGER:
+            out.append((f"{name} UNSIGNED", _column(type_, unsigned=True)))
+        if type_.kind is Kind.FLOAT:
+            out.append((f"{name}(M,D)", _column(type_, length=10, scale=3)))
+        if type_.kind is Kind.DATETIME:
             out[-1] = (f"{name}(4..6)", out[-1][1])
             out.append((f"{name}(0..3)", replace(out[-1][1], scale=3)))
-        if kind.kind is Kind.BIT:
+        if type_.kind is Kind.BIT:
             out[-1] = (f"{name}(n)", out[-1][1])
-            out.append((f"{name}(1)", _column(kind, length=1)))
+            out.append((f"{name}(1)", _column(type_, length=1)))
     return out
 
 
-def _column(kind: TidbType, unsigned: bool = False, length: int | None = None, scale: int | None = None) -> Column:
-    sizes = (length, scale) if length else _SIZES.get(kind.kind, (None, None))
-    elements = ("a",) if kind.kind in (Kind.ENUM, Kind.SET) else ()
-    return Column("v", kind, unsigned, *sizes, elements, nullable=False)
+def _column(type_: TidbType, unsigned: bool = False, length: int | None = None, scale: int | None = None) -> Column:
+    sizes = (length, scale) if length else _SIZES.get(type_.kind, (None, None))
+    elements = ("a",) if type_.kind in (Kind.ENUM, Kind.SET) else ()
+    return Column("v", type_, unsigned, *sizes, elements, nullable=False)
 
 
 def _cell(form: str, column: Column) -> str:

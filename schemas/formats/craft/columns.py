@@ -45,23 +45,23 @@ def column_of(name: str, code: int, flags: int) -> Column:
     binary = bool(flags & layout.BINARY)
     vague = ""
     if code in _ALWAYS_NULL:
-        kind, vague = BY_NAME["text"], f"anything: type {code} ({_ALWAYS_NULL[code]}) is always NULL"
+        type_, vague = BY_NAME["text"], f"anything: type {code} ({_ALWAYS_NULL[code]}) is always NULL"
     elif (code, binary) in _OTHER_CODES:
-        kind = BY_NAME[_OTHER_CODES[code, binary]]
+        type_ = BY_NAME[_OTHER_CODES[code, binary]]
     elif (code, binary) in BY_CODE:
-        kind = BY_CODE[code, binary]
-        vague = _VAGUE.get(kind.kind, "")
+        type_ = BY_CODE[code, binary]
+        vague = _VAGUE.get(type_.kind, "")
     else:
         raise ValueError(f"column {name!r}: type code {code} is none of TiDB's")
     return Column(
         name,
-        kind,
-        unsigned=bool(flags & layout.UNSIGNED) and kind.kind not in _UNSIGNED,
+        type_,
+        unsigned=bool(flags & layout.UNSIGNED) and type_.kind not in _UNSIGNED,
         nullable=bool(flags & layout.NULLABLE),
         handle_key=bool(flags & layout.HANDLE_KEY),
         primary_key=bool(flags & layout.PRIMARY_KEY),
         vague=vague,
-        charset="binary" if kind.kind not in _CHARACTER or binary else "",
+        charset="binary" if type_.kind not in _CHARACTER or binary else "",
         generated="" if flags & layout.GENERATED else None,
         unique_key=bool(flags & layout.UNIQUE_KEY),
         multiple_key=bool(flags & layout.MULTIPLE_KEY),

@@ -44,30 +44,30 @@ def _table(block: dict[str, Any], id_: TableId) -> Table:
 
 def _read_column(listed: dict[str, Any], primary: tuple[str, ...]) -> Column:
     words = str(listed["typeName"]).lower().split()
-    kind = BY_NAME[words[0]]
+    type_ = BY_NAME[words[0]]
     length, scale = (None if listed[name] is None else int(listed[name]) for name in ("length", "scale"))
-    if kind.kind in _TEMPORAL:
+    if type_.kind in _TEMPORAL:
         length, scale = None, length or 0
-    elif kind.kind is Kind.BIT:
+    elif type_.kind is Kind.BIT:
         length = length or 1
-    elif kind.kind in (Kind.ENUM, Kind.SET):
+    elif type_.kind in (Kind.ENUM, Kind.SET):
         length = None
     default = listed["defaultValueExpression"]
     vague = ""
-    if kind.kind in (Kind.DATETIME, Kind.TIMESTAMP) and default == _CLOCK:
-        vague = f"{kind.name} with the default CURRENT_TIMESTAMP or {_CLOCK}"
-    elif kind.kind is Kind.BIT and default is not None and int(str(default), 2) >> (length or 1):
+    if type_.kind in (Kind.DATETIME, Kind.TIMESTAMP) and default == _CLOCK:
+        vague = f"{type_.name} with the default CURRENT_TIMESTAMP or {_CLOCK}"
+    elif type_.kind is Kind.BIT and default is not None and int(str(default), 2) >> (length or 1):
         vague, default = f"bit({length}) with another default than the message says", None
     return Column(
         str(listed["name"]),
-        kind,
+        type_,
         unsigned="unsigned" in words,
         length=length,
         scale=scale,
         elements=tuple(_unquote(e) for e in listed["enumValues"] or ()),
         nullable=bool(listed["optional"]),
         has_default=default is not None,
-        default=None if default is None else _read_default(kind.kind, str(default), length),
+        default=None if default is None else _read_default(type_.kind, str(default), length),
         vague=vague,
         handle_key=listed["name"] in primary,
         primary_key=listed["name"] in primary,

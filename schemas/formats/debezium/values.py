@@ -36,31 +36,31 @@ def column_of_field(field: Mapping[str, Any]) -> Column:
     unsigned = False
     if "tidb_type" in field:
         name, _, sign = field["tidb_type"].partition(" ")
-        kind, unsigned = BY_NAME[name], sign == "unsigned"
+        type_, unsigned = BY_NAME[name], sign == "unsigned"
     elif semantic == DECIMAL:
-        kind = BY_NAME["decimal"]
+        type_ = BY_NAME["decimal"]
     elif semantic:
-        kind = BY_SEMANTIC[semantic]
+        type_ = BY_SEMANTIC[semantic]
     elif connect == "bytes":
-        kind = BY_NAME["blob"]  # Avro only: BINARY, VARBINARY and BLOB have the same values
+        type_ = BY_NAME["blob"]  # Avro only: BINARY, VARBINARY and BLOB have the same values
     else:
-        kind, vague = BY_CONNECT[connect]
+        type_, vague = BY_CONNECT[connect]
     length = int(parameters["length"]) if "length" in parameters else 1 if connect == "boolean" else None
     scale = None
     if semantic.endswith(".Timestamp"):
         scale = 3
     elif semantic.endswith(".MicroTimestamp"):
         scale = 6
-    elif kind.kind is Kind.FLOAT and connect == "double":
+    elif type_.kind is Kind.FLOAT and connect == "double":
         scale = 0  # FLOAT(M,D); D itself is not told
     elif semantic == DECIMAL:
         length, scale = int(parameters["precision"]), int(parameters["scale"])
     elements: tuple[str, ...] = ()
     if "allowed" in parameters:
         allowed = parameters["allowed"]
-        elements = values.split_allowed(allowed) if kind.kind is Kind.ENUM else tuple(allowed.split(","))
+        elements = values.split_allowed(allowed) if type_.kind is Kind.ENUM else tuple(allowed.split(","))
     column = Column(
-        field["field"], kind, unsigned, length, scale, elements, nullable=bool(field["optional"]), vague=vague
+        field["field"], type_, unsigned, length, scale, elements, nullable=bool(field["optional"]), vague=vague
     )
     return (
         replace(column, has_default=True, default=_default(column, field["default"])) if "default" in field else column

@@ -65,17 +65,17 @@ def _column(cell: ColumnHeader) -> Column:
     binary = bool((flags or 0) & BINARY)
     if (code, binary) not in BY_CODE:
         raise ValueError(f"column {cell.name!r}: type code {cell.code} is not known")
-    kind = BY_CODE[code, binary]
+    type_ = BY_CODE[code, binary]
     if flags is None:
-        return Column(cell.name, kind, handle_key=cell.handle, vague=_OPEN_WITHOUT_FLAGS.get(kind.kind, ""))
+        return Column(cell.name, type_, handle_key=cell.handle, vague=_OPEN_WITHOUT_FLAGS.get(type_.kind, ""))
     return Column(
         cell.name,
-        kind,
-        unsigned=bool(flags & UNSIGNED) and kind.kind not in _NEVER_UNSIGNED,
+        type_,
+        unsigned=bool(flags & UNSIGNED) and type_.kind not in _NEVER_UNSIGNED,
         nullable=bool(flags & NULLABLE),
         handle_key=cell.handle,
         primary_key=bool(flags & PRIMARY),
-        vague=_OPEN.get(kind.kind, ""),
+        vague=_OPEN.get(type_.kind, ""),
         charset="binary" if binary else "",
         generated="" if flags & GENERATED else None,
         unique_key=bool(flags & UNIQUE),

@@ -61,16 +61,16 @@ def _column(listed: Any, avro: bool) -> Column | None:
         return None
     if name not in BY_NAME:
         raise ValueError(f"type {name[:40]!r} is not known")
-    kind = BY_NAME[name]
+    type_ = BY_NAME[name]
     length, decimal = (
         None if data_type.get(k) is None else whole_number(data_type[k], k) for k in ("length", "decimal")
     )
     column = Column(
         text(listed["name"], "name"),
-        kind,
-        unsigned=boolean(data_type.get("unsigned"), "unsigned") and kind.kind not in (Kind.BIT, Kind.YEAR),
-        length=length if kind.kind in _SIZED else None,
-        scale=_scale(kind.kind, length, decimal),
+        type_,
+        unsigned=boolean(data_type.get("unsigned"), "unsigned") and type_.kind not in (Kind.BIT, Kind.YEAR),
+        length=length if type_.kind in _SIZED else None,
+        scale=_scale(type_.kind, length, decimal),
         elements=tuple(text(e, "element") for e in data_type.get("elements") or ()),
         nullable=boolean(listed["nullable"], "nullable"),
         charset=text(data_type["charset"], "charset"),
@@ -81,7 +81,7 @@ def _column(listed: Any, avro: bool) -> Column | None:
     if default is None:
         return column
     default_text = str(default) if isinstance(default, Number) else string(default, "default")
-    clock = kind.kind in (Kind.DATETIME, Kind.TIMESTAMP) and default_text.upper().startswith("CURRENT_TIMESTAMP")
+    clock = type_.kind in (Kind.DATETIME, Kind.TIMESTAMP) and default_text.upper().startswith("CURRENT_TIMESTAMP")
     return replace(column, has_default=True, default=_default(column, default_text, avro), default_is_expr=clock)
 
 
