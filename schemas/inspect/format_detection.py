@@ -40,14 +40,14 @@ def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = N
     if len(key or b"") > MAX_MESSAGE or len(value or b"") > MAX_MESSAGE:
         return DetectedFormat(None, f"more than {MAX_MESSAGE} bytes")
     if value is None:
-        return _tombstone(key, schema_of)
+        return _detect_tombstone(key, schema_of)
     if not value:
         return DetectedFormat(None, "the value is empty")
     if key is not None and key[:8] == (1).to_bytes(8, "big"):
         return _detect_open(key, value)
-    for first, one in _BY_FIRST_BYTE:
+    for first, detect in _BY_FIRST_BYTE:
         if value[0] in first:
-            return one(key, value, schema_of)
+            return detect(key, value, schema_of)
     return _detect_compressed(key, value, schema_of)
 
 
@@ -64,7 +64,7 @@ def _detect_compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | No
     return DetectedFormat(detection.format, f"{kind}; in it {detection.reason}")
 
 
-def _tombstone(key: bytes | None, schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_tombstone(key: bytes | None, schema_of: SchemaOf | None) -> DetectedFormat:
     if key is None:
         return DetectedFormat(None, "key and value are null: nothing is there to tell")
     if key[:1] in (b"\x00", b"\x03"):
@@ -109,17 +109,17 @@ def _has_tidb_type(kind: Any) -> bool:
     return any(isinstance(p, dict) and "tidb_type" in p for p in parameters)
 
 
-def _detect_zero(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_confluent_avro(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     return _detect_framed(value, "value", schema_of)
 
 
-def _detect_three(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_glue_or_avro_delete(key: bytes | None, value: bytes, schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) == 9 and key is not None and _is_tso(value[1:]):
         return DetectedFormat("avro", "a delete of avro-enable-watermark: 0x03 and a commit_ts")
     return _detect_framed(value, "value", schema_of)
 
 
-def _detect_two(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_avro_watermark(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) == 9 and key is None and _is_tso(value[1:]):
         return DetectedFormat("avro", "a watermark of avro-enable-watermark: 0x02 and a TSO")
     return DetectedFormat(None, "it begins with 0x02, but is no watermark of TiCDC's Avro")
@@ -130,7 +130,7 @@ def _is_tso(data: bytes) -> bool:
 
 
 # ---- Craft, and DDL of Avro: both begin with 0x01
-def _detect_one(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_craft_or_avro_ddl(key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if key is not None:
         return DetectedFormat(None, "it begins with 0x01 like Craft, whose messages have no key")
     if value[1:2] == b"{":
@@ -213,7 +213,7 @@ def _parts(data: bytes, pos: int) -> int:
 
 
 # ---- Simple's Avro
-def _detect_sixteen(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_simple_avro(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     if len(value) > 4 and value[1] == value[2] and value[1] in (0, 2, 4, 6) and value[3] == 2:
         return DetectedFormat("simple", "branch 11 of Simple's Avro schema, and its type twice")
     return DetectedFormat(None, "it begins with 0x16 like Simple's Avro, but is not")
@@ -227,7 +227,7 @@ def _object(data: bytes) -> Any:
         return str(error)
 
 
-def _json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
+def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     body = _object(value)
     if not isinstance(body, dict):
         return DetectedFormat(None, f"it begins like JSON, but is not: {body}"[:200])
@@ -237,13 +237,13 @@ def _json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> Dete
         return DetectedFormat("canal-json", "a JSON object with isDdl, es, sqlType and mysqlType")
     payload = body.get("payload", body)
     return (
-        _debezium(payload)
+        _detect_debezium(payload)
         if isinstance(payload, Mapping)
         else DetectedFormat(None, "JSON with a payload that is no object")
     )
 
 
-def _debezium(payload: Mapping[str, Any]) -> DetectedFormat:
+def _detect_debezium(payload: Mapping[str, Any]) -> DetectedFormat:
     source = payload.get("source")
     connector = source.get("connector") if isinstance(source, Mapping) else None
     if connector == "TiCDC":
@@ -260,10 +260,10 @@ def _debezium(payload: Mapping[str, Any]) -> DetectedFormat:
 
 
 _BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], DetectedFormat]], ...] = (
-    (b"\x00", _detect_zero),
-    (b"\x01", _detect_one),
-    (b"\x02", _detect_two),
-    (b"\x03", _detect_three),
-    (b"\x16", _detect_sixteen),
-    (b"{ \t\r\n", _json),
+    (b"\x00", _detect_confluent_avro),
+    (b"\x01", _detect_craft_or_avro_ddl),
+    (b"\x02", _detect_avro_watermark),
+    (b"\x03", _detect_glue_or_avro_delete),
+    (b"\x16", _detect_simple_avro),
+    (b"{ \t\r\n", _detect_json),
 )

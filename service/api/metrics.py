@@ -190,14 +190,14 @@ class RequestMetrics:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, start, footprint = _ERROR, time.perf_counter(), current_reads.get()
+        status, start, reads = _ERROR, time.perf_counter(), current_reads.get()
 
         async def count_response(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if footprint is not None:
-                    footprint.route = route_of(scope)
+                if reads is not None:
+                    reads.route = route_of(scope)
             await send(message)
 
         self._metrics.in_flight += 1

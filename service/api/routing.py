@@ -110,7 +110,7 @@ _RETRY: Final = {"Retry-After": "1"}
 
 # (method, path as the app's routes have it, operation). OPEN: anybody; KNOWN: whoever proved a name. An operation on a
 # subject is on the path's {subject} or {context}. `{...}` at the end stands for any rest.
-TABLE: Final[tuple[tuple[str, str, str], ...]] = (
+PERMISSIONS: Final[tuple[tuple[str, str, str], ...]] = (
     ("GET", "/", KNOWN),
     ("POST", "/", KNOWN),
     ("GET", "/v1/metadata/id", KNOWN),
@@ -185,7 +185,7 @@ class Node:
         self.rest: dict[str, str] = {}
 
 
-def tree(table: tuple[tuple[str, str, str], ...] = TABLE) -> Node:
+def tree(table: tuple[tuple[str, str, str], ...] = PERMISSIONS) -> Node:
     root = Node()
     for method, path, operation in table:
         node = root

@@ -34,7 +34,7 @@ async def root_of_context(call: Called) -> Response:
 
 @contexts_router.delete("/{context}")
 def delete_context(call: Called) -> Response:
-    subjects.delete(call.registry, call.segment("context"))
+    subjects.delete_context(call.registry, call.segment("context"))
     return Response(status_code=204)
 
 

@@ -23,7 +23,7 @@ def list_contexts(registry: Registry, prefix: str = "") -> list[str]:
     return [context for context in (DEFAULT_CONTEXT, *contexts) if context.startswith(prefix)]
 
 
-def delete(registry: Registry, context: str) -> None:
+def delete_context(registry: Registry, context: str) -> None:
     """Forget a context; one that is not there is no error. Its ids stay used.
 
     Raises CONTEXT_NOT_EMPTY while it has subjects, soft-deleted ones too.

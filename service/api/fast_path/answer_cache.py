@@ -21,8 +21,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
 from service.api.metrics import ServiceMetrics, Tally
-from service.registry.deadline import Deadline
-from service.registry.deadline import current_deadline as PATIENCE
+from service.registry.deadline import Deadline, current_deadline
 from service.registry.ports import Store
 from service.registry.read_set import Part, ReadSet, current_reads
 
@@ -206,12 +205,12 @@ class CachedAnswers:
             return
         patience = Deadline(self.store.wait_seconds)
         patience.start()
-        token = PATIENCE.set(patience)
+        token = current_deadline.set(patience)
         try:
             if self._log or method != "POST" or not await self._register_new(key, request_id, send, start):
                 await self._ask(key, scope, receive, send)
         finally:
-            PATIENCE.reset(token)
+            current_deadline.reset(token)
 
     async def _register_new(self, key: Key, request_id: bytes, send: Send, start: float) -> bool:
         """Register a new schema without the app, if that can be."""
@@ -247,7 +246,7 @@ class CachedAnswers:
 
     async def _ask(self, key: Key, scope: Scope, receive: Receive, send: Send) -> None:
         """Let the app answer, and keep what it says."""
-        answers, footprint = self.answers, ReadSet()
+        answers, reads = self.answers, ReadSet()
         began = answers.now()
         headers: list[Header] = []
         chunks: list[bytes] = []
@@ -261,18 +260,18 @@ class CachedAnswers:
             else:
                 chunks.append(message.get("body", b""))
                 if not message.get("more_body") and status == _OK:
-                    self._keep(key, headers, b"".join(chunks), footprint, began)
+                    self._keep(key, headers, b"".join(chunks), reads, began)
             await send(message)
 
-        token = current_reads.set(footprint)
+        token = current_reads.set(reads)
         try:
             await self._app(scope, receive, keep_message)
         finally:
             current_reads.reset(token)
 
-    def _keep(self, key: Key, headers: list[Header], body: bytes, footprint: ReadSet, began: int) -> None:
-        route = footprint.route
-        if (key[0], route) not in ROUTES or footprint.wrote or not footprint.parts:
+    def _keep(self, key: Key, headers: list[Header], body: bytes, reads: ReadSet, began: int) -> None:
+        route = reads.route
+        if (key[0], route) not in ROUTES or reads.wrote or not reads.parts:
             return
         names = [name for name, _ in headers]
         if names.count(_REQUEST_ID) != 1:
@@ -280,7 +279,7 @@ class CachedAnswers:
         place = names.index(_REQUEST_ID)
         size = len(body) + len(key[5]) + len(key[1]) + len(key[2]) + _OVERHEAD
         tally = self._metrics.tally(key[0], route, _OK)
-        answer = CachedAnswer(headers[:place], headers[place + 1 :], body, frozenset(footprint.parts), tally, size)
+        answer = CachedAnswer(headers[:place], headers[place + 1 :], body, frozenset(reads.parts), tally, size)
         self.answers.put(key, answer, began)
 
 

@@ -49,7 +49,7 @@ def test_every_route_that_needs_the_store_is_held_through_its_outage(app: FastAP
     for method, path, route in routes(app.routes):
         excused = any(re.fullmatch(pattern, path) for pattern, _ in NOT_HELD)
         assert isinstance(route, RetriedRoute) is not excused, (
-            f"{method} {path}: route_class=Held, or a row of NOT_HELD?"
+            f"{method} {path}: route_class=RetriedRoute, or a row of NOT_HELD?"
         )
 
 

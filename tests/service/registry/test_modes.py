@@ -150,11 +150,11 @@ def test_contexts_are_listed_until_they_are_deleted(registry: Registry) -> None:
     register(registry, ":.c:s", NewSchema('"int"'))
     assert subjects.list_contexts(registry) == [".", ".c"]
     with pytest.raises(RegistryError, match="'\\:\\.c\\:' is not empty"):
-        subjects.delete(registry, ".c")
+        subjects.delete_context(registry, ".c")
     subjects.delete_subject(registry, ":.c:s")
     subjects.delete_subject(registry, ":.c:s", permanent=True)
     assert subjects.list_contexts(registry) == [".", ".c"]
-    subjects.delete(registry, ".c")
+    subjects.delete_context(registry, ".c")
     assert subjects.list_contexts(registry) == ["."]
     assert register(registry, ":.c:s", NewSchema('"long"')).stored.id == 2, "its ids stay used"
 
