@@ -119,12 +119,11 @@ TYPES: tuple[TidbType, ...] = (
 BY_NAME: dict[str, TidbType] = {t.name: t for t in TYPES}
 
 # Code and "is binary" (character set `binary`) together name a type: CHAR and BINARY share 254, TEXT and BLOB 252.
+# A code of one type only is that type, binary or not.
 BY_CODE: dict[tuple[int, bool], TidbType] = {}
 for _type in TYPES:
-    if _type.kind in (Kind.TEXT, Kind.BINARY):
-        BY_CODE[_type.code, _type.kind is Kind.BINARY] = _type
-    else:
-        BY_CODE[_type.code, False] = BY_CODE[_type.code, True] = _type
+    BY_CODE[_type.code, _type.kind is Kind.BINARY] = _type
+    BY_CODE.setdefault((_type.code, _type.kind is not Kind.BINARY), _type)
 
 # TiCDC's Avro folds types together: the one of its name stands for each fold (the widest, so that every value fits).
 BY_AVRO_NAME: dict[str, TidbType] = {}

@@ -56,7 +56,7 @@ def test_truncation_at_every_byte(golden: Golden, step: int) -> None:
             ran["cut"] += 1
             # The schema beside a watermark or a DDL statement says nothing of them; a row needs its own.
             if result.error is None:
-                assert not any(isinstance(e, RowChange) for e in result.events)
+                assert not any(isinstance(e, RowChange) for e in result.events), f"read as a row, cut at {cut}"
                 assert [json_line(plain_event(e, message)) for e in result.events] == whole
         # A key may be cut in its schema, which says nothing that the value's does not.
         for cut in range(0, len(message.key or b""), step):

@@ -9,6 +9,7 @@ from tests.matrix.page import _CARRIERS
 from tests.matrix.round_trip import FORMS
 from tests.support import connector
 from tests.support.golden import ALL, CONNECTOR, EVOLUTION, ROOT, WIDE, Golden, cases
+from tests.support.hostile import hostile
 from tests.support.table import check_rows
 
 _READ_AS = {"open-tiflow": "open"}  # its messages are told by nothing from another format's
@@ -24,11 +25,14 @@ def check_format(name: str) -> None:
         assert connector.settings(), "tests/golden has no messages of it"
         return
     assert cases(name), f"tests/golden/{name} has no case"
-    assert Golden(name, WIDE[name]) in cases(name), "tests/support/golden.py: WIDE"
-    assert Golden(name, EVOLUTION[name]) in cases(name), "tests/support/golden.py: EVOLUTION"
+    assert Golden(name, WIDE.get(name, "")) in cases(name), "tests/support/golden.py: WIDE"
+    assert Golden(name, EVOLUTION.get(name, "")) in cases(name), "tests/support/golden.py: EVOLUTION"
+    starts = {golden.name.partition(".")[0] for golden in cases(name)}
+    assert {"wide", "evolution", "pk_int"} <= starts, f"tests/golden/{name} lacks a case that every format has"
+    assert next(hostile(name, 1024), None), "tests/support/hostile.py has no hostile message of it"
     golden = Golden(name, WIDE[name])
-    [found] = {sniff(m.key, m.value, lambda i: golden.schemas.by_id(i, "")).format for m in golden.messages()} - {None}
-    assert found == _READ_AS.get(name, name), "inspect/format_detection.py takes it for another"
+    found = {sniff(m.key, m.value, lambda i: golden.schemas.by_id(i, "")).format for m in golden.messages()} - {None}
+    assert found == {_READ_AS.get(name, name)}, "inspect/format_detection.py does not tell it, or takes it for another"
 
 
 def test_a_format_is_complete() -> None:

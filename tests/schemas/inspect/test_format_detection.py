@@ -40,7 +40,7 @@ def test_every_message_of_ticdc(name: str) -> None:
                 reasons[found.reason] += 1
             else:
                 assert found.format == NAMED.get(name, name), (str(golden), found)
-    assert seen > 100
+    assert seen > 100, f"tests/golden/{name} has {seen} messages: too few to say"
     assert set(reasons) <= ({EMPTY} if name == "avro" else set())
 
 
