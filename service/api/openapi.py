@@ -254,10 +254,8 @@ def parameters(method: str, path: str) -> list[Json]:
 
 def description_of(path: str, name: str) -> str:
     """What a query parameter is for. KeyError where the tables do not say it."""
-    return (
-        next((text for (head, one), text in TEXTS_BELOW.items() if one == name and path.startswith(head)), "")
-        or (TEXTS[name])
-    )
+    own = (text for (head, one), text in TEXTS_BELOW.items() if one == name and path.startswith(head))
+    return next(own, None) or TEXTS[name]
 
 
 def kind_of(name: str) -> Json:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_SHOWN = ("unfit", "key_only")
+_WITH_OLDEST = ("unfit", "key_only")
 """Kinds of changes of which an error names the oldest."""
 
 
@@ -83,32 +83,32 @@ class MergeTarget(MergeColumns):
             raise SetupError("USAGE", details=details)
         if any(c.name.lower() == COMMIT_TS for c in table.columns):
             raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
-        emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
-        rows = changes.where(F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied))
+        emptied = _emptied_at(steps)
+        stays = F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
         unsure = _unsure_step(steps, emptied)
-        counts = self._count(changes, emptied, table, steps, unsure)
+        counts = self._count(changes, stays, table, steps, unsure)
         if unsure is not None and (counts.unsure or self._has_rows_before(unsure, emptied)):
             self._refuse_unsure(unsure)
         self._refuse(counts)
-        unburied = -1
+        forgotten_ts = -1
         if self.delta.exists():
-            unburied = self._follow(table, steps)
+            forgotten_ts = self._follow(table, steps)
         else:
             self._create(table, max((s.commit_ts for s in steps), default=0))
         if counts.emptied:
             summary.skipped["before TRUNCATE"] += counts.emptied
         if counts.unfit:
             summary.flags[NOT_TYPED] += counts.unfit
-        newest = self._newest(rows, table, keys, steps).persist()
+        newest = self._newest(changes.where(stays), table, keys, steps).persist()
         try:
-            return self._apply(newest, table, keys, unburied)
+            return self._apply(newest, table, keys, forgotten_ts)
         finally:
             newest.unpersist()
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
         if self.delta.exists():
-            emptied = max((s.commit_ts for s in steps if s.emptied), default=-1)
+            emptied = _emptied_at(steps)
             unsure = _unsure_step(steps, emptied)
             if unsure is not None and self._has_rows_before(unsure, emptied):
                 self._refuse_unsure(unsure)
@@ -116,9 +116,9 @@ class MergeTarget(MergeColumns):
 
     # ---- rows
     def _count(
-        self, changes: DataFrame, emptied: int, table: Table, steps: list[SchemaChange], unsure: SchemaChange | None
+        self, changes: DataFrame, stays: Any, table: Table, steps: list[SchemaChange], unsure: SchemaChange | None
     ) -> ChangeCounts:
-        stays = F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
+        """stays: whether a change is newer than the last TRUNCATE. unsure: the statement of `_unsure_step`."""
         row = stays & (F.col("op") != "d")
         conditions = {
             "emptied": ~stays,
@@ -129,7 +129,7 @@ class MergeTarget(MergeColumns):
         }
         kinds = changes.select("commit_ts", *(condition.alias(name) for name, condition in conditions.items()))
         counts = (F.count_if(name).alias(name) for name in conditions)
-        oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _SHOWN)
+        oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST)
         return ChangeCounts(**kinds.agg(*counts, *oldest).collect()[0].asDict())
 
     def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
@@ -171,13 +171,13 @@ class MergeTarget(MergeColumns):
             return
         raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _count_newest(self, newest: DataFrame, keys: list[Column], unburied: int) -> NewestCounts:
+    def _count_newest(self, newest: DataFrame, keys: list[Column], forgotten_ts: int) -> NewestCounts:
         """SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became."""
         is_gone, lacking = F.col("gone"), (F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys))
         row = newest.agg(
             F.count(F.lit(1)).alias("keys"),
             F.count_if(is_gone & F.col("known")).alias("deleted"),
-            F.count_if(~is_gone & (F.col("commit_ts") < unburied)).alias("late"),
+            F.count_if(~is_gone & (F.col("commit_ts") < forgotten_ts)).alias("late"),
             _oldest(F.when(~is_gone, F.col("bad"))).alias("bad"),
             _oldest(F.coalesce(*lacking)).alias("lacking"),
         ).collect()[0]
@@ -271,17 +271,17 @@ class MergeTarget(MergeColumns):
                 text = f"CASE WHEN {when} THEN {self._conversion_sql(text, old, new)} ELSE {text} END"
         return text, present, received
 
-    def _apply(self, newest: DataFrame, table: Table, keys: list[Column], unburied: int) -> int:
+    def _apply(self, newest: DataFrame, table: Table, keys: list[Column], forgotten_ts: int) -> int:
         columns = [c for c in table.columns if not c.virtual]
         names = [f"k_{n}" for n in range(len(keys))]
-        counts = self._count_newest(newest, keys, unburied)
+        counts = self._count_newest(newest, keys, forgotten_ts)
         if not counts.keys:
             return 0
         tombstones = self._tombstones(keys)
         if counts.deleted:
             tombstones.add_deleted(newest.where("gone and known").select(*names, "commit_ts"))
         if counts.late:
-            self._refuse_forgotten(newest, keys, unburied)
+            self._refuse_forgotten(newest, keys, forgotten_ts)
         pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
         values = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), (COMMIT_TS, "commit_ts")]
         delete_if = (
@@ -305,6 +305,11 @@ class MergeTarget(MergeColumns):
                 " can tell whether its row was deleted. Merge the whole changelog into a new table"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
+
+
+def _emptied_at(steps: list[SchemaChange]) -> int:
+    """The commit_ts of the last TRUNCATE or the like; -1: there was none."""
+    return max((step.commit_ts for step in steps if step.emptied), default=-1)
 
 
 def _unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
