@@ -10,11 +10,14 @@ import gc
 import json
 import os
 import random
+import subprocess
+import sys
 import tracemalloc
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -25,7 +28,7 @@ from schemas.model.event import Message
 from schemas.plain.writer import json_line, plain_error
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.pipeline.result import MessageResult
-from tests.support.golden import Golden, cases
+from tests.support.golden import ROOT, Golden, cases
 
 GIVEN = os.environ.get("BRIDGE_FUZZ")
 
@@ -51,6 +54,19 @@ _PIECES = (
     b"\x80" * 11, b"\x81\x00", b"\xff" * 9 + b"\x01", b"\x01", b"\xff" * 8,  # over-long; -1 and lengths below 0
 )  # fmt: skip
 _BYTES = b'\x00\x01\x02\x7f\x80\xff"{}[],:-0eE.\\u'
+
+
+WITH_BOUNDS = pytest.mark.skipif(
+    not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute"
+)
+
+
+def run_with_bounds_checks(code: str, cache: Path) -> str:
+    """Runs Python code in a process whose kernels check each index, compiled into `cache`; what it prints."""
+    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "BRIDGE_CACHE": str(cache)}
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def mutate(rng: random.Random, data: bytes, others: list[bytes]) -> bytes:

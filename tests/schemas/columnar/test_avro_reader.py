@@ -5,11 +5,8 @@ BRIDGE_FUZZ=N: damaged messages (2,000; 20,000 in the slow test). BRIDGE_BOUNDS=
 
 from __future__ import annotations
 
-import os
 import random
 import struct
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cache
@@ -38,8 +35,8 @@ from schemas.model.types import BY_NAME
 from schemas.model.values import bit_size
 from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
-from tests.support.fuzz import SEED, amounts, damaged
-from tests.support.golden import ROOT, Golden, Registry, both, cases
+from tests.support.fuzz import SEED, WITH_BOUNDS, amounts, damaged, run_with_bounds_checks
+from tests.support.golden import Golden, Registry, both, cases
 from tests.support.message_arrays import batch_of, binaries, read_batch
 from tests.support.rows import change
 
@@ -144,13 +141,10 @@ def test_damaged_messages(mutations: int) -> None:
     assert mutations // 100 < fuzz(mutations) < mutations // 2
 
 
-@pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
+@WITH_BOUNDS
 def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
     code = "from tests.schemas.columnar.test_avro_reader import fuzz; print(fuzz(20000))"
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "BRIDGE_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
+    assert int(run_with_bounds_checks(code, tmp_path)) > 0
 
 
 def test_cut_messages() -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +19,8 @@ from schemas.formats.craft import CraftEncoder
 from schemas.model.options import Options
 from schemas.model.types import Kind
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, ORIGIN, SPAN, _dec, check, wide_rows
-from tests.support.fuzz import mutate
-from tests.support.golden import ROOT, Registry
+from tests.support.fuzz import WITH_BOUNDS, mutate, run_with_bounds_checks
+from tests.support.golden import Registry
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows as check_each
 
@@ -71,13 +69,10 @@ def test_damaged_messages(mutations: int) -> None:
     assert fuzz(mutations) > mutations // 100  # some damage can't be seen: a changed digit is a digit
 
 
-@pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
+@WITH_BOUNDS
 def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
     code = "from tests.spark_jobs.arrow.test_bad_craft import fuzz; print(fuzz(20000))"
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "BRIDGE_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert int(done.stdout) > 0
+    assert int(run_with_bounds_checks(code, tmp_path)) > 0
 
 
 def test_counts_that_lie_cost_no_memory() -> None:

@@ -8,8 +8,6 @@ from __future__ import annotations
 import json
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -28,8 +26,7 @@ from schemas.model.event import DdlEvent, Message, Watermark
 from schemas.model.options import Options
 from schemas.model.table import Table, TableVersion
 from spark_jobs.arrow.table_decoders import FORMATS, ArrowJsonDecoder
-from tests.support.fuzz import mutate
-from tests.support.golden import ROOT
+from tests.support.fuzz import WITH_BOUNDS, mutate, run_with_bounds_checks
 from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
@@ -210,10 +207,8 @@ def test_long_and_deep_documents() -> None:
     assert check("debezium", of, [good, deep, replace(good, value=(good.value or b"")[:-1])]) == 1
 
 
-@pytest.mark.skipif(not os.environ.get("BRIDGE_BOUNDS"), reason="BRIDGE_BOUNDS is not set: compiling takes a minute")
+@WITH_BOUNDS
 def test_damaged_messages_with_bounds_checks(tmp_path: Path) -> None:
     code = "from tests.spark_jobs.arrow.test_bad_json import *; fuzz(MANY)\n"
     code += "for f in FORMATS: test_odd_values_in_every_place(f, 'wide'); test_odd_values_in_every_place(f, 'span')"
-    env = {**os.environ, "NUMBA_BOUNDSCHECK": "1", "BRIDGE_CACHE": str(tmp_path)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env=env, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    run_with_bounds_checks(code, tmp_path)
