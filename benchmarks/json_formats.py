@@ -60,10 +60,10 @@ def run(run: Run) -> Iterator[Figure]:
     """Figures of decoding. RuntimeError without numba, or when the two sides differ."""
     import pyarrow as pa
 
-    from schemas.columnar.kernels import json_cache
+    from schemas.columnar.kernels.jit import COMPILED
     from spark_jobs.arrow.table_decoders import ArrowJsonDecoder, warm_json
 
-    if not json_cache.COMPILED:
+    if not COMPILED:
         raise RuntimeError("numba is not installed")
     count = run.rows or (QUICK_ROWS if run.quick else ROWS)
     rounds = 3 if run.quick else _ROUNDS

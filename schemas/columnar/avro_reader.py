@@ -14,7 +14,7 @@ from schemas.columnar.avro_shapes import RecordPair, ShapeCache, record_pair_of,
 from schemas.columnar.avro_steps import RecordSteps, compile_steps
 from schemas.columnar.kernels import avro_read as kernel
 from schemas.columnar.kernels.avro_bytes import Scratch
-from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
 from schemas.formats.avro.decoder import NewestRecords
 from schemas.formats.avro.record import RecordReader, compile_record

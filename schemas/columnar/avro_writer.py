@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.columnar.kernels.avro_write_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from schemas.formats.avro import schema as publish

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from schemas.columnar.columns import MAX_BATCH, is_decimal128
-from schemas.columnar.kernels import craft_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import freeze
 from schemas.columnar.typed_rows import DecodedRows, TypedColumn, TypedRows
 from schemas.formats.craft import columns as craft_columns
@@ -29,7 +29,7 @@ class CraftTableReader:
 
     def __init__(self, table: Table, low: int = 0, high: int = MAX_TSO) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
-        self._plan: Any = _plan(table, self.columns, low, high) if craft_cache.COMPILED else None
+        self._plan: Any = _plan(table, self.columns, low, high) if COMPILED else None
 
     def decode(self, data: Any, starts: Any, ends: Any) -> DecodedRows:
         """Messages as places in one uint8 array (starts, ends: int64), at most MAX_BATCH bytes of them."""

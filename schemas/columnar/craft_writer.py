@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schemas.columnar.kernels import craft_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import freeze
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.formats.craft import columns as craft_columns
@@ -41,7 +41,7 @@ class CraftWriter:
         for name in (*table.id, *(c.name for c in self.columns)):
             check_utf8(name, name)
         self._base = 32 + len(table.id.db.encode()) + len(table.id.table.encode())
-        self._target: Any = _target(table, self.columns, options) if craft_cache.COMPILED else None
+        self._target: Any = _target(table, self.columns, options) if COMPILED else None
 
     @property
     def is_compiled(self) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.columnar.kernels.json_write_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, freeze
 from schemas.formats.base import Context, says_changed
 from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized_columns

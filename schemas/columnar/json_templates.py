@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.json_values import RowFiller, ValueKind
-from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import freeze
 from schemas.columnar.typed_rows import DecodedRows, TypedRows
 from schemas.model.errors import WireError

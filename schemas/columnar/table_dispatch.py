@@ -17,7 +17,7 @@ from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.debezium_reader import DebeziumTableReader
 from schemas.columnar.json_templates import MessageBuffers
-from schemas.columnar.kernels.typed_cells_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.open_reader import OpenTableReader
 from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
 from schemas.columnar.typed_rows import DecodedRows, TypedRows

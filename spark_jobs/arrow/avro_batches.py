@@ -18,7 +18,7 @@ import pyarrow.compute
 
 from schemas.columnar.avro_reader import AvroReader
 from schemas.columnar.columns import cells_of, typed_columns
-from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics
 from schemas.columnar.typed_rows import TypedColumn
 from schemas.formats.avro import schema as publish

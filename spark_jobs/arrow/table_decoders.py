@@ -13,7 +13,7 @@ import pyarrow.compute
 from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.debezium_reader import DebeziumTableReader
 from schemas.columnar.json_templates import MessageBuffers
-from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.open_reader import OpenTableReader
 from schemas.columnar.typed_rows import TypedColumn, TypedRows
 from schemas.formats.base import Context, OneTable
@@ -84,7 +84,7 @@ def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column])
 
 # ---------------------------------------------------------------------------------------------- compiling
 def warm_craft() -> bool:
-    """Compiles the kernels or loads them from the cache (`schemas.columnar.kernels.craft_cache`): once in a driver or
+    """Compiles the kernels or loads them from the cache (`schemas.columnar.kernels.jit`): once in a driver or
     an image.
 
     Workers then find them. Out: False without numba, where there is nothing to compile.

@@ -57,7 +57,7 @@ def warm_transcode(read: str, write: str) -> bool:
 def warm_changes(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to change events with plain maps."""
     from schemas import columnar
-    from schemas.columnar.kernels.json_write_cache import COMPILED
+    from schemas.columnar.kernels.jit import COMPILED
     from schemas.columnar.plain_lines import plain_texts
     from spark_jobs.arrow import batches as cells
 
@@ -87,9 +87,9 @@ def warm_lines(read: str) -> bool:
 
 def is_cached() -> bool:
     """Whether machine code that one process makes is there for others."""
-    from schemas.columnar.kernels import plain_lines
+    from schemas.columnar.kernels.jit import IS_CACHED
 
-    return plain_lines.KEPT
+    return IS_CACHED
 
 
 def _sample(read: str, places: bool = False) -> tuple[CodecConfig, Any]:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.json_cache import avro_read_jit as jit
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import utf8
 
 Array = Any  # numpy arrays: numba knows their types

@@ -22,7 +22,7 @@ from schemas.columnar.kernels.avro_bytes import (
     unsigned_text,
     widen_float,
 )
-from schemas.columnar.kernels.json_cache import avro_read_jit as jit
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import is_decimal
 
 Array = Any  # numpy arrays: numba knows their types

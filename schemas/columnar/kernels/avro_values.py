@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.avro_write_cache import jit
 from schemas.columnar.kernels.byte_buffers import copy, put, zigzag
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.temporal import date_of, is_zero_timestamp, micros
 
 Array = Any  # numpy arrays: numba knows their types

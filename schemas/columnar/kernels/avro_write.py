@@ -19,8 +19,8 @@ from schemas.columnar.kernels.avro_values import (
     put_span,
     put_timestamp,
 )
-from schemas.columnar.kernels.avro_write_cache import jit, jit_allocating
 from schemas.columnar.kernels.byte_buffers import copy
+from schemas.columnar.kernels.jit import jit, jit_allocating
 from schemas.columnar.kernels.text import fits, is_decimal
 
 INT, UINT, UINT_TEXT, YEAR, FLOAT, DOUBLE, DECIMAL, DECIMAL_TEXT, BIT, SPAN, TIMESTAMP, VIRTUAL, LEFT = range(13)

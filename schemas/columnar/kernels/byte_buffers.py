@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels import jit
-from schemas.columnar.kernels.json_cache import varint_jit as json_cache_varint_jit
+from schemas.columnar.kernels import jit as compiling
 
-if jit.COMPILED:
-    types, cgutils = jit.numba.types, jit.numba.core.cgutils
+if compiling.COMPILED:
+    types, cgutils = compiling.numba.types, compiling.numba.core.cgutils
 
-    @jit.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def copy(_context: Any, out: Any, to: Any, data: Any, first: Any, size: Any) -> Any:
         """data[first:first + size] → out[to:]. Neither place is looked at: both must be within, and not overlap."""
 
@@ -29,7 +28,7 @@ if jit.COMPILED:
 
         return types.void(out, types.int64, data, types.int64, types.int64), code
 
-    @jit.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def read_eight(_context: Any, data: Any, at: Any) -> Any:
         """data[at:at + 8] as a uint64, low byte first. The place is not looked at."""
 
@@ -40,7 +39,7 @@ if jit.COMPILED:
 
         return types.uint64(data, types.int64), code
 
-    @jit.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def first_byte(_context: Any, marks: Any) -> Any:
         """Which byte of a uint64, the low one first, has its high bit set; 8 for none. No other bits are set."""
 
@@ -64,7 +63,7 @@ else:
 Array = Any  # numpy arrays: numba knows their types
 
 
-@json_cache_varint_jit
+@compiling.jit
 def put(out: Array, at: int, value: Any) -> int:
     """A uvarint; next position."""
     rest = np.uint64(value)
@@ -76,6 +75,6 @@ def put(out: Array, at: int, value: Any) -> int:
     return at + 1
 
 
-@json_cache_varint_jit
+@compiling.jit
 def zigzag(value: Any) -> Any:
     return np.uint64((np.int64(value) << 1) ^ (np.int64(value) >> 63))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import Array, put, zigzag
-from schemas.columnar.kernels.craft_cache import jit, jit_allocating
+from schemas.columnar.kernels.jit import jit, jit_allocating
 from schemas.columnar.kernels.text import fits, is_decimal
 
 _DIVISOR = np.uint64(1_000_000_000)

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.craft_cache import jit
 from schemas.columnar.kernels.craft_numbers import Array, unzigzag, uvarint
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import fits, is_decimal, utf8
 
 ANY, TEXT, DECIMAL = 0, 1, 2  # what fill_bytes checks

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.craft_cache import jit
+from schemas.columnar.kernels.jit import jit
 
 Array = Any  # numpy arrays: numba knows their types
 

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.craft_cache import jit
 from schemas.columnar.kernels.craft_numbers import count_of, deltas, equal_bytes, unzigzag, uvarint
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import utf8
 
 Array = Any  # numpy arrays: numba knows their types

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import Array, copy, put, zigzag
-from schemas.columnar.kernels.craft_cache import jit, jit_allocating
+from schemas.columnar.kernels.jit import jit, jit_allocating
 
 
 class WriteLayout(NamedTuple):

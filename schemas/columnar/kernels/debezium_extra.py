@@ -5,13 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.jit import Kernels
+from schemas.columnar.kernels.jit import jit, jit_allocating
 from schemas.columnar.kernels.text import Array
-
-_KERNELS = Kernels(
-    "debezium-extra", [("schemas.columnar.kernels", f) for f in ("debezium_extra.py", "byte_buffers.py")]
-)
-jit, jit_allocating, inline = _KERNELS.jit, _KERNELS.jit_allocating, _KERNELS.inline
 
 ROOM = 512
 """Bytes of one message's at most."""

@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.columnar.kernels import json_fill as numbers
 from schemas.columnar.kernels import json_text as strings
-from schemas.columnar.kernels.json_cache import jit
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import Array, fill_decimals
 
 # How a slot is read. First those with a number of 64 bits by row, then decimals, then texts.

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.json_cache import jit
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.json_text import fraction, has_shape
 from schemas.columnar.kernels.temporal import date_of
 from schemas.columnar.kernels.text import Array

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import copy, read_eight
-from schemas.columnar.kernels.json_write_cache import inline, jit
+from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.text import Array
 
 _ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128))

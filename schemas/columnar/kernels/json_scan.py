@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import first_byte, read_eight
-from schemas.columnar.kernels.json_cache import jit
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import Array
 
 # What a template is made of. COMMIT: the row's commit_ts. PARTITION: its table id. COUNT: an integer of no account.

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import copy, read_eight
-from schemas.columnar.kernels.json_cache import jit, jit_allocating
+from schemas.columnar.kernels.jit import jit, jit_allocating
 from schemas.columnar.kernels.text import Array, is_decimal, utf8
 
 _ONES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 92, 128))

@@ -14,7 +14,7 @@ from schemas.columnar.kernels import json_put as put
 from schemas.columnar.kernels import numbers as real
 from schemas.columnar.kernels import temporal as moment
 from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.json_write_cache import inline, jit
+from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.temporal import NEVER, NONE, TWICE
 from schemas.columnar.kernels.text import Array
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.json_write_cache import inline, jit
+from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.text import Array
 
 _LOW_POWER, _HIGH_POWER = -292, 324

@@ -11,11 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import copy, read_eight
-from schemas.columnar.kernels.jit import Kernels
+from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.text import Array
-
-_KERNELS = Kernels("plain-lines", [("schemas.columnar.kernels", f) for f in ("plain_lines.py", "byte_buffers.py")])
-jit, inline, KEPT = _KERNELS.jit, _KERNELS.inline, _KERNELS.is_cached
 
 NONE = -(1 << 63)
 """A number that is not there."""

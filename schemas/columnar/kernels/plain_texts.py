@@ -8,7 +8,7 @@ import numpy as np
 
 from schemas.columnar.kernels import numbers as real
 from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.json_write_cache import jit
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import Array
 
 # What a cell holds: as `Form`; from BITS on BIT, of as many bytes as the number is larger, 0 for as few as it takes.

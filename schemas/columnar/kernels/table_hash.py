@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.typed_cells import ONE, Array
-from schemas.columnar.kernels.typed_cells_cache import jit
 
 # ---------------------------------------------------------------------------------- which table a message is of
 _FAR, _NEAR = 2048, 512  # bytes in which the first text is looked for, and the second after it

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.columnar.kernels.json_write_cache import jit
+from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import Array
 
 NONE = -(1 << 62)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import read_eight
-from schemas.columnar.kernels.json_cache import jit
+from schemas.columnar.kernels.jit import jit
 
 Array = Any  # numpy arrays: numba knows their types
 _HIGH = np.uint64(0x8080808080808080)

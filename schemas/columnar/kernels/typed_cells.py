@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.typed_cells_cache import jit
+from schemas.columnar.kernels.jit import jit
 
 Array = Any  # numpy arrays: numba knows their types
 DECIMAL_ROOM = 42  # sign, 39 digits of 128 bits, point; one more for the zero before a point

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from schemas.codec import avro as binary
 from schemas.columnar import avro_reader
 from schemas.columnar.avro_reader import AvroReader
-from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import NULL, CellForm, form_of
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.decoder import AvroDecoder

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.columnar.avro_writer import AvroWriter, warm
-from schemas.columnar.kernels.avro_write_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import Binaries, Topics
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from schemas.formats.avro.encoder import AvroEncoder

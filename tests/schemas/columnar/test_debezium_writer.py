@@ -15,7 +15,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from schemas.columnar.debezium_writer import DebeziumWriter, _Batch
-from schemas.columnar.kernels import json_write_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import Rows, Topics, freeze
 from schemas.formats.base import Context
 from schemas.formats.debezium.ticdc_json import DebeziumEncoder
@@ -32,7 +32,7 @@ from tests.support.golden import FORMATS, Golden, Registry, cases, sampled
 from tests.support.rows import COMMIT_TS, ID, change, column, table
 
 np = pytest.importorskip("numpy")
-pytestmark = pytest.mark.skipif(not json_write_cache.COMPILED, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 OPTIONS: tuple[dict[str, Any], ...] = (
     {"debezium_disable_schema": True},

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from schemas.columnar.kernels import json_write_cache
 from schemas.columnar.kernels import plain_lines as kernels_plain_lines
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
 from schemas.columnar.rows import ABSENT, Binaries, Rows
 from schemas.model import values
@@ -26,7 +26,7 @@ from tests.support.golden import FORMATS, Golden, cases, sample
 from tests.support.rows import change
 
 np = pytest.importorskip("numpy")
-pytestmark = pytest.mark.skipif(not json_write_cache.COMPILED, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 
 def text(value: Value) -> str | None:

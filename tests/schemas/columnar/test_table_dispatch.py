@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from benchmarks.rows import changes, wide
-from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import Binaries, Rows, RowShape, Topics
 from schemas.columnar.table_dispatch import CraftReader, DebeziumReader, OpenReader, OpenTiflowReader, TableDispatcher
 from schemas.columnar.typed_rows import TypedColumn, TypedRows

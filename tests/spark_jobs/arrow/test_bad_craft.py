@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from schemas.columnar.kernels import craft_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.base import Context
 from schemas.formats.craft import CraftEncoder
 from schemas.model.options import Options
@@ -26,7 +26,7 @@ from tests.support.table import check_rows as check_each
 
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))
 MANY = max(MUTATIONS, 20_000)
-pytestmark = pytest.mark.skipif(not craft_cache.COMPILED, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 
 def fuzz(mutations: int) -> int:

@@ -18,7 +18,7 @@ import pytest
 
 from benchmarks.json_formats import encoded
 from schemas.codec import json_spans
-from schemas.columnar.kernels import json_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.base import Context, OneTable
 from schemas.formats.open_protocol import frame
 from schemas.inspect.format_lookup import format_named
@@ -34,7 +34,7 @@ from tests.support.table import check_rows
 pa: Any = pyarrow
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))
 MANY = max(MUTATIONS, 20_000)
-pytestmark = pytest.mark.skipif(not json_cache.COMPILED, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 
 # ---- odd messages

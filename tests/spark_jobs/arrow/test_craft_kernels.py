@@ -13,7 +13,7 @@ import pyarrow
 import pytest
 
 from schemas.columnar.craft_reader import CraftTableReader
-from schemas.columnar.kernels import craft_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.base import Context
 from schemas.formats.craft import CraftEncoder
 from schemas.model.options import Options
@@ -24,7 +24,7 @@ from tests.support.golden import ROOT, Registry
 from tests.support.rows import change, column, table
 
 pa: Any = pyarrow
-pytestmark = pytest.mark.skipif(not craft_cache.COMPILED, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 
 # ---- compiling
@@ -59,7 +59,7 @@ def _run(code: str, path: str, **env: str) -> str:
 def test_without_numba_all_is_left_to_python() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from schemas.columnar.kernels import craft_cache as jit\n"
+        "from schemas.columnar.kernels import jit\n"
         "from schemas.columnar.craft_reader import CraftTableReader\n"
         "from schemas.model.table import *; import numpy as np\n"
         "d = CraftTableReader(Table(TableId('a', 'b'), ()))\n"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow
 import pytest
 
-from schemas.columnar.kernels.json_cache import COMPILED
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.encoder import AvroEncoder
 from schemas.formats.base import Context

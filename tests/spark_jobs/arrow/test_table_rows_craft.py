@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks import rows as made
-from schemas.columnar.kernels import craft_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.base import Context
 from schemas.formats.craft import CraftDecoder, CraftEncoder
 from schemas.model import values
@@ -31,7 +31,7 @@ from tests.support.rows import Tables, change, column, table
 from tests.support.table import check_rows as check_each
 
 pa: Any = pyarrow
-pytestmark = pytest.mark.skipif(not craft_cache.COMPILED, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 
 def by_python(of: Table, message: bytes) -> list[RowChange] | None:

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.json_formats import encoded
-from schemas.columnar.kernels import json_cache
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.open_protocol import frame
 from schemas.model import values
 from schemas.model.errors import WireError
@@ -26,7 +26,7 @@ from tests.support.rows import change, column, table
 from tests.support.table import check_rows
 
 pa: Any = pyarrow
-pytestmark = pytest.mark.skipif(not json_cache.COMPILED, reason="numba is not installed")
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 
 
 # ---- goldens
