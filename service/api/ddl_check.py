@@ -55,7 +55,7 @@ Body = Annotated[dict[str, Any], Depends(body_of("dryRun", "DryRunRequest", BODY
 def dry_run(call: Called, body: Body) -> Response:
     services = call.services
     try:
-        return call.answer(answer_request(request_of(body), services.subjects, services.history).form())
+        return call.answer(answer_request(request_of(body), services.view, services.history).form())
     except SetupError as error:
         raise RegistryError("UNPROCESSABLE", details=error.detail) from None
 

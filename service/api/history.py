@@ -19,7 +19,6 @@ from service.history.schema_links import links, registry_drift
 from service.history.table_schemas import TableSchemas
 from service.history.times import tso_of
 from service.registry.deadline import retry_until, seconds_left
-from service.registry_view import RegistryHolders
 
 router = APIRouter(prefix="/history", route_class=RetriedRoute)
 
@@ -88,9 +87,7 @@ def drift(call: Called) -> Response:
     following = offset + limit if len(drifts) == limit else None
     answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in drifts], following)
     if offset == 0 and call.text("registry").lower() != "false":
-        subjects, derivations = RegistryHolders(call.registry), call.services.derivations
-        of = (subjects.newest(), derivations, subjects.canonical_text)
-        answer["registry"] = registry_drift(history, feed.name, *of)
+        answer["registry"] = registry_drift(history, feed.name, call.services.view, call.services.derivations)
         with call.registry.store.read() as tx:
             answer["warnings"] = [shapes.warning(one) for one in tx.warnings()]
     return call.answer(answer)
@@ -117,7 +114,7 @@ def versions(call: Called) -> Response:
 def _links(call: ApiCall, row: TableVersionRow) -> dict[str, Any]:
     if row.table is None:
         return {"subjects": []}
-    return {"subjects": links(_derive_schemas(call, row), RegistryHolders(call.registry))}
+    return {"subjects": links(_derive_schemas(call, row), call.services.view)}
 
 
 def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:
@@ -156,8 +153,7 @@ def post_ddl(call: Called, body: Body) -> Response:
 @router.post("/snapshot")
 def post_snapshot(call: Called, body: Body) -> Response:
     """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
-    subjects = RegistryHolders(call.registry)
-    return _keep(call, record_snapshot(_with_changefeed(call, body), call.services.history, subjects))
+    return _keep(call, record_snapshot(_with_changefeed(call, body), call.services.history, call.services.view))
 
 
 def _with_changefeed(call: ApiCall, body: dict[str, Any]) -> dict[str, Any]:

@@ -10,11 +10,10 @@ from fastapi import Request
 
 from schemas.model.event import Message
 from service.auth.acl import Access
-from service.ddl_check.ports import SubjectLookup
 from service.history.ports import History
 from service.history.table_schemas import TableSchemaCache
 from service.registry.registry import Registry
-from service.registry_view import RegistrySubjects
+from service.registry_view import RegistryView
 
 USER_ACCESS: Final = "bridge.seen"
 """The key of the ASGI scope where a `UserAccess` is, when access is controlled."""
@@ -44,9 +43,9 @@ class Services:
     """The message at TOPIC@PARTITION:OFFSET; blocks for seconds; ValueError says why there is none. None: no Kafka."""
 
     @property
-    def subjects(self) -> SubjectLookup:
-        """What a dry run asks: made of `registry`, so that it shows nobody more than that does."""
-        return RegistrySubjects(self.registry)
+    def view(self) -> RegistryView:
+        """What dry runs and histories ask: made of `registry`, so that it shows nobody more than that does."""
+        return RegistryView(self.registry)
 
 
 def services(request: Request) -> Services:

@@ -6,8 +6,9 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
 
 import typer
@@ -23,7 +24,7 @@ from service.ddl_check.request import CheckRequest, answer_request, catalog_of, 
 from service.history.times import tso_of
 from service.migration.http_client import RemoteService
 from service.registry.registry import Registry
-from service.registry_view import RegistrySubjects, file_subjects
+from service.registry_view import RegistryView, view_of_entries
 from service.schema_types.base import LEVELS
 from service.store import open_store
 from service.store.history_reader import HistoryStore
@@ -163,23 +164,19 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
     """A function from a question to the JSON form of its answer."""
     if store:
         _must_exist(store)
-        opened = open_store(store)
-        try:
-            subjects = RegistrySubjects(Registry(opened))
-            history = HistoryStore(opened)
-            yield lambda request: answer_request(request, subjects, history).form()
-        finally:
-            opened.close()
+        with closing(open_store(store)) as opened:
+            view, history = RegistryView(Registry(opened)), HistoryStore(opened)
+            yield lambda request: answer_request(request, view, history).form()
         return
     level = level.upper()
     if level not in LEVELS:
         raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
     statements = _parse_file("--ddl", str(ddl), definition_files.statements)
     entries = _parse_file("--schemas", schemas, definition_files.schemas) if schemas else []
-    with file_subjects(entries, level) as subjects:
-        assume = schemas is None
+    with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{Path(folder) / 'registry.db'}")) as opened:
+        view, assume = view_of_entries(opened, entries, level), schemas is None
         yield lambda request: run_check(
-            request, catalog_of(statements, request.at), subjects, lambda _: "", assume=assume
+            request, catalog_of(statements, request.at), view, lambda _: "", assume=assume
         ).form()
 
 

@@ -17,7 +17,8 @@ from service.cli.output import exit_with, print_line
 from service.history.manual_entry import record_snapshot
 from service.history.model import Batch
 from service.history.table_json import HistoryMode, replay
-from service.registry_view import SubjectTexts
+from service.registry.registry import Registry
+from service.registry_view import RegistryView
 from service.settings import Settings
 from service.store import open_store
 from service.store.history_reader import HistoryStore
@@ -72,14 +73,14 @@ All = Annotated[bool, typer.Option("--all", help="Make all versions anew, not on
 
 
 @contextmanager
-def _open_histories(url: str | None) -> Iterator[tuple[HistoryStore, SubjectTexts]]:
+def _open_histories(url: str | None) -> Iterator[tuple[HistoryStore, RegistryView]]:
     """The store's histories. BridgeError and ValueError end the command with exit code 2."""
     try:
         settings = Settings() if url is None else Settings(store=url)
         logs.configure(settings.log_format, settings.log_level)
         store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
         try:
-            yield HistoryStore(store), SubjectTexts(store)
+            yield HistoryStore(store), RegistryView(Registry(store))
         finally:
             store.close()
     except BridgeError as error:
@@ -107,7 +108,7 @@ def history_snapshot(
     Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | python -m service history snapshot - --db shop
     """
     body: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
-    with _open_histories(store) as (histories, subjects):
+    with _open_histories(store) as (histories, view):
         if sql is not None:
             body["query"] = sys.stdin.read() if sql == "-" else sql
         if subject is not None:
@@ -116,7 +117,7 @@ def history_snapshot(
             body["message"] = json.loads(Path(message).read_text(encoding="utf-8").splitlines()[0])
         if at is not None:
             body["time"] = at
-        entry = record_snapshot(body, histories, subjects)
+        entry = record_snapshot(body, histories, view)
         result = histories.track(entry.changefeed, Batch(records=list(entry.records)), strict=True)
         record = entry.records[0]
         outcome = "known already" if result.copies else "kept"

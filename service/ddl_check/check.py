@@ -17,7 +17,6 @@ from schemas.model.table import Table, TableId
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.advice import advise
 from service.ddl_check.descriptions import describe_effect
-from service.ddl_check.ports import SubjectLookup
 from service.ddl_check.report import (
     SAFE,
     STOP,
@@ -41,6 +40,7 @@ from service.ddl_check.target_schemas import (
     usual_target,
 )
 from service.ddl_check.verdicts import RegistryState, SubjectVerdict, judge
+from service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
@@ -87,7 +87,7 @@ def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
     return catalog
 
 
-def check(question: CheckInput, subjects: SubjectLookup) -> CheckReport:
+def check(question: CheckInput, view: RegistryView) -> CheckReport:
     """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
         pieces = split(question.sql, question.mode)
@@ -95,15 +95,15 @@ def check(question: CheckInput, subjects: SubjectLookup) -> CheckReport:
         raise SetupError("USAGE", details=error.detail) from None
     if not pieces:
         raise SetupError("USAGE", details="there is no statement in the text")
-    run = _Run(question, subjects)
+    run = _Run(question, view)
     return CheckReport(tuple(run.statement(understand(piece, run.session), piece.sql) for piece in pieces), run.notes())
 
 
 class _Run:
     """The state between statements."""
 
-    def __init__(self, question: CheckInput, subjects: SubjectLookup) -> None:
-        self.question, self.subjects = question, subjects
+    def __init__(self, question: CheckInput, view: RegistryView) -> None:
+        self.question, self.view = question, view
         self.changefeed = question.changefeed
         self.catalog = question.catalog
         self.session = Session(question.db, question.mode)
@@ -255,7 +255,7 @@ class _TableCheck:
         if change.before is None:
             out.reason = f"{change.id} is not known, and nothing has to be known to drop it."
             return out
-        outputs = targets(self.run.changefeed, None, change.before, self.run.subjects)
+        outputs = targets(self.run.changefeed, None, change.before, self.run.view)
         out.risks = _risks(change, outputs)
         out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", _is_untried)]
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
@@ -265,7 +265,7 @@ class _TableCheck:
     def _judge_written(self, after: Table) -> _TableFinding:
         run, change, out = self.run, self.change, self.out
         sent = run.changefeed.sent_table(after)
-        outputs = targets(run.changefeed, change.before, after, run.subjects)
+        outputs = targets(run.changefeed, change.before, after, run.view)
         if not outputs and run.question.assume:
             outputs = [usual_target(after.id, run.changefeed)]
         out.risks = _risks(change, outputs)
@@ -311,13 +311,13 @@ class _TableCheck:
             again = judge(change, target, None, other, standing)
             return all(v.compatible for v in again)
 
-        others = subjects_elsewhere((change.before or sent).id, target, run.subjects)
+        others = subjects_elsewhere((change.before or sent).id, target, run.view)
         if others and not change.is_renamed:
             names = ", ".join(others[:3])
             out.notes.append(
                 f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
             )
-        advice = advise(change, target, verdicts, out.risks, run.subjects.url, is_accepted)
+        advice = advise(change, target, verdicts, out.risks, run.view.url, is_accepted)
         out.advice += [a for a in advice if a not in out.advice]
 
     def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:
@@ -331,7 +331,7 @@ class _TableCheck:
             for subject, schema in zip(target.subjects, (before.key, before.value), strict=True):
                 if schema is not None:
                     assumed.setdefault(subject, schema)
-        return RegistryState(self.run.subjects, self.run.pending, assumed)
+        return RegistryState(self.run.view, self.run.pending, assumed)
 
     def _judge_unregistered(self, sent: Table) -> _TableFinding:
         """No settings, and no subject that holds the table: what could be is shown."""

@@ -15,10 +15,10 @@ from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import TableId
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.check import CheckInput, check, with_snapshots
-from service.ddl_check.ports import SubjectLookup
 from service.ddl_check.report import CheckReport
 from service.history.model import State
 from service.history.ports import HistoryReader
+from service.registry_view import RegistryView
 
 _DOUBTFUL = {
     State.PARTIAL: "only a part of it is known",
@@ -50,7 +50,7 @@ class CheckRequest:
         return WIRE if self.wire else LexicalMode.of_sql_mode(self.sql_mode)
 
 
-def answer_request(request: CheckRequest, subjects: SubjectLookup, history: HistoryReader | None = None) -> CheckReport:
+def answer_request(request: CheckRequest, view: RegistryView, history: HistoryReader | None = None) -> CheckReport:
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
     unsure: Callable[[TableId], str] = _no_doubt
@@ -58,13 +58,13 @@ def answer_request(request: CheckRequest, subjects: SubjectLookup, history: Hist
         feed = history.changefeed(request.history)
         catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
         unsure = _doubts(history, feed.name, request.at)
-    return run_check(request, catalog, subjects, unsure, zone)
+    return run_check(request, catalog, view, unsure, zone)
 
 
 def run_check(
     request: CheckRequest,
     catalog: Catalog,
-    subjects: SubjectLookup,
+    view: RegistryView,
     unsure: Callable[[TableId], str],
     zone: str = "",
     assume: bool = False,
@@ -86,7 +86,7 @@ def run_check(
         request.mode,
         assume,
     )
-    return check(question, subjects)
+    return check(question, view)
 
 
 def _no_doubt(_: TableId) -> str:

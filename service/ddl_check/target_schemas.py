@@ -22,7 +22,8 @@ from schemas.model.types import Kind
 from service.changefeed.setting_keys import WITH_REGISTRY
 from service.changefeed.settings import ChangefeedSettings
 from service.changefeed.topics import subject_names, topic_name
-from service.ddl_check.ports import RegisteredVersion, SubjectLookup
+from service.registry.model import StoredVersion
+from service.registry_view import RegistryView
 
 _CANDIDATES = 200
 _SHOWN_OPTIONS = (
@@ -96,7 +97,7 @@ def _texts(table: Table, target: SubjectTarget) -> tuple[str | None, str | None]
 
 
 def targets(
-    changefeed: ChangefeedSettings, before: Table | None, after: Table, subjects: SubjectLookup
+    changefeed: ChangefeedSettings, before: Table | None, after: Table, view: RegistryView
 ) -> list[SubjectTarget]:
     """Where the rows of the table after the statement go. Several, where several topics have the table's rows.
 
@@ -105,20 +106,20 @@ def targets(
     if changefeed.protocol:
         pair, topic = changefeed.subjects_of(after.id), changefeed.topic_of(after.id)
         return [SubjectTarget(changefeed.protocol, changefeed.options(), topic, pair, "the changefeed's settings")]
-    result = [_detect_target(r, changefeed) for r in _of_table(after.id, subjects)]
+    result = [_detect_target(r, changefeed) for r in _of_table(after.id, view)]
     if not result and before is not None and before.id != after.id:
         # A renamed table: topics that are named after the table get another name with it.
         result = [
-            _rename_target(_detect_target(r, changefeed), before.id, after.id) for r in _of_table(before.id, subjects)
+            _rename_target(_detect_target(r, changefeed), before.id, after.id) for r in _of_table(before.id, view)
         ]
     return result
 
 
-def subjects_elsewhere(table: TableId, target: SubjectTarget, subjects: SubjectLookup) -> list[str]:
+def subjects_elsewhere(table: TableId, target: SubjectTarget, view: RegistryView) -> list[str]:
     """Value subjects that hold the table's rows, though the target's own has nothing registered."""
-    if target.subjects is None or subjects.newest(target.subjects[1]) is not None:
+    if target.subjects is None or view.newest(target.subjects[1]) is not None:
         return []
-    return [r.subject for r in _of_table(table, subjects)]
+    return [r.subject for r in _of_table(table, view)]
 
 
 def usual_target(table: TableId, changefeed: ChangefeedSettings) -> SubjectTarget:
@@ -142,13 +143,13 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
         yield SubjectTarget("avro", options, "", None, "a mode that TiCDC's Avro can be in")
 
 
-def _of_table(table: TableId, subjects: SubjectLookup) -> list[RegisteredVersion]:
+def _of_table(table: TableId, view: RegistryView) -> list[StoredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
     versions = []
-    names = [s for s in subjects.find_containing(sanitise_name(table.table)) if s.endswith("-value")]
+    names = [s for s in view.containing(sanitise_name(table.table)) if s.endswith("-value")]
     for subject in names[:_CANDIDATES]:
-        newest = subjects.newest(subject)
-        if newest is not None and _holds(newest.schema, table):
+        newest = view.newest(subject)
+        if newest is not None and _holds(newest.content.text, table):
             versions.append(newest)
     return versions
 
@@ -170,13 +171,13 @@ def _holds(schema: str, table: TableId) -> bool:
     return namespace.rpartition(".")[2] == db and name in (own, own + "Envelope")
 
 
-def _detect_target(newest: RegisteredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
+def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
     """Protocol and mode in which a registered version was written."""
-    record = _record(newest.schema)
+    record = _record(newest.content.text)
     own = newest.subject.removesuffix("-value")
     protocol = "debezium-avro" if str(record.get("name", "")).endswith("Envelope") else "avro"
     first = str(record.get("namespace", "")).partition(".")[0]
-    text = newest.schema
+    text = newest.content.text
     options = replace(
         changefeed.options(),
         enable_tidb_extension='"_tidb_commit_ts"' in text or ('"tidb_type":"' in text and protocol == "debezium-avro"),

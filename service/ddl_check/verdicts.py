@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from service.ddl_check.ports import RegisteredVersion, Rehearsal, SubjectLookup
 from service.ddl_check.table_changes import TableChange
 from service.ddl_check.target_schemas import SubjectTarget, TargetSchema
+from service.registry.model import Content, StoredVersion
+from service.registry_view import RegistryView, Rehearsal
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,24 +56,24 @@ class RegistryState:
     one. assumed: by subject, taken as registered where nothing is.
     """
 
-    subjects: SubjectLookup
+    view: RegistryView
     pending: Mapping[str, Sequence[str]]
     assumed: Mapping[str, str]
 
     def rehearse(self, subject: str, schema: str) -> tuple[Rehearsal, bool]:
         """What a registration would get, and whether it is refused only after what is pending."""
         assumed_schema = self.assumed.get(subject)
-        now = self.subjects.rehearse(subject, schema)
+        now = self.view.rehearse(subject, schema)
         base: list[str] = []
         if assumed_schema is not None and now.newest is None:
             base = [assumed_schema]
-            version = RegisteredVersion(subject, 0, 0, assumed_schema)
-            now = replace(self.subjects.rehearse(subject, schema, base), newest=version)
+            version = StoredVersion(subject, 0, 0, Content(b"", assumed_schema), 0)
+            now = replace(self.view.rehearse(subject, schema, base), newest=version)
             now = replace(now, same=version if schema == assumed_schema else None)
         waiting = [s for s in self.pending.get(subject, ()) if s != schema]
         if now.refusal or not waiting:
             return now, False
-        later = self.subjects.rehearse(subject, schema, [*base, *waiting])
+        later = self.view.rehearse(subject, schema, [*base, *waiting])
         return (replace(later, newest=now.newest), True) if later.refusal else (now, False)
 
 
@@ -140,7 +141,7 @@ def explain_refusal(change: TableChange, one: Rehearsal, schema: str, part: str)
     """Why the registry says no, in plain words."""
     if one.refusal in _OTHER:
         return f"{_OTHER[one.refusal]} {'; '.join(one.messages)}".strip()
-    newest = one.newest.schema if one.newest else "{}"
+    newest = one.newest.content.text if one.newest else "{}"
     texts = [_message(change, m, one.level, schema, newest) for m in one.messages if "errorType" in m]
     words = list(dict.fromkeys(s for s in texts if s))
     if not words:

@@ -10,7 +10,7 @@ import binascii
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from schemas.ddl.parser.lexer import SHOW, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
@@ -26,6 +26,7 @@ from service.history.model import DEFAULT_CHANGEFEED, DdlRecord
 from service.history.ports import HistoryReader
 from service.history.table_schemas import table_of_schemas
 from service.history.times import clean, tso_of
+from service.registry_view import RegistryView
 
 _NOT_TOLD: Final = "Debezium's tableChanges do not tell some of its defaults"
 
@@ -51,11 +52,6 @@ _SNAPSHOT: Final = frozenset(
 class ManualEntry:
     changefeed: str
     records: tuple[DdlRecord, ...]
-
-
-class SubjectTexts(Protocol):
-    def text(self, subject: str, version: int | None) -> tuple[str, int]:
-        """(schema text, version) of a subject; its newest version with None."""
 
 
 def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
@@ -95,7 +91,7 @@ def table_of(query: str, db: str, mode: str, sql_mode: str = "") -> str:
     return ""
 
 
-def record_snapshot(body: Json, history: HistoryReader, subjects: SubjectTexts) -> ManualEntry:
+def record_snapshot(body: Json, history: HistoryReader, view: RegistryView) -> ManualEntry:
     """A snapshot: {"query"} (SHOW CREATE TABLE), {"subject", "version"}, or {"message", "format"}.
 
     Without commit_ts or time it counts from where the changefeed is sealed, or from now. RegistryError as `record_ddl`.
@@ -111,11 +107,11 @@ def record_snapshot(body: Json, history: HistoryReader, subjects: SubjectTexts) 
     if when is None:
         when = ms_to_tso(time.time_ns() // 1_000_000)
     one = {"query": _fill_from_statement, "subject": _fill_from_subject, "message": _message}[sources[0]]
-    record = one(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), subjects)
+    record = one(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), view)
     return ManualEntry(name, (record,))
 
 
-def _fill_from_statement(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:
+def _fill_from_statement(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
     query = _text(body, "query", None)
     table = table_of(query, record.db, "show")
     if record.table and record.table.lower() != table.lower():
@@ -123,7 +119,7 @@ def _fill_from_statement(body: Json, record: DdlRecord, _subjects: SubjectTexts)
     return replace(record, query=query, mode="show", table=table)
 
 
-def _fill_from_subject(body: Json, record: DdlRecord, subjects: SubjectTexts) -> DdlRecord:
+def _fill_from_subject(body: Json, record: DdlRecord, view: RegistryView) -> DdlRecord:
     subject, version = _text(body, "subject", None), body.get("version")
     if version in (None, "latest"):
         number = None
@@ -131,11 +127,11 @@ def _fill_from_subject(body: Json, record: DdlRecord, subjects: SubjectTexts) ->
         number = version
     else:
         raise _entry_error("version is a number, or latest")
-    text, number = subjects.text(subject, number)
+    text, number = view.text(subject, number)
     key = None
     if subject.endswith("-value"):
         try:
-            key = subjects.text(subject.removesuffix("-value") + "-key", None)[0]
+            key = view.text(subject.removesuffix("-value") + "-key", None)[0]
         except RegistryError:
             key = None  # a table without primary key has none
     try:
@@ -160,7 +156,7 @@ class _NoSchemas(SchemaSource):
         raise WireError("UNKNOWN_SCHEMA_ID", where="a snapshot", id=subject, source="a snapshot")
 
 
-def _message(body: Json, record: DdlRecord, _subjects: SubjectTexts) -> DdlRecord:
+def _message(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
     """A Simple BOOTSTRAP or DDL message, or a Debezium DDL message with tableChanges."""
     message = body["message"]
     if not isinstance(message, dict):

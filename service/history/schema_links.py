@@ -5,54 +5,40 @@ Where the newest schema of a subject is of no version of its table, the registry
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import json
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from schemas.model.names import sanitise_name
 from schemas.model.table import TableId
 from service.history.ports import HistoryReader
 from service.history.table_schemas import AvroModes, TableSchemaCache, TableSchemas, rarer_schemas
+from service.registry_view import RegistryView
 
 Json = dict[str, Any]
 _PAGE = 5000
 _MOST = 1000
 
 
-class NewestVersion(Protocol):
-    """A registered version, as the registry has it."""
-
-    @property
-    def subject(self) -> str: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def id(self) -> int: ...
-    @property
-    def content(self) -> Any: ...
-
-
 def registry_drift(
-    history: HistoryReader,
-    changefeed: str,
-    newest: Iterable[tuple[NewestVersion, str, str]],
-    derivations: TableSchemaCache,
-    canonical: Callable[[str], str],
+    history: HistoryReader, changefeed: str, view: RegistryView, derivations: TableSchemaCache
 ) -> list[Json]:
     """Subjects whose newest version no known version of the table gives, at most 1,000.
 
-    newest: (version, namespace, name of its record). TiCDC registers at the first row after a DDL, so the schema of an
-    older version is no drift; a subject of a table that the history does not know is none either.
+    TiCDC registers at the first row after a DDL, so the schema of an older version is no drift; a subject of a table
+    that the history does not know is none either.
     """
     names: dict[tuple[str, str], list[TableId]] | None = None
     drifts: list[Json] = []
-    for one, namespace, name in newest:
+    for one in view.ticdc_subjects():
+        schema = json.loads(one.content.text)
+        if not isinstance(schema, dict) or not isinstance(schema.get("namespace"), str):
+            continue
         if names is None:
             names = _names(history, changefeed)
-        db = namespace.rpartition(".")[2]
-        tables = names.get((db.lower(), name.lower()), [])
-        keyspace = namespace.rpartition(".")[0]
-        judge = _Judge(history, changefeed, keyspace, derivations, canonical)
+        keyspace, _, db = schema["namespace"].rpartition(".")
+        tables = names.get((db.lower(), str(schema.get("name")).lower()), [])
+        judge = _Judge(history, changefeed, keyspace, derivations, view)
         if tables and not any(judge.gives(id_, one.content.text) for id_ in tables):
             detail = "the newest schema is that of no known version of the table"
             head = {"subject": one.subject, "version": one.version, "id": one.id}
@@ -80,7 +66,7 @@ class _Judge:
     changefeed: str
     keyspace: str
     derivations: TableSchemaCache
-    canonical: Callable[[str], str]
+    view: RegistryView
 
     def gives(self, id_: TableId, schema: str) -> bool:
         """Whether a version gives this schema, newest first; one whose schema can't be told may."""
@@ -93,32 +79,18 @@ class _Judge:
             if any(one.text is None and one.part == "value" for one in derived):
                 return True
             texts = (one.text for one in derived if one.text is not None)
-            if any(self.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, self.keyspace))):
+            if any(self.view.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, self.keyspace))):
                 return True
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class RegisteredVersion:
-    subject: str
-    version: int
-    id: int
-
-
-class SchemaHolders(Protocol):
-    """The registry, as far as links need it."""
-
-    def find_holders(self, texts: Iterable[str]) -> dict[str, list[RegisteredVersion]]:
-        """Schema text → the subject versions, undeleted, that hold this schema."""
-
-
-def links(derived: TableSchemas, subjects: SchemaHolders) -> list[Json]:
+def links(derived: TableSchemas, view: RegistryView) -> list[Json]:
     """The subject versions with one of the table's schemas, each with the modes in which TiCDC writes it so."""
     modes: dict[tuple[str, str], list[AvroModes]] = {}
     for one in derived.schemas:
         if one.text is not None:
             modes.setdefault((one.text, one.part), []).append(one.mode)
-    holders = subjects.find_holders(text for text, _ in modes)
+    holders = view.holding(text for text, _ in modes)
     result = []
     for (text, part), of in modes.items():
         for holder in holders.get(text, ()):

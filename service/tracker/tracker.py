@@ -18,7 +18,7 @@ from schemas.model.ports import ClaimChecks, SchemaSource
 from service.history.model import DEFAULT_CHANGEFEED, Batch
 from service.history.ports import History
 from service.registry.ports import Store
-from service.registry_view import OwnSchemas
+from service.registry_view import StoreSchemas
 from service.tracker.config import TrackedChangefeed
 from service.tracker.progress import Progress
 from service.tracker.reader import EventReader
@@ -208,4 +208,4 @@ def tracker_of(
         at_end=at_end,
     )
     claims = ClaimFolder.of(changefeed.claim_check_dir) if changefeed.claim_check_dir else None
-    return Tracker(following, changefeed.source(), history, OwnSchemas(store), claims)
+    return Tracker(following, changefeed.source(), history, StoreSchemas(store), claims)

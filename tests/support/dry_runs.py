@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from schemas.ddl.executor.catalog import Catalog, new_catalog
@@ -14,8 +17,8 @@ from service.ddl_check.target_schemas import publish, targets
 from service.registry import register
 from service.registry.model import NewSchema
 from service.registry.registry import Registry
-from service.registry_view import RegistrySubjects
-from tests.support.no_subjects import NoSubjects
+from service.registry_view import RegistryView
+from service.store import open_store
 
 ORDERS = (
     "CREATE TABLE `orders` (`id` bigint NOT NULL, `total` decimal(10,2) DEFAULT NULL, `st` enum('a','b') NOT NULL,"
@@ -24,6 +27,15 @@ ORDERS = (
 ITEMS = "CREATE TABLE `items` (`id` int NOT NULL, `v` int DEFAULT NULL, UNIQUE KEY `u` (`id`))"
 PER_TABLE = "[[sink.dispatchers]]\nmatcher=['*.*']\ntopic='tidb_{schema}_{table}'\n"
 ORDERS_ID = TableId("shop", "orders")
+
+
+_FOLDER = TemporaryDirectory()
+
+
+@cache
+def nothing_registered() -> RegistryView:
+    """The view of an empty registry."""
+    return RegistryView(Registry(open_store(f"sqlite:///{Path(_FOLDER.name) / 'registry.db'}")))
 
 
 def feed(query: str = "avro", config_text: str = PER_TABLE) -> ChangefeedSettings:
@@ -39,7 +51,7 @@ def register_all(registry: Registry, catalog: Catalog, settings_: ChangefeedSett
     database = catalog.databases.get("shop")
     assert database is not None
     for table in database.tables:
-        (target,) = targets(settings_, None, table, NoSubjects())
+        (target,) = targets(settings_, None, table, nothing_registered())
         made = publish(table, target, "UTC")
         for subject, schema in zip(target.subjects or (), (made.key, made.value), strict=False):
             if schema is not None:
@@ -49,8 +61,8 @@ def register_all(registry: Registry, catalog: Catalog, settings_: ChangefeedSett
 def ask(
     sql: str, registry: Registry | None = None, settings_: ChangefeedSettings | None = None, **more: Any
 ) -> CheckReport:
-    subjects = RegistrySubjects(registry, "http://r") if registry else NoSubjects()
-    return check(CheckInput(sql, "shop", shop(), settings_ or feed(), zone="UTC", **more), subjects)
+    view = RegistryView(registry, "http://r") if registry else nothing_registered()
+    return check(CheckInput(sql, "shop", shop(), settings_ or feed(), zone="UTC", **more), view)
 
 
 def one(

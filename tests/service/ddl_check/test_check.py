@@ -23,11 +23,10 @@ from service.history.table_json import replay
 from service.registry import config, mode, register
 from service.registry.model import NewSchema
 from service.registry.registry import Registry
-from service.registry_view import RegistrySubjects
+from service.registry_view import RegistryView
 from service.store import open_store
-from tests.support.dry_runs import ORDERS, ORDERS_ID, PER_TABLE, feed, one, register_all, shop
+from tests.support.dry_runs import ORDERS, ORDERS_ID, PER_TABLE, feed, nothing_registered, one, register_all, shop
 from tests.support.golden import GOLDEN
-from tests.support.no_subjects import NoSubjects
 from tests.support.service import short_and_long
 from tests.support.table import check_rows
 
@@ -121,7 +120,7 @@ def test_two_tables_in_one_subject(fresh: Registry) -> None:
     assert form["verdict"] == SAFE
     orders = shop().table(ORDERS_ID)
     assert orders is not None
-    (target,) = targets(shared, None, orders, NoSubjects())
+    (target,) = targets(shared, None, orders, nothing_registered())
     made = publish(orders, target, None)
     register.register(fresh, "t-value", NewSchema(text=made.value or ""))
     form = one("CREATE TABLE a (id INT PRIMARY KEY)", fresh, shared)
@@ -145,9 +144,7 @@ def test_back_to_an_earlier_schema_is_never_refused(fresh: Registry) -> None:
     added = with_snapshots(shop(), (ORDERS.replace("`n` int", "`more` int NOT NULL, `n` int"),), "shop")
     register_all(fresh, added, feed())
     config.update(fresh, None, {"compatibility": "FULL"})
-    form = check(
-        CheckInput("ALTER TABLE orders DROP COLUMN more", "shop", added, feed()), RegistrySubjects(fresh)
-    ).form()
+    form = check(CheckInput("ALTER TABLE orders DROP COLUMN more", "shop", added, feed()), RegistryView(fresh)).form()
     assert form["verdict"] == SAFE
     assert "registered already, as version 1" in form["reason"]
 
@@ -308,7 +305,7 @@ def test_tables_after_are_those_of_a_real_tidb(name: str, every: int) -> None:
             continue
         mode_, db = LexicalMode.of_sql_mode(line["sql_mode"]), line["db"]
         if number % every == 0:
-            last = check(CheckInput(line["ddl"], db, catalog, zone="UTC", mode=mode_), NoSubjects()).each[-1]
+            last = check(CheckInput(line["ddl"], db, catalog, zone="UTC", mode=mode_), nothing_registered()).each[-1]
             shown = {(t["db"].lower(), t["table"].lower()): t for t in last.form()["after"]}
             for table in expected["tables"]:
                 key = (table["db"].lower(), table["table"].lower())

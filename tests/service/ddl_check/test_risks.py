@@ -6,8 +6,7 @@ from service.changefeed.reader import read
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.check import CheckInput, check, with_snapshots
 from service.ddl_check.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES, TABLE_RULES
-from tests.support.dry_runs import PER_TABLE, feed, shop
-from tests.support.no_subjects import NoSubjects
+from tests.support.dry_runs import PER_TABLE, feed, nothing_registered, shop
 from tests.support.table import check_rows
 
 WIDE = (
@@ -47,7 +46,7 @@ STATEMENTS = {
 
 def found_risks(sql: str, settings_: ChangefeedSettings) -> set[str]:
     catalog = with_snapshots(shop(), (WIDE,), "shop")
-    form = check(CheckInput(sql, "shop", catalog, settings_, zone="UTC"), NoSubjects()).form()
+    form = check(CheckInput(sql, "shop", catalog, settings_, zone="UTC"), nothing_registered()).form()
     return {r["id"] for r in form["risks"]}
 
 
