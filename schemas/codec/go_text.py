@@ -83,11 +83,6 @@ def std_string(text: str) -> str:
     return f'"{text}"'
 
 
-def json_unescape(text: str) -> str:
-    """What stands between the quotes of a JSON string → the string. ValueError."""
-    return str(json.loads(f'"{text}"'))
-
-
 # ---- strconv.Quote
 _UNQUOTE = re.compile(rb'\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}|[0-7]{3}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|)|["\n]', re.ASCII)
 _SIMPLE = re.compile(rb'(?:[^\\"\n\x80-\xff]++|\\(?:[abfnrtv\\"]|x[0-9a-fA-F]{2}))*+\Z')

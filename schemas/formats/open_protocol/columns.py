@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from schemas.model.errors import WireError
 from schemas.model.table import Column, Table, TableId, TableVersion
@@ -18,8 +19,7 @@ _OPEN = {Kind.ENUM: "ENUM with its names", Kind.SET: "SET with its names", Kind.
 _OPEN_WITHOUT_FLAGS = {**_OPEN, Kind.INTEGER: "signed or unsigned", Kind.TEXT: "a character or a binary type"}
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnHeader:
+class ColumnHeader(NamedTuple):
     """What a message says of a column besides its value: type code, `h`, flags (None where an old release has none)."""
 
     name: str

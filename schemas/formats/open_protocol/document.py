@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
 from schemas.codec import json_exact
@@ -140,7 +139,7 @@ def _name_bare(after: Side, before: Side, bare: _Bare) -> tuple[Side, list[str]]
     old_indexes, nulls = set(positions), dict[ColumnHeader, list[int]]()
     for index, (cell, value) in enumerate(zip(*after, strict=True)):
         if value is None and index not in old_indexes:
-            nulls.setdefault(replace(cell, name=""), []).append(index)
+            nulls.setdefault(cell._replace(name=""), []).append(index)
     # Values of one kind between the same neighbours share their candidates.
     alike: dict[tuple[int, ColumnHeader], list[Any]] = {}
     for at, fields in bare:

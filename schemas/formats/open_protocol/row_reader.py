@@ -1,29 +1,21 @@
-"""Row values of the Open Protocol → row changes, by readers compiled per table shape.
-
-A shape that comes again is read by one regular expression made of its column heads: TiCDC writes the same text around
-the values of every row. A row in another spelling is parsed as JSON; both give the same events.
-"""
+"""Row values of the Open Protocol → row changes, by readers compiled per table shape."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from schemas.codec import go_text
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.json_exact import Number
 from schemas.formats.open_protocol import values as cell_values
-from schemas.formats.open_protocol.columns import ColumnHeader, describe
+from schemas.formats.open_protocol.columns import describe
 from schemas.formats.open_protocol.document import Cells, Side, parse, sides
 from schemas.model.event import Op, RowChange
 from schemas.model.ports import TableSource
 from schemas.model.table import Column, Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
 
-_FAST_AT, _FAST_COLUMNS = (8, 80, 800, 8000, 80000), 300  # compiling a pattern costs as much as some ten rows
 _MOST_KEPT = 1_000_000  # columns of all layouts together
 
 
@@ -37,11 +29,8 @@ class RowKey(NamedTuple):
 
 
 class _Column(NamedTuple):
-    """plain: what the regular expression takes for a value is one, and its text is the plain value."""
-
     name: str
     numeric: bool
-    plain: bool
     read: cell_values.Read
 
 
@@ -64,14 +53,6 @@ class _Layout:
     whole: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _FastPattern:
-    pattern: re.Pattern[str]
-    one: _Layout
-    both: _Layout | None
-    width: int
-
-
 class OpenRowReader:
     """Reads row values of one format. ValueError for what is no row of the Open Protocol."""
 
@@ -83,19 +64,10 @@ class OpenRowReader:
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(
             1024, _MOST_KEPT, lambda key, _: len(key[2]) + len(key[3])
         )
-        self._seen: BoundedCache[int, int] = BoundedCache()
-        self._fast: BoundedCache[tuple[Any, ...], _FastPattern] = BoundedCache(256)
 
     def read(self, key: RowKey, text: str) -> RowChange:
         """A row's value as text → the change."""
         version = self._tables.at(key.id, key.commit_ts) if self._tables else None
-        shape = (key.id, version.commit_ts if version else None, text[:4])
-        fast = self._fast.get(shape)
-        if fast is not None:
-            match = fast.pattern.fullmatch(text)
-            if match is not None and "\\ufffd" not in text:
-                with suppress(ValueError):  # what is wrong with a row is said by the slow way, whatever came before it
-                    return self._fast_row(key, fast, match)
         replaced = "\\ufffd" in text
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
@@ -110,10 +82,6 @@ class OpenRowReader:
             event.flag(f"replaced_utf8:{name}")
         for name in unnamed:
             event.flag(f"old_value_unnamed:{name}")
-        count = self._seen.get(id(layout), 0) + 1
-        self._seen[id(layout)] = count
-        if count in _FAST_AT and not unnamed and not layout.zeros:
-            self._make_fast(shape, key.id, version, op, after[0], before[0])
         return event
 
     def _event(
@@ -157,8 +125,7 @@ class OpenRowReader:
         for cell in ordered:
             column = table.by_name[cell.name]
             read = cell_values.reader(column, self._varchar_base64)
-            kind = column.type.kind
-            columns[cell.name] = _Column(cell.name, kind in cell_values.NUMBERS, kind in _PLAIN, read)
+            columns[cell.name] = _Column(cell.name, column.type.kind in cell_values.NUMBERS, read)
         carried = [table.by_name[cell.name] for cell in ordered]
         stored_columns = [c for c in table.columns if not c.virtual]
         return _Layout(
@@ -172,32 +139,6 @@ class OpenRowReader:
             whole=len(carried) == len(stored_columns) and not (version is None and all(c.handle_key for c in carried)),
         )
 
-    # ---- the fast way
-    def _make_fast(
-        self, shape: tuple[Any, ...], id_: TableId, version: TableVersion | None, op: Op, after: Cells, before: Cells
-    ) -> None:
-        if len(after) + len(before) > _FAST_COLUMNS:
-            return
-        if op == "d":
-            one = self._layout(id_, version, (), before)
-            self._fast[shape] = _FastPattern(
-                re.compile(rf'\{{"d":{_pattern(before, one.table)}\}}'), one, None, len(before)
-            )
-            return
-        old = before or after  # an insert tells how the updates of its table look
-        one, both = self._layout(id_, version, after, ()), self._layout(id_, version, after, old)
-        text = rf'\{{"u":{_pattern(after, one.table)}(?:,"p"(:){_pattern(old, both.table)})?\}}'
-        self._fast[shape] = _FastPattern(re.compile(text), one, both, len(after))
-
-    def _fast_row(self, key: RowKey, fast: _FastPattern, match: re.Match[str]) -> RowChange:
-        texts = match.groups()
-        if fast.both is None:
-            return self._event(key, "d", fast.one, None, _read_texts(fast.one.before, texts))
-        if texts[fast.width] is None:
-            return self._event(key, "c", fast.one, _read_texts(fast.one.after, texts), None)
-        after, before = _read_texts(fast.both.after, texts), _read_texts(fast.both.before, texts[fast.width + 1 :])
-        return self._event(key, "u", fast.both, after, before)
-
 
 def _doubts(column: Column) -> list[str]:
     if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
@@ -209,29 +150,13 @@ def _read(columns: tuple[_Column, ...], values: list[Any]) -> dict[str, Value]:
     row: dict[str, Value] = {}
     name = ""
     try:
-        for (name, numeric, _, read), value in zip(columns, values, strict=True):
+        for (name, numeric, read), value in zip(columns, values, strict=True):
             if value is None:
                 row[name] = None
             elif not isinstance(value, str) or (type(value) is Number) is not numeric:
                 raise ValueError(f"a JSON {'number' if numeric else 'string'} is needed")
             else:
                 row[name] = read(str(value))
-    except (ValueError, ArithmeticError) as error:
-        raise ValueError(f"column {name!r}: {_error_text(error)}") from error
-    return row
-
-
-def _read_texts(columns: tuple[_Column, ...], texts: Iterable[str | None]) -> dict[str, Value]:
-    row: dict[str, Value] = {}
-    name = ""
-    try:
-        for (name, numeric, plain, read), text in zip(columns, texts, strict=False):
-            if text is None or plain:
-                row[name] = text
-            elif numeric or "\\" not in text:
-                row[name] = read(text)
-            else:
-                row[name] = read(go_text.json_unescape(text))
     except (ValueError, ArithmeticError) as error:
         raise ValueError(f"column {name!r}: {_error_text(error)}") from error
     return row
@@ -269,34 +194,3 @@ def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side]
         ]
         if zeros:
             event.extra["enum_zero"] = zeros
-
-
-# ---------------------------------------------------------------------------------- cells → regular expression
-_INTEGER = "(-?(?:0|[1-9][0-9]{0,19}))"
-_REAL = r"(-?(?:0|[1-9][0-9]{0,400})(?:\.[0-9]{1,400})?(?:[eE][+-]?[0-9]{1,4})?)"
-_DAY, _CLOCK, _FRACTION = "[0-9]{4}-[0-9]{2}-[0-9]{2}", ":[0-9]{2}:[0-9]{2}", r"(?:\.[0-9]{1,6})?"
-_PLAIN = {
-    Kind.DATE: f'"({_DAY})"',
-    Kind.DATETIME: f'"({_DAY} [0-9]{{2}}{_CLOCK}{_FRACTION})"',
-    Kind.TIMESTAMP: f'"({_DAY} [0-9]{{2}}{_CLOCK}{_FRACTION})"',
-    Kind.TIME: f'"(-?[0-9]{{2,3}}{_CLOCK}{_FRACTION})"',
-    Kind.DECIMAL: r'"(-?[0-9]{1,65}(?:\.[0-9]{1,65})?)"',
-}
-_STRING = r'"([^"\\\x00-\x1f]*+(?:\\[^\x00-\x1f][^"\\\x00-\x1f]*+)*+)"'
-
-
-def _pattern(cells: Cells, table: Table) -> str:
-    """The text of one side as TiCDC writes it, with a group per column, empty for NULL."""
-    return r"\{" + ",".join(_cell_pattern(cell, table) for cell in cells) + r"\}"
-
-
-def _cell_pattern(cell: ColumnHeader, table: Table) -> str:
-    spellings = dict.fromkeys((go_text.jsoniter_string(cell.name), go_text.std_string(cell.name)))
-    name = "|".join(map(re.escape, spellings))
-    kind = table.by_name[cell.name].type.kind
-    value = _PLAIN.get(kind, _STRING)
-    if kind in cell_values.NUMBERS:
-        value = _REAL if kind in (Kind.FLOAT, Kind.DOUBLE) else _INTEGER
-    handle = '"h":true,' if cell.handle else ""
-    flags = "" if cell.flags is None else f'"f":{cell.flags},'
-    return rf'(?:{name}):\{{"t":{cell.code},{handle}{flags}"v":(?:null|{value})\}}'

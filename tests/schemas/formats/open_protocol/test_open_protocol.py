@@ -1,29 +1,25 @@
-"""Open Protocol: the logs in TiDB's documentation, values, frames, and shapes that are read by a regular expression."""
+"""Open Protocol: the logs in TiDB's documentation, values, frames, and shapes that change."""
 
 from __future__ import annotations
 
-import random
 import re
 from dataclasses import replace
 from typing import Any
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.codec import go_text
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
-from schemas.formats.open_protocol import row_reader as open_rows
 from schemas.formats.open_protocol.frame import join_key, join_value
 from schemas.inspect.format_lookup import format_named
 from schemas.model.event import DdlEvent, Message, RowChange, Watermark
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME
-from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from tests.schemas.formats.open_protocol.messages import KEY, decode, json_bytes, message_of, refusal, row_of
 from tests.support.each import each
-from tests.support.golden import Golden, Registry, cases, sampled
+from tests.support.golden import Registry
 from tests.support.rows import ORIGIN, Tables, change, column, table
 
 # ---- the example logs of TiDB's documentation: releases of 2020, without flags, VARCHAR as base64
@@ -233,42 +229,6 @@ def test_many_events_in_one_message_are_bounded() -> None:
     assert refusal(message).code == "MALFORMED"
     resolved = replace(ORIGIN, key=join_key([b'{"ts":1,"t":3}'] * 1000), value=bytes(8000))
     assert decode(resolved) == [Watermark("open", 1)] * 1000
-
-
-# ---- shapes read by a regular expression give what JSON gives
-@each("golden", **sampled(g for f in ("open", "open-tiflow") for g in cases(f)))
-def test_both_ways_of_reading_agree(golden: Golden, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(open_rows, "_FAST_AT", ())
-    slow = [_all(golden)] * 2
-    monkeypatch.setattr(open_rows, "_FAST_AT", (1, 2, 3, 4))
-    decoder = golden.side().decoder()
-    assert [_all(golden, decoder), _all(golden, decoder)] == slow
-
-
-@each("name", ["wide.default", "bulk.default", "pk_types.default", "bulk.onlyupdated"])
-def test_both_ways_agree_on_damaged_rows(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    golden, rng = Golden("open", name), random.Random(20261121)
-    messages = golden.messages()
-    monkeypatch.setattr(open_rows, "_FAST_AT", (1, 2, 3, 4))
-    fast, slow = golden.side(ddl=True).decoder(), golden.side(ddl=True).decoder()
-    for message in messages * 2:
-        decode_one(fast, message)
-    monkeypatch.setattr(open_rows, "_FAST_AT", ())
-    for _ in range(500):
-        message = rng.choice(messages)
-        value = bytearray(message.value or b"")
-        if value:
-            at = rng.randrange(len(value))
-            value[at : at + rng.randrange(3)] = rng.choice(
-                (b"", b"0", b"-", b".", b"e9", b'"', b"\\", b"\xff", b"\x01", b"n")
-            )
-        bad = replace(message, value=(len(value) - 8).to_bytes(8, "big") + bytes(value[8:]) if len(value) > 8 else b"")
-        assert plain_lines(decode_one(fast, bad), bad) == plain_lines(decode_one(slow, bad), bad)
-
-
-def _all(golden: Golden, decoder: Any = None) -> list[Any]:
-    decoder = decoder or golden.side().decoder()
-    return [plain_lines(decode_one(decoder, m), m) for m in golden.messages()]
 
 
 @settings(deadline=None)
