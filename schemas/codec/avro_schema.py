@@ -1,7 +1,7 @@
 """Any Avro schema of records, arrays, unions and primitives → a reader and a writer (Avro 1.12 specification).
 
-TiCDC's Avro rows have their own, faster codec (`schemas.formats.avro.record`). This one serves what Kafka Connect
-writes: nested records, types named once and referred to later, and the `connect.*` attributes that say what was meant.
+TiCDC's Avro rows have types of their own (`schemas.formats.avro.record`). This one serves what Kafka Connect writes:
+nested records, types named once and referred to later, and the `connect.*` attributes that say what was meant.
 
 A record is a dict by its fields' labels (`connect.field`, else the name). Strings that are not UTF-8 keep their bytes
 as lone surrogates. A schema is refused when it refers to itself or is larger than any table's.
@@ -12,13 +12,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from schemas.codec import avro as binary
-from schemas.codec.avro import TruncatedValue
+from schemas.codec.avro_reader import (
+    MOST_ITEMS,
+    Convert,
+    FieldReader,
+    ItemBudget,
+    array_reader,
+    converted,
+    read_fields,
+    union_reader,
+    utf8,
+)
 
 _MOST_NODES = 200_000  # a schema expanded: no table of TiDB's has more than 4,096 columns
-_MOST_ITEMS = 1 << 16
 _MOST_LEVELS = 64
 
 
@@ -131,113 +141,37 @@ def _check_node_count(nodes: int) -> int:
 
 
 # ---------------------------------------------------------------------------------------------- reader
-Number = Callable[[Any], Any]
-"""What becomes of a number that was read (int or float)."""
+def reader(of: SchemaType, number: Convert) -> binary.Reader:
+    """Compiled reader: (buffer, position) → (value, next position). FieldError, TruncatedValue or ValueError.
 
-
-def reader(of: SchemaType, number: Number) -> binary.Reader:
-    """Compiled reader: (buffer, position) → (value, next position). `TruncatedValue` or ValueError, with the field's
-    name.
-
-    All arrays of one value together have at most 65,536 items: memory stays in proportion to the buffer.
+    number: what becomes of a number that was read. All arrays of one value together have at most MOST_ITEMS items.
     """
-    items = _Items()
-    read = _reader(of, number, items)
+    budget = ItemBudget()
+    read, convert = _reader(of, number, budget)
+    read = converted(read, convert) if convert else read
 
     def whole(buffer: bytes, pos: int) -> tuple[Any, int]:
-        items.left = _MOST_ITEMS
+        budget.left = MOST_ITEMS
         return read(buffer, pos)
 
     return whole
 
 
-@dataclass(slots=True)
-class _Items:
-    """How many items of arrays a value may still have."""
-
-    left: int = 0
-
-
-def _reader(of: SchemaType, number: Number, items: _Items) -> binary.Reader:
+def _reader(of: SchemaType, number: Convert, budget: ItemBudget) -> tuple[binary.Reader, Convert | None]:
+    """(reader, what becomes of its values that are not null)."""
     if of.kind == "record":
-        return _record_reader(of, number, items)
+        fields = (FieldReader(f.label, *_reader(f.type, number, budget)) for f in of.fields)
+        return partial(read_fields, tuple(fields)), None
     if of.kind == "union":
-        return _union_reader(of, number, items)
+        read, convert = _reader(of.value_type, number, budget)
+        return union_reader(*(None if b.kind == "null" else read for b in of.branches)), convert
     if of.kind == "array":
-        return _array_reader(_reader(of.branches[0], number, items), items)
+        read, convert = _reader(of.branches[0], number, budget)
+        return array_reader(converted(read, convert) if convert else read, budget), None
     if of.kind == "null":
-        return lambda buffer, pos: (None, pos)
-    return _primitive_reader(of.kind, number)
-
-
-def _primitive_reader(kind: str, number: Number) -> binary.Reader:
-    read = binary.READERS[kind]
-
-    def numeric(buffer: bytes, pos: int) -> tuple[Any, int]:
-        value, pos = read(buffer, pos)
-        return number(value), pos
-
-    def text(buffer: bytes, pos: int) -> tuple[Any, int]:
-        value, pos = read(buffer, pos)
-        return value.decode("utf-8", "surrogateescape"), pos
-
-    return text if kind == "string" else read if kind in ("bytes", "boolean") else numeric
-
-
-def _record_reader(of: SchemaType, number: Number, items: _Items) -> binary.Reader:
-    fields = tuple((f.label, _reader(f.type, number, items)) for f in of.fields)
-
-    def read(buffer: bytes, pos: int) -> tuple[Any, int]:
-        out: dict[str, Any] = {}
-        for label, value in fields:
-            try:
-                out[label], pos = value(buffer, pos)
-            except TruncatedValue as cut:
-                raise TruncatedValue(f"{label}: {cut}") from cut
-            except ValueError as error:
-                raise ValueError(f"{label}: {error}") from error
-        return out, pos
-
-    return read
-
-
-def _union_reader(of: SchemaType, number: Number, items: _Items) -> binary.Reader:
-    null = 0 if of.branches[0].kind == "null" else 1
-    value = _reader(of.value_type, number, items)
-
-    def read(buffer: bytes, pos: int) -> tuple[Any, int]:
-        branch, pos = binary.read_long(buffer, pos)
-        if branch == null:
-            return None, pos
-        if branch != 1 - null:
-            raise ValueError(f"union branch {branch}, there are 2")
-        return value(buffer, pos)
-
-    return read
-
-
-def _array_reader(item: binary.Reader, items: _Items) -> binary.Reader:
-    def read(buffer: bytes, pos: int) -> tuple[Any, int]:
-        out: list[Any] = []
-        while True:
-            count, pos = binary.read_long(buffer, pos)
-            if not count:
-                return out, pos
-            if count < 0:
-                size, pos = binary.read_long(buffer, pos)
-                count = -count
-                if not 0 <= size <= len(buffer) - pos:
-                    raise TruncatedValue(f"a block of {size} bytes, {len(buffer) - pos} left")
-            if count > len(buffer) - pos:
-                raise TruncatedValue(f"{count} items, {len(buffer) - pos} bytes left")
-            items.left -= count
-            if items.left < 0:
-                raise ValueError(f"more than {_MOST_ITEMS} items")
-            for _ in range(count):
-                value, pos = item(buffer, pos)
-                out.append(value)
-
-    return read
+        return (lambda buffer, pos: (None, pos)), None
+    own = utf8 if of.kind == "string" else None if of.kind in ("bytes", "boolean") else number
+    return binary.READERS[of.kind], own
 
 
 # ---------------------------------------------------------------------------------------------- writer

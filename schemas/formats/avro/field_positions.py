@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from schemas.codec import avro as binary
-from schemas.formats.avro.record import RecordReader
+from dataclasses import replace
+
+from schemas.codec.avro_reader import FieldError, read_fields
+from schemas.formats.avro.record import RecordReader, field_error
 from schemas.formats.avro.schema import BEFORE
 from schemas.formats.base import FieldPosition
-from schemas.model.errors import WireError
 
 
 def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: str) -> list[FieldPosition]:
@@ -15,11 +16,10 @@ def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: s
     for field in record.fields:
         start = pos
         try:
-            value, pos = field.read(data, pos)
-        except binary.TruncatedValue as cut:
-            raise WireError("TRUNCATED", where=part, field=f"field {field.name!r}", details=str(cut)) from cut
-        except ValueError as error:
-            raise WireError("MALFORMED", where=part, details=f"field {field.name!r}: {error}") from error
+            row, pos = read_fields((replace(field, convert=None),), data, pos)
+        except FieldError as error:
+            raise field_error(error, part) from error
+        value = row[field.name]
         raw = data[start:pos]
         if field.name == BEFORE and record.before is not None and raw != b"\x00":
             positions += trace_record(record.before, data, start + 1, part, "before")

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from schemas.codec import avro as binary
+from schemas.codec.avro_reader import Convert, FieldError, FieldReader, read_fields, union_reader
 from schemas.formats.avro import schema as publish
 from schemas.model import values
 from schemas.model.errors import WireError
@@ -25,25 +26,15 @@ from schemas.model.values import is_clock
 _EXTENSION = {f["name"] for f in publish.EXTENSION + publish.CHECKSUM}
 _TWO_64 = 1 << 64
 
-Convert = Callable[[Any], Value]
-
 
 # ---------------------------------------------------------------------------------------------- schema → reader
-@dataclass(frozen=True, slots=True)
-class _Field:
-    name: str
-    read: binary.Reader
-    convert: Convert | None  # None: the value as it is (extension fields, the old row)
-    wire: str  # the type as people read it
-
-
 @dataclass(frozen=True, slots=True)
 class RecordReader:
     """A compiled record: its fields, the columns among them, and the table's (sanitised) name."""
 
     id: TableId
     keyspace: str
-    fields: tuple[_Field, ...]
+    fields: tuple[FieldReader, ...]
     columns: tuple[Column, ...]
     extension: tuple[str, ...]
     before: RecordReader | None
@@ -54,16 +45,19 @@ class RecordReader:
         return bool(self.extension) or self.before is not None
 
     def read(self, data: bytes, pos: int, where: str) -> tuple[dict[str, Any], int]:
-        row: dict[str, Any] = {}
-        for field in self.fields:
-            try:
-                value, pos = field.read(data, pos)
-                row[field.name] = value if value is None or field.convert is None else field.convert(value)
-            except binary.TruncatedValue as cut:
-                raise WireError("TRUNCATED", where=where, field=f"field {field.name!r}", details=str(cut)) from cut
-            except ValueError as error:
-                raise WireError("MALFORMED", where=where, details=f"field {field.name!r}: {error}") from error
-        return row, pos
+        """A record from `pos` on → (plain values by field, next position). WireError TRUNCATED, MALFORMED."""
+        try:
+            return read_fields(self.fields, data, pos)
+        except FieldError as error:
+            raise field_error(error, where) from error
+
+
+def field_error(error: FieldError, where: str) -> WireError:
+    """A field of a record that can't be read: TRUNCATED or MALFORMED."""
+    name = f"field {error.path[-1]!r}"
+    if error.is_cut:
+        return WireError("TRUNCATED", where=where, field=name, details=str(error))
+    return WireError("MALFORMED", where=where, details=f"{name}: {error}")
 
 
 def compile_record(text: str, where: str) -> RecordReader:
@@ -88,13 +82,13 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         if nullable and (len(branches) != 2 or "null" not in branches):
             raise ValueError(f"field {name!r} is a union of other than null and one type")
         kind: Any = next((b for b in branches if b != "null"), None) if nullable else branches
-        wrap = _optional_reader(branches.index("null")) if nullable else _required_reader
         if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
             before = _record(kind, where)
-            fields.append(_Field(name, wrap(partial(before.read, where=where)), None, "null | record"))
+            read: binary.Reader = partial(read_fields, before.fields)
+            convert: Convert | None = None
+            wire = "null | record"
         elif name in _EXTENSION and isinstance(kind, str):
-            read = binary.READERS[kind]
-            fields.append(_Field(name, wrap(read), _utf8 if kind == "string" else None, kind))
+            read, convert, wire = binary.READERS[kind], _utf8 if kind == "string" else None, kind
             extension.append(name)
         else:
             if not isinstance(kind, dict):  # a named type among them, of a reference
@@ -104,35 +98,18 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
             if kind["type"] not in (("long", "string") if wide else _PRIMITIVES[column.type.kind]):
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
-            read, wire = binary.READERS[kind["type"]], str(kind["type"])
-            wire_type = wire if not nullable else f"null | {wire}" if branches[0] == "null" else f"{wire} | null"
-            fields.append(_Field(name, wrap(read), _converter(column, wire), wire_type))
+            wire = str(kind["type"])
+            read, convert = binary.READERS[wire], _converter(column, wire)
+            if nullable:
+                wire = f"null | {wire}" if branches[0] == "null" else f"{wire} | null"
+        if nullable:
+            read = union_reader(*(None if branch == "null" else read for branch in branches))
+        fields.append(FieldReader(name, read, convert, wire))
     names = [f.name for f in fields]
     if len(set(names)) < len(names):
         raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
     id_ = TableId(db, schema["name"])
     return RecordReader(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
-
-
-def _required_reader(read: binary.Reader) -> binary.Reader:
-    return read
-
-
-def _optional_reader(null: int) -> Callable[[binary.Reader], binary.Reader]:
-    """Union of null and one type; `null` is its branch (a nullable column with a default has it second)."""
-
-    def wrap(read: binary.Reader) -> binary.Reader:
-        def union(data: bytes, pos: int) -> tuple[Any, int]:
-            branch, pos = binary.read_long(data, pos)
-            if branch == null:
-                return None, pos
-            if branch != 1 - null:
-                raise ValueError(f"union branch {branch}, there are 2")
-            return read(data, pos)
-
-        return union
-
-    return wrap
 
 
 def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullable: bool) -> Column:

@@ -12,6 +12,7 @@ from typing import Any
 
 from schemas.codec import avro as binary
 from schemas.codec import avro_schema
+from schemas.codec.avro_reader import FieldError
 from schemas.codec.avro_schema import SchemaField, SchemaType
 from schemas.codec.json_exact import Number
 from schemas.model.errors import WireError
@@ -35,11 +36,11 @@ class ConnectSchema:
         """The whole body → payload. WireError TRUNCATED, MALFORMED, TRAILING_BYTES."""
         try:
             payload, pos = self.body(data, pos)
-        except binary.TruncatedValue as cut:
-            field, _, details = str(cut).rpartition(": ")
-            raise WireError("TRUNCATED", where=where, field=f"field {field!r}"[:200], details=details) from cut
-        except ValueError as error:
-            raise WireError("MALFORMED", where=where, details=f"field {error}"[:300]) from error
+        except FieldError as error:
+            name = ": ".join(error.path)
+            if error.is_cut:
+                raise WireError("TRUNCATED", where=where, field=f"field {name!r}"[:200], details=str(error)) from error
+            raise WireError("MALFORMED", where=where, details=f"field {name}: {error}"[:300]) from error
         if pos != len(data):
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
         return dict(payload)
