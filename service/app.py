@@ -56,6 +56,7 @@ ROUTERS = (
     history.router,
     ddl_check.router,
     lineage.router,
+    openapi.router,
 )
 
 
@@ -88,7 +89,7 @@ def create_app(
         if store is None:
             opened.close()
 
-    app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
     app.state.services = Services(
         registry,
         settings.profile,

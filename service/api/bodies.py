@@ -1,14 +1,18 @@
-"""Request bodies as Jackson reads them: unknown properties ignored, scalars converted."""
+"""Request bodies as Jackson reads them: unknown properties ignored, scalars converted.
+
+A list of fields gives both the reader of a body and its JSON Schema.
+"""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple
 
 from schemas.model.errors import RegistryError
-from service.api.request import Called
+from service.api.request import ApiCall
 from service.api.services import Services
 from service.registry.deadline import current_deadline
 from service.registry.model import NewSchema, Reference
@@ -19,27 +23,72 @@ _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT: Final = 2**31
 
+Json = dict[str, Any]
 Reader = Callable[[Any], Any]
 
 
-def body_of(operation: str, entity: str, fields: Mapping[str, Reader]) -> Callable[[Called], Awaitable[dict[str, Any]]]:
-    """A dependency that reads a JSON object; only the `fields` are kept, each through its reader.
+class Kind(NamedTuple):
+    """What a field may be: how it is read, and its JSON Schema."""
 
-    Raises REQUEST_TOO_LARGE, SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES, BAD_REQUEST, and UNPROCESSABLE for a body that is
-    missing or null.
-    """
+    read: Reader
+    schema: Json
 
-    async def read(call: Called) -> dict[str, Any]:
+
+Fields = Mapping[str, Kind]
+
+
+def read_fields(fields: Fields, value: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the `fields` that are there, each as its kind reads it. Raises BAD_REQUEST."""
+    return {name: kind.read(value[name]) for name, kind in fields.items() if name in value}
+
+
+def object_schema(fields: Fields) -> Json:
+    return {"type": "object", "properties": {name: kind.schema for name, kind in fields.items()}}
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """A JSON object; only the `fields` are kept. `operation` and `entity` are Confluent's names in its errors."""
+
+    operation: str
+    entity: str
+    fields: Fields
+
+    @property
+    def schema(self) -> Json:
+        return object_schema(self.fields)
+
+    async def read(self, call: ApiCall) -> dict[str, Any]:
+        """Raises REQUEST_TOO_LARGE, SCHEMA_TOO_LARGE, TOO_MANY_REFERENCES, BAD_REQUEST, and UNPROCESSABLE for a body
+        that is missing or null.
+        """
         value = parse(await read_body(call))
         if value is None:
-            raise RegistryError("UNPROCESSABLE", details=f"{operation}.request must not be null (was null)")
+            raise RegistryError("UNPROCESSABLE", details=f"{self.operation}.request must not be null (was null)")
         if not isinstance(value, dict):
-            raise mismatch_error(entity, value)
-        body = {name: reader(value[name]) for name, reader in fields.items() if name in value}
+            raise mismatch_error(self.entity, value)
+        body = read_fields(self.fields, value)
         check_size(body, call.services)
         return body
 
-    return read
+
+@dataclass(frozen=True, slots=True)
+class WholeBody:
+    """A JSON object as it is, for a rule that checks the `fields` itself. `error` is the code for what is no object."""
+
+    error: str
+    fields: Fields
+
+    @property
+    def schema(self) -> Json:
+        return object_schema(self.fields)
+
+    async def read(self, call: ApiCall) -> dict[str, Any]:
+        """Raises REQUEST_TOO_LARGE, BAD_REQUEST, `error`."""
+        value = parse(await read_body(call))
+        if not isinstance(value, dict):
+            raise RegistryError(self.error, details="a JSON object is needed")
+        return value
 
 
 def check_size(body: Mapping[str, Any], services: Services) -> None:
@@ -54,7 +103,7 @@ def check_size(body: Mapping[str, Any], services: Services) -> None:
         raise RegistryError("TOO_MANY_REFERENCES", count=len(references), limit=services.max_references)
 
 
-async def read_body(call: Called) -> bytes:
+async def read_body(call: ApiCall) -> bytes:
     """The body, if it is not too large. One that is gets read on for a while, so that the client sees the answer.
 
     A request that is tried again (`api.routing`) has it already, and its patience begins to run when it has.
@@ -69,7 +118,7 @@ async def read_body(call: Called) -> bytes:
     return body
 
 
-async def receive_body(call: Called) -> bytes:
+async def receive_body(call: ApiCall) -> bytes:
     limit, size, chunks = call.services.max_body_bytes, 0, []
     async for chunk in call.request.stream():
         size += len(chunk)
@@ -130,52 +179,64 @@ def flag(value: Any) -> bool | None:
     return value.lower() == "true" if isinstance(value, str) else None if value is None else bool(value)
 
 
-def list_reader(kind: str, reader: Reader) -> Reader:
-    """A list whose elements go through `reader`; nulls are left out."""
+TEXT: Final = Kind(text, {"type": ["string", "null"]})
+STRING: Final = Kind(text, {"type": "string"})
+"""The same, as an element of a list or a map, where nulls are left out."""
+INTEGER: Final = Kind(integer, {"type": ["integer", "null"], "format": "int32"})
+FLAG: Final = Kind(flag, {"type": ["boolean", "null"]})
+
+
+def list_of(entity: str, kind: Kind) -> Kind:
+    """A list; nulls are left out."""
 
     def read(value: Any) -> list[Any] | None:
         if value is None:
             return None
         if not isinstance(value, list):
-            raise mismatch_error(kind, value)
-        return [reader(item) for item in value if item is not None]
+            raise mismatch_error(entity, value)
+        return [kind.read(item) for item in value if item is not None]
 
-    return read
+    return Kind(read, {"type": "array", "items": kind.schema})
 
 
-def map_reader(kind: str, reader: Reader) -> Reader:
-    """An object whose values go through `reader`, sorted by key."""
+def set_of(entity: str, kind: Kind) -> Kind:
+    """A list, sorted and each element once; [] for null."""
+    elements = list_of(entity, kind)
+    return Kind(lambda value: sorted(set(elements.read(value) or ())), elements.schema)
+
+
+def map_of(entity: str, kind: Kind) -> Kind:
+    """An object of any names, sorted by name."""
 
     def read(value: Any) -> dict[str, Any] | None:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise mismatch_error(kind, value)
-        return {text(key) or "": reader(value[key]) for key in sorted(value)}
+            raise mismatch_error(entity, value)
+        return {text(key) or "": kind.read(value[key]) for key in sorted(value)}
 
-    return read
-
-
-def reference(value: Any) -> Reference:
-    if not isinstance(value, dict):
-        raise mismatch_error("SchemaReference", value)
-    return Reference(text(value.get("name")) or "", text(value.get("subject")), integer(value.get("version")))
+    return Kind(read, {"type": "object", "additionalProperties": kind.schema})
 
 
-_METADATA: Final[dict[str, Reader]] = {
-    "tags": map_reader("TreeMap", lambda value: sorted(set(list_reader("TreeSet", text)(value) or ()))),
-    "properties": map_reader("TreeMap", text),
-    "sensitive": lambda value: sorted(set(list_reader("TreeSet", text)(value) or ())),
-}
+def object_of(entity: str, fields: Fields, make: Callable[[dict[str, Any]], Any]) -> Kind:
+    """An object; `make` gets those of the `fields` that are there."""
+
+    def read(value: Any) -> Any:
+        if not isinstance(value, dict):
+            raise mismatch_error(entity, value)
+        return make(read_fields(fields, value))
+
+    return Kind(read, object_schema(fields))
 
 
-def metadata(value: Any) -> dict[str, Any] | None:
-    if value is None:
-        return None
-    if not isinstance(value, dict):
-        raise mismatch_error("Metadata", value)
-    read = {name: reader(value[name]) for name, reader in _METADATA.items() if name in value}
-    return {name: part for name, part in read.items() if part}
+def as_is(schema: Json) -> Kind:
+    """Anything; the rule that gets it says what is wrong with it."""
+    return Kind(lambda value: value, schema)
+
+
+def or_null(kind: Kind) -> Kind:
+    """The same, or null."""
+    return Kind(lambda value: None if value is None else kind.read(value), kind.schema)
 
 
 def rule_set(value: Any) -> RuleSet | None:
@@ -185,53 +246,79 @@ def rule_set(value: Any) -> RuleSet | None:
         raise mismatch_error("RuleSet", value) from None
 
 
-def read_tags(value: Any) -> TaggedPart:
-    """Tags of one part: `{"schemaEntity":{"entityPath","entityType"},"tags":[…]}`."""
-    if not isinstance(value, dict):
-        raise mismatch_error("SchemaTags", value)
-    entity = value.get("schemaEntity") or {}
-    if not isinstance(entity, dict):
-        raise mismatch_error("SchemaEntity", entity)
-    tags = list_reader("ArrayList", text)(value.get("tags")) or []
-    return TaggedPart(text(entity.get("entityPath")) or "", (text(entity.get("entityType")) or "").lower(), tuple(tags))
+def _tagged_part(read: Mapping[str, Any]) -> TaggedPart:
+    path, kind = read.get("schemaEntity", ("", ""))
+    return TaggedPart(path, kind, tuple(read.get("tags") or ()))
 
 
-SCHEMA: Final[dict[str, Reader]] = {
-    "version": integer,
-    "id": integer,
-    "schemaType": text,
-    "references": list_reader("ArrayList", reference),
-    "metadata": metadata,
-    "ruleSet": rule_set,
-    "schema": text,
-    "schemaTagsToAdd": list_reader("ArrayList", read_tags),
-    "schemaTagsToRemove": list_reader("ArrayList", read_tags),
-    "propagateSchemaTags": flag,
+REFERENCE: Final = object_of(
+    "SchemaReference",
+    {"name": TEXT, "subject": TEXT, "version": INTEGER},
+    lambda read: Reference(read.get("name") or "", read.get("subject"), read.get("version")),
+)
+METADATA: Final = or_null(
+    object_of(
+        "Metadata",
+        {
+            "tags": map_of("TreeMap", set_of("TreeSet", STRING)),
+            "properties": map_of("TreeMap", STRING),
+            "sensitive": set_of("TreeSet", STRING),
+        },
+        lambda read: {name: part for name, part in read.items() if part},
+    )
+)
+_ENTITY: Final = object_of(
+    "SchemaEntity",
+    {"entityPath": TEXT, "entityType": Kind(text, {"enum": ["sr_record", "sr_field"]})},
+    lambda read: (read.get("entityPath") or "", (read.get("entityType") or "").lower()),
+)
+TAGGED_PART: Final = object_of(
+    "SchemaTags",
+    {
+        "schemaEntity": Kind(lambda value: _ENTITY.read(value or {}), _ENTITY.schema),
+        "tags": list_of("ArrayList", STRING),
+    },
+    _tagged_part,
+)
+_TAGGED_PARTS: Final = list_of("ArrayList", TAGGED_PART)
+_RULE_SET_SCHEMA: Final[Json] = {"type": ["object", "null"]}
+
+SCHEMA: Final[Fields] = {
+    "version": INTEGER,
+    "id": INTEGER,
+    "schemaType": Kind(text, {"enum": ["AVRO", "JSON", "PROTOBUF"]}),
+    "references": list_of("ArrayList", REFERENCE),
+    "metadata": METADATA,
+    "ruleSet": Kind(rule_set, _RULE_SET_SCHEMA),
+    "schema": TEXT,
+    "schemaTagsToAdd": _TAGGED_PARTS,
+    "schemaTagsToRemove": _TAGGED_PARTS,
+    "propagateSchemaTags": FLAG,
 }
 
-TAGS: Final[dict[str, Reader]] = {
-    "newVersion": integer,
-    "tagsToAdd": list_reader("ArrayList", read_tags),
-    "tagsToRemove": list_reader("ArrayList", read_tags),
-    "metadata": metadata,
+TAGS: Final[Fields] = {
+    "newVersion": INTEGER,
+    "tagsToAdd": _TAGGED_PARTS,
+    "tagsToRemove": _TAGGED_PARTS,
+    "metadata": METADATA,
 }
 
-MODE: Final[dict[str, Reader]] = {"mode": text}
+MODE: Final[Fields] = {"mode": TEXT}
 
-CONFIG: Final[dict[str, Reader]] = {
-    "alias": text,
-    "aliasForDeks": text,
-    "normalize": flag,
-    "validateFields": flag,
-    "validateNewSchemas": flag,
-    "validateRules": flag,
-    "compatibility": text,
-    "compatibilityPolicy": text,
-    "compatibilityGroup": text,
-    "defaultMetadata": metadata,
-    "overrideMetadata": metadata,
-    "defaultRuleSet": lambda value: value,
-    "overrideRuleSet": lambda value: value,
+CONFIG: Final[Fields] = {
+    "alias": TEXT,
+    "aliasForDeks": TEXT,
+    "normalize": FLAG,
+    "validateFields": FLAG,
+    "validateNewSchemas": FLAG,
+    "validateRules": FLAG,
+    "compatibility": TEXT,
+    "compatibilityPolicy": TEXT,
+    "compatibilityGroup": TEXT,
+    "defaultMetadata": METADATA,
+    "overrideMetadata": METADATA,
+    "defaultRuleSet": as_is(_RULE_SET_SCHEMA),
+    "overrideRuleSet": as_is(_RULE_SET_SCHEMA),
 }
 
 

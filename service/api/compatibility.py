@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from fastapi import APIRouter, Depends, Response
+from fastapi import Response
 
 from schemas.model.errors import RegistryError
-from service.api.bodies import SCHEMA, body_of, new_schema
-from service.api.request import ApiCall, Called
-from service.api.routing import RetriedRoute
+from service.api.bodies import SCHEMA, Body, new_schema
+from service.api.request import ApiCall
+from service.api.routing import KNOWN, Called, Router
 from service.registry import compatibility
 from service.registry.names import version_number
 
-router = APIRouter(prefix="/compatibility/subjects/{subject}/versions", route_class=RetriedRoute)
+router = Router("/compatibility/subjects/{subject}/versions")
 
 _ENTITY = "RegisterSchemaRequest"
-ForOne = Annotated[dict[str, Any], Depends(body_of("testCompatibilityBySubjectName", _ENTITY, SCHEMA))]
-ForAll = Annotated[dict[str, Any], Depends(body_of("testCompatibilityForSubject", _ENTITY, SCHEMA))]
+_FOR_ONE = Body("testCompatibilityBySubjectName", _ENTITY, SCHEMA)
+_FOR_ALL = Body("testCompatibilityForSubject", _ENTITY, SCHEMA)
 
 
-@router.post("")
-def against_all(call: Called, body: ForAll) -> Response:
-    return verdict(call, None, body)
+@router.declare("POST", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_ALL)
+def against_all(call: Called) -> Response:
+    return verdict(call, None)
 
 
-@router.post("/{version}")
-def against_one(call: Called, body: ForOne) -> Response:
-    return verdict(call, version_number(call.segment("version")), body)
+@router.declare("POST", "/{version}", needs=KNOWN, query=("normalize", "verbose"), body=_FOR_ONE)
+def against_one(call: Called) -> Response:
+    return verdict(call, version_number(call.segment("version")))
 
 
-def verdict(call: ApiCall, version: int | None, body: dict[str, Any]) -> Response:
+def verdict(call: ApiCall, version: int | None) -> Response:
     """With verbose=true an invalid schema is an answer, not an error."""
     verbose, normalize = call.flag("verbose"), call.flag("normalize")
-    subject, new = call.subject, new_schema(body)
+    subject, new = call.subject, new_schema(call.body)
     try:
         messages = compatibility.check(call.registry, subject, version, new, normalize=normalize)
     except RegistryError as error:

@@ -2,85 +2,69 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from fastapi import APIRouter, Depends, Response
+from fastapi import Response
 
 from schemas.model.errors import RegistryError
 from service.api import responses
-from service.api.bodies import CONFIG, MODE, body_of
-from service.api.request import ApiCall, Called
-from service.api.routing import RetriedRoute
+from service.api.bodies import CONFIG, MODE, Body
+from service.api.routing import KNOWN, Called, Parameter, Router
+from service.auth import acl
 from service.registry import config, mode
 
-config_router = APIRouter(prefix="/config", route_class=RetriedRoute)
+config_router = Router("/config")
 
 
 _CONFIG_ENTITY = "ConfigUpdateRequest"
-ServerChanges = Annotated[dict[str, Any], Depends(body_of("updateTopLevelConfig", _CONFIG_ENTITY, CONFIG))]
-SubjectChanges = Annotated[dict[str, Any], Depends(body_of("updateSubjectLevelConfig", _CONFIG_ENTITY, CONFIG))]
+_SERVER_CONFIG = Body("updateTopLevelConfig", _CONFIG_ENTITY, CONFIG)
+_SUBJECT_CONFIG = Body("updateSubjectLevelConfig", _CONFIG_ENTITY, CONFIG)
 
 
-@config_router.get("")
-@config_router.get("/{subject}")
+@config_router.declare("GET", needs=KNOWN, query=("defaultToGlobal",))
+@config_router.declare("GET", "/{subject}", needs=KNOWN, query=("defaultToGlobal",))
 def get_config(call: Called) -> Response:
     settings = config.get(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))
     return call.answer(responses.config(settings))
 
 
-@config_router.put("")
-def put_server_config(call: Called, changes: ServerChanges) -> Response:
-    return put_config(call, changes)
+@config_router.declare("PUT", needs=acl.ADMIN, body=_SERVER_CONFIG)
+@config_router.declare("PUT", "/{subject}", needs=acl.CONFIG, body=_SUBJECT_CONFIG)
+def put_config(call: Called) -> Response:
+    return call.answer(responses.config(config.update(call.registry, call.scope, call.body), as_request=True))
 
 
-@config_router.put("/{subject}")
-def put_subject_config(call: Called, changes: SubjectChanges) -> Response:
-    return put_config(call, changes)
-
-
-def put_config(call: ApiCall, changes: dict[str, Any]) -> Response:
-    return call.answer(responses.config(config.update(call.registry, call.scope, changes), as_request=True))
-
-
-@config_router.delete("")
-@config_router.delete("/{subject}")
+@config_router.declare("DELETE", needs=acl.ADMIN)
+@config_router.declare("DELETE", "/{subject}", needs=acl.CONFIG)
 def delete_config(call: Called) -> Response:
     return call.answer(responses.config(config.delete(call.registry, call.scope)))
 
 
-mode_router = APIRouter(prefix="/mode", route_class=RetriedRoute)
+mode_router = Router("/mode")
 
 
 _MODE_ENTITY = "ModeUpdateRequest"
-ServerMode = Annotated[dict[str, Any], Depends(body_of("updateTopLevelMode", _MODE_ENTITY, MODE))]
-SubjectMode = Annotated[dict[str, Any], Depends(body_of("updateMode", _MODE_ENTITY, MODE))]
+_SERVER_MODE = Body("updateTopLevelMode", _MODE_ENTITY, MODE)
+_SUBJECT_MODE = Body("updateMode", _MODE_ENTITY, MODE)
+_FORCE = Parameter("force", "Change to IMPORT in spite of subjects that are there")
+_RECURSIVE = Parameter("recursive", "The modes of the subjects in the scope too")
 
 
-@mode_router.get("")
-@mode_router.get("/{subject}")
+@mode_router.declare("GET", needs=KNOWN, query=("defaultToGlobal",))
+@mode_router.declare("GET", "/{subject}", needs=KNOWN, query=("defaultToGlobal",))
 def get_mode(call: Called) -> Response:
     return call.answer({"mode": mode.get(call.registry, call.scope, default_to_global=call.flag("defaultToGlobal"))})
 
 
-@mode_router.put("")
-def put_server_mode(call: Called, body: ServerMode) -> Response:
-    return put_mode(call, body)
-
-
-@mode_router.put("/{subject}")
-def put_subject_mode(call: Called, body: SubjectMode) -> Response:
-    return put_mode(call, body)
-
-
-def put_mode(call: ApiCall, body: dict[str, Any]) -> Response:
+@mode_router.declare("PUT", needs=acl.ADMIN, query=(_FORCE,), body=_SERVER_MODE)
+@mode_router.declare("PUT", "/{subject}", needs=acl.CONFIG, query=(_FORCE,), body=_SUBJECT_MODE)
+def put_mode(call: Called) -> Response:
     """The answer repeats the request as it was sent; `null` removes a mode."""
-    if "mode" not in body:
+    if "mode" not in call.body:
         raise RegistryError("INVALID_MODE")
-    mode.update(call.registry, call.scope, body["mode"], force=call.flag("force"))
-    return call.answer({"mode": body["mode"]})
+    mode.update(call.registry, call.scope, call.body["mode"], force=call.flag("force"))
+    return call.answer({"mode": call.body["mode"]})
 
 
-@mode_router.delete("")
-@mode_router.delete("/{subject}")
+@mode_router.declare("DELETE", needs=acl.ADMIN, query=(_RECURSIVE,))
+@mode_router.declare("DELETE", "/{subject}", needs=acl.CONFIG, query=(_RECURSIVE,))
 def delete_mode(call: Called) -> Response:
     return call.answer({"mode": mode.delete(call.registry, call.scope, recursive=call.flag("recursive"))})

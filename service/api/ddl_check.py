@@ -3,21 +3,33 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Response
 
 from schemas.model.errors import RegistryError, SetupError
 from schemas.model.values import zone as known_zone
-from service.api.bodies import Reader, body_of, flag, list_reader, mismatch_error, text
-from service.api.request import Called
-from service.api.routing import RetriedRoute
+from service.api.bodies import (
+    FLAG,
+    STRING,
+    TEXT,
+    Body,
+    Fields,
+    Kind,
+    list_of,
+    mismatch_error,
+    object_schema,
+    read_fields,
+    text,
+)
+from service.api.routing import Called, Router
+from service.auth.acl import HISTORY
 from service.changefeed.reader import read
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.request import CheckRequest, answer_request
 from service.history.times import tso_of
 
-router = APIRouter(route_class=RetriedRoute)
+router = Router("/history/dry-run")
 
 
 def _config(value: Any) -> str | None:
@@ -29,8 +41,8 @@ def _moment(value: Any) -> int | None:
     return None if value is None else tso_of(str(value))
 
 
-SETTINGS: Final[dict[str, Reader]] = {
-    "name": text, "sink_uri": text, "config": _config, "keyspace": text, "time_zone": text,
+SETTINGS: Final[Fields] = {
+    "name": TEXT, "sink_uri": TEXT, "config": Kind(_config, TEXT.schema), "keyspace": TEXT, "time_zone": TEXT,
 }  # fmt: skip
 
 
@@ -41,21 +53,22 @@ def _settings(value: Any) -> dict[str, Any]:
         return {"name": value}
     if not isinstance(value, dict):
         raise mismatch_error("Changefeed", value)
-    return {name: reader(value[name]) or "" for name, reader in SETTINGS.items() if name in value}
+    return {name: setting or "" for name, setting in read_fields(SETTINGS, value).items()}
 
 
-BODY: Final[dict[str, Reader]] = {
-    "db": text, "sql": text, "sql_mode": text, "wire": flag, "at": _moment, "changefeed": _settings,
-    "tables": list_reader("ArrayList", text), "ddl_time_zone": text,
+FIELDS: Final[Fields] = {
+    "db": TEXT, "sql": TEXT, "sql_mode": TEXT, "wire": FLAG, "ddl_time_zone": TEXT,
+    "at": Kind(_moment, {"type": ["integer", "string", "null"]}),
+    "changefeed": Kind(_settings, object_schema(SETTINGS)),
+    "tables": list_of("ArrayList", STRING),
 }  # fmt: skip
-Body = Annotated[dict[str, Any], Depends(body_of("dryRun", "DryRunRequest", BODY))]
 
 
-@router.post("/history/dry-run")
-def dry_run(call: Called, body: Body) -> Response:
+@router.declare("POST", needs=HISTORY, body=Body("dryRun", "DryRunRequest", FIELDS))
+def dry_run(call: Called) -> Response:
     services = call.services
     try:
-        return call.answer(answer_request(request_of(body), services.view, services.history).form())
+        return call.answer(answer_request(request_of(call.body), services.view, services.history).form())
     except SetupError as error:
         raise RegistryError("UNPROCESSABLE", details=error.detail) from None
 

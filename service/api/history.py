@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import Any, Final
 
-from fastapi import APIRouter, Depends, Response
+from fastapi import Response
 
 from schemas.ddl.executor.versions import in_utc
 from schemas.model.errors import DdlError, RegistryError
 from service.api import history_json as shapes
-from service.api.bodies import parse, read_body
-from service.api.request import ApiCall, Called
-from service.api.routing import RetriedRoute
-from service.history.manual_entry import ManualEntry, record_ddl, record_snapshot
+from service.api.bodies import INTEGER, TEXT, WholeBody, as_is, object_schema
+from service.api.request import ApiCall
+from service.api.routing import PAGE, STRING, Called, Parameter, Router
+from service.auth.acl import ADMIN, HISTORY
+from service.history.manual_entry import (
+    DDL_FIELDS,
+    MESSAGE_FIELDS,
+    SNAPSHOT_FIELDS,
+    ManualEntry,
+    record_ddl,
+    record_snapshot,
+)
 from service.history.model import Batch, DdlRecord, TableVersionRow
 from service.history.schema_links import links, registry_drift
 from service.history.table_schemas import TableSchemas
 from service.history.times import tso_of
 from service.registry.deadline import retry_until, seconds_left
 
-router = APIRouter(prefix="/history", route_class=RetriedRoute)
+router = Router("/history")
 
 _LARGEST_PAGE = 10_000
 _PAGE = 1000
 
 
-async def _body(call: Called) -> dict[str, Any]:
-    body = parse(await read_body(call))
-    if not isinstance(body, dict):
-        raise RegistryError("UNPROCESSABLE", details="a JSON object is needed")
-    return body
-
-
-Body = Annotated[dict[str, Any], Depends(_body)]
+_KINDS: Final = {
+    "commit_ts": as_is({"type": ["integer", "string", "null"], "format": "int64"}),
+    "version": INTEGER,
+    "message": as_is(object_schema(dict.fromkeys(MESSAGE_FIELDS, TEXT))),
+}
+_DDL_BODY = WholeBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in DDL_FIELDS})
+_SNAPSHOT_BODY = WholeBody("UNPROCESSABLE", {name: _KINDS.get(name, TEXT) for name in SNAPSHOT_FIELDS})
+_TABLE = Parameter("table", "Only of this table", STRING)
+_FROM = Parameter("from", "Since this commit_ts or RFC 3339 time", STRING)
+_TO = Parameter("to", "Up to this commit_ts or RFC 3339 time", STRING)
+_REGISTRY = Parameter("registry", "false leaves out the newest schemas that no version gives")
+_INCLUSIVE = Parameter("inclusive", "What the table is just after the DDL at this commit_ts")
+_OF_TABLE = ("changefeed", "keyspace", "ddl_time_zone")
+_UNKNOWN = {409: "The table is unknown since a DDL that was not understood"}
 
 
 def changefeed_of(call: ApiCall) -> str | None:
@@ -51,7 +65,7 @@ def _time(call: ApiCall, name: str) -> int | None:
     return tso_of(text) if text else None
 
 
-@router.get("/changefeeds")
+@router.declare("GET", "/changefeeds", needs=HISTORY)
 def changefeeds(call: Called) -> Response:
     numbers = call.services.history.numbers()
     feeds = call.services.history.changefeeds()
@@ -59,7 +73,7 @@ def changefeeds(call: Called) -> Response:
     return call.answer([shapes.changefeed(one, numbers.get(one.name, {}), places[one.name]) for one in feeds])
 
 
-@router.get("/tables")
+@router.declare("GET", "/tables", needs=HISTORY, query=("changefeed", "db", *PAGE))
 def tables(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
     feed = history.changefeed(changefeed_of(call))
@@ -68,7 +82,7 @@ def tables(call: Called) -> Response:
     return call.answer(shapes.listing(feed, "tables", [shapes.name(row) for row in rows], following))
 
 
-@router.get("/ddl")
+@router.declare("GET", "/ddl", needs=HISTORY, query=("changefeed", _FROM, _TO, "db", _TABLE, *PAGE))
 def ddl(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
     feed = history.changefeed(changefeed_of(call))
@@ -78,7 +92,7 @@ def ddl(call: Called) -> Response:
     return call.answer(shapes.listing(feed, "ddl", [shapes.event(one) for one in events], following))
 
 
-@router.get("/drift")
+@router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", _REGISTRY, *PAGE))
 def drift(call: Called) -> Response:
     """What contradicts the history; and what the registry's newest schemas are that no version gives."""
     history, (offset, limit) = call.services.history, _limits(call)
@@ -93,7 +107,7 @@ def drift(call: Called) -> Response:
     return call.answer(answer)
 
 
-@router.get("/{db}/{table}/versions")
+@router.declare("GET", "/{db}/{table}/versions", needs=HISTORY, query=(*_OF_TABLE, *PAGE), answers=_UNKNOWN)
 def versions(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
     feed, db, table = history.changefeed(changefeed_of(call)), call.segment("db"), call.segment("table")
@@ -127,7 +141,7 @@ def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:
     return call.services.derivations.of(table, row.form, call.text("keyspace") or "default")
 
 
-@router.get("/{db}/{table}/at/{when}")
+@router.declare("GET", "/{db}/{table}/at/{when}", needs=HISTORY, query=(*_OF_TABLE, _INCLUSIVE), answers=_UNKNOWN)
 def at(call: Called) -> Response:
     """The version that a row with this commit_ts has; with inclusive=true, what the table is just after it."""
     db, table, ts = call.segment("db"), call.segment("table"), tso_of(call.segment("when"))
@@ -144,22 +158,22 @@ def at(call: Called) -> Response:
     )
 
 
-@router.post("/ddl")
-def post_ddl(call: Called, body: Body) -> Response:
+@router.declare("POST", "/ddl", needs=ADMIN, query=("changefeed",), body=_DDL_BODY)
+def post_ddl(call: Called) -> Response:
     """A statement that a person knows of: typed SQL, at the commit_ts it had."""
-    return _keep(call, record_ddl(_with_changefeed(call, body), call.services.history))
+    return _keep(call, record_ddl(_with_changefeed(call), call.services.history))
 
 
-@router.post("/snapshot")
-def post_snapshot(call: Called, body: Body) -> Response:
+@router.declare("POST", "/snapshot", needs=ADMIN, query=("changefeed",), body=_SNAPSHOT_BODY)
+def post_snapshot(call: Called) -> Response:
     """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
-    return _keep(call, record_snapshot(_with_changefeed(call, body), call.services.history, call.services.view))
+    return _keep(call, record_snapshot(_with_changefeed(call), call.services.history, call.services.view))
 
 
-def _with_changefeed(call: ApiCall, body: dict[str, Any]) -> dict[str, Any]:
+def _with_changefeed(call: ApiCall) -> dict[str, Any]:
     """The body; a changefeed may be named in the query, as everywhere else."""
     name = changefeed_of(call)
-    return body if name is None else {"changefeed": name, **body}
+    return call.body if name is None else {"changefeed": name, **call.body}
 
 
 def _keep(call: ApiCall, entry: ManualEntry) -> Response:

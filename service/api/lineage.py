@@ -2,34 +2,35 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from fastapi import Response
 
-from fastapi import APIRouter, Depends, Response
-
-from schemas.model.errors import RegistryError
-from service.api.bodies import parse, read_body
-from service.api.request import Called
-from service.api.routing import RetriedRoute
+from service.api.bodies import TEXT, WholeBody, as_is, object_schema
+from service.api.routing import PAGE, STRING, Called, Parameter, Router
+from service.auth.acl import HISTORY
 from service.registry import lineage
 
-router = APIRouter(prefix="/lineage", route_class=RetriedRoute)
+router = Router("/lineage")
+
+_KINDS = {str: TEXT, int: as_is({"type": ["integer", "null"], "format": "int64"})}
+_TABLE = object_schema({name: _KINDS[kind] for name, kind, _ in lineage.TABLE_FIELDS})
+_BODY = WholeBody(
+    "BAD_REQUEST", {**dict.fromkeys(lineage.RUN_FIELDS, TEXT), "tables": as_is({"type": "array", "items": _TABLE})}
+)
+_FILTERS = (
+    Parameter("job", "Only rows of this job", STRING),
+    Parameter("topic", "Only rows of this topic", STRING),
+    Parameter("table", "Only rows of this table, as db.table", STRING),
+    Parameter("subject", "Only rows whose schema id this subject has", STRING),
+)
 
 
-async def _read_object(call: Called) -> dict[str, Any]:
-    """The body: a JSON object. Raises REQUEST_TOO_LARGE, BAD_REQUEST."""
-    body = parse(await read_body(call))
-    if not isinstance(body, dict):
-        raise RegistryError("BAD_REQUEST", details="a JSON object is needed")
-    return body
-
-
-@router.post("")
-def post(call: Called, told: Annotated[dict[str, Any], Depends(_read_object)]) -> Response:
+@router.declare("POST", needs=HISTORY, body=_BODY)
+def post(call: Called) -> Response:
     """What one run of a job used; answers how many edges were kept."""
-    return call.answer({"edges": lineage.record(call.registry, told)})
+    return call.answer({"edges": lineage.record(call.registry, call.body)})
 
 
-@router.get("")
+@router.declare("GET", needs=HISTORY, query=(*_FILTERS, *PAGE))
 def get(call: Called) -> Response:
     """The edges, by `job`, `topic`, `table` and `subject` where they are given."""
     filters = {name: call.text(name) for name in ("job", "topic", "table", "subject")}

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from itertools import accumulate
 from typing import Final
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from prometheus_client import (
     CollectorRegistry,
     ProcessCollector,
@@ -26,12 +26,13 @@ from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service import logs
+from service.api.routing import Router
+from service.auth.acl import METRICS
 from service.registry.deadline import Outage
 from service.registry.model import Counts
-from service.registry.read_set import current_reads
 from service.registry.registry import Registry
 
-router = APIRouter()
+router = Router("/metrics", needs=METRICS, retry_on_outage=False)
 
 _FAILED: Final = 400
 _CONFLICT: Final = 409
@@ -190,14 +191,12 @@ class RequestMetrics:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        status, start, reads = _ERROR, time.perf_counter(), current_reads.get()
+        status, start = _ERROR, time.perf_counter()
 
         async def count_response(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if reads is not None:
-                    reads.route = route_of(scope)
             await send(message)
 
         self._metrics.in_flight += 1
@@ -217,7 +216,7 @@ def route_of(scope: Scope) -> str:
     return str(getattr(scope.get("route"), "path", _NO_ROUTE))
 
 
-@router.get("/metrics")
+@router.declare("GET")
 def metrics(request: Request) -> Response:
     """Everything in Prometheus' text format."""
     service_metrics = request.app.state.metrics

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
-from typing import Annotated, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 from urllib.parse import unquote
 
-from fastapi import Depends, Request, Response
+from fastapi import Request, Response
 
 from schemas.model.errors import RegistryError
-from service.api.services import Services, services
+from service.api.services import Services
 from service.registry.names import normalize_subject
 from service.registry.registry import Registry
 
@@ -69,7 +69,6 @@ def _quality(part: str) -> float:
     return 1.0
 
 
-_WITH_BODY: Final = ("POST", "PUT")
 _INT: Final = 2**31
 
 
@@ -81,6 +80,8 @@ class ApiCall:
     request: Request
     services: Services
     media_type: str
+    body: dict[str, Any] = field(default_factory=dict)
+    """As the `body` that the route declares reads it."""
 
     @property
     def registry(self) -> Registry:
@@ -129,19 +130,6 @@ class ApiCall:
     def raw(self, text: str) -> Response:
         """200 with a schema text as it is."""
         return Response(text.encode("utf-8", "replace"), media_type=self.media_type)
-
-
-async def call(request: Request) -> ApiCall:
-    """The dependency of every route. Raises UNSUPPORTED_MEDIA_TYPE, NOT_ACCEPTABLE."""
-    request.state.media_type = V1
-    if request.method in _WITH_BODY:
-        check_content_type(request.headers.get("content-type"))
-    request.state.media_type = None
-    request.state.media_type = negotiate(request.headers.get("accept"))
-    return ApiCall(request, services(request), request.state.media_type)
-
-
-Called = Annotated[ApiCall, Depends(call)]
 
 
 def compact(value: Any) -> bytes:

@@ -1,55 +1,131 @@
-"""What a request needs, as a table: method and path → operation. What is not in the table is for admins only.
+"""What a route is: one declaration, from which rights, the description, waiting and kept answers come.
 
-Reading needs nothing here: a subject that may not be read is absent from the registry that the route gets
+    @router.declare("GET", "/{subject}/versions", needs=KNOWN, query=("deleted", *PAGE), cacheable=True)
+
+A route that says nothing is for admins only, waits while the store is away (TiCDC stops at the first answer that is not
+200), is described, and its answers are not kept. Every path is there again below `/contexts/{context}` (`middleware`).
+
+Reading needs no right here: a subject that may not be read is absent from the registry that the route gets
 (`service.auth.filtered_store`), and changes are checked there once more, for the subject that an alias leads to.
-
-A request waits while the store is away, instead of failing: TiCDC stops at the first answer that is not 200.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Annotated, Any, Final, NamedTuple, TypeVar, cast
 from urllib.parse import unquote
 
-from fastapi import FastAPI, Request, Response
-from fastapi.routing import APIRoute
-from starlette.routing import Match
+from fastapi import APIRouter, Depends, FastAPI, Request, Response
+from fastapi.routing import APIRoute, iter_route_contexts
+from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schemas.model.errors import BridgeError, RegistryError
-from service.api.request import V1, compact
+from service.api.bodies import Body, Json, WholeBody
+from service.api.request import V1, ApiCall, check_content_type, compact, negotiate
 from service.api.services import USER_ACCESS, UserAccess, services
-from service.auth.acl import ADMIN, CONFIG, DELETE, HISTORY, METRICS, OF_SERVER, WRITE, denied_error
+from service.auth.acl import ADMIN, METRICS, OF_SERVER, denied_error
 from service.registry.deadline import Deadline, Outage, current_deadline, pauses
 from service.registry.model import prefix_of
 from service.registry.names import BELOW_ALL, SERVER, normalize_subject
+from service.registry.read_set import current_reads
+
+OPEN: Final = "open"
+"""Needs nothing: anybody may ask."""
+KNOWN: Final = "known"
+"""Needs a name that was proved, and no right."""
 
 _WITH_BODY: Final = ("POST", "PUT")
 _GRACE: Final = 0.5  # for what watches its own time, so that it can say why
 _LEFT_BEHIND: Final[set[asyncio.Future[Any]]] = set()
 
-
 T = TypeVar("T")
+Function = TypeVar("Function", bound=Callable[..., Any])
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
+FLAG: Final[Json] = {"type": "boolean"}
+STRING: Final[Json] = {"type": "string", "minLength": 1}
+INTEGER: Final[Json] = {"type": "integer", "format": "int32"}
 
-class RetriedRoute(APIRoute):
-    """A route whose requests are tried again, from the beginning, while the store raises Outage and there is time.
 
-    Outage means that nothing was written, and no request has more than one write transaction, which is its last. A
-    database that takes a request and never answers is given up when the time is over.
+class Parameter(NamedTuple):
+    """A query parameter, what it is for, and its JSON Schema. Routes read it by JAX-RS's rules (`request.ApiCall`)."""
+
+    name: str
+    text: str
+    schema: Json = FLAG
+
+
+_SHARED: Final = (
+    Parameter("offset", "How many entries of the list to leave out", INTEGER),
+    Parameter("limit", "How many entries at most", INTEGER),
+    Parameter(
+        "subjectPrefix",
+        "Subjects that begin so: NAME in the default context, :.CONTEXT:NAME in another, :*:NAME in all",
+        STRING,
+    ),
+    Parameter("deleted", "Soft-deleted ones too"),
+    Parameter("deletedOnly", "Only soft-deleted ones"),
+    Parameter("permanent", "Delete for good what is soft-deleted"),
+    Parameter("subject", "The subject whose context has the id", STRING),
+    Parameter(
+        "format", "Another form of the text: resolved (Avro), serialized or ignore_extensions (Protobuf)", STRING
+    ),
+    Parameter("referenceFormat", "qualified: subjects of references with their contexts", STRING),
+    Parameter("findTags", "Where a schema has this tag; may come several times, * stands for all", STRING),
+    Parameter("normalize", "Compare and keep the schema in its normal form"),
+    Parameter("verbose", "The answer says what is not compatible"),
+    Parameter("defaultToGlobal", "What holds here, from wider scopes where nothing is set"),
+    Parameter("changefeed", "Its name; not needed where there is one", STRING),
+    Parameter("keyspace", "The changefeed's, the first part of the schemas' namespaces", STRING),
+    Parameter("ddl_time_zone", "The zone of the DDL's session, for TIMESTAMP defaults", STRING),
+    Parameter("db", "Only of this database", STRING),
+)
+PARAMETERS: Final[dict[str, Parameter]] = {one.name: one for one in _SHARED}
+"""Those that several routes read. What one route reads alone, its declaration says whole."""
+PAGE: Final = ("offset", "limit")
+SCHEMA_FORM: Final = ("format", "referenceFormat", "findTags")
+
+
+class Route(APIRoute):
+    """A route with what `Router.declare` says of it.
+
+    Where it retries on an outage, a request is tried again, from the beginning, while the store raises Outage and there
+    is time. Outage means that nothing was written, and no request has more than one write transaction, which is its
+    last. A database that takes a request and never answers is given up when the time is over.
     """
+
+    def __init__(
+        self,
+        *given: Any,
+        needs: str,
+        retry_on_outage: bool,
+        query: Sequence[str | Parameter] = (),
+        body: Body | WholeBody | None = None,
+        cacheable: bool = False,
+        answers: dict[int, str] | None = None,
+        **more: Any,
+    ) -> None:
+        self.needs, self.retry_on_outage, self.cacheable, self.body = needs, retry_on_outage, cacheable, body
+        self.query = tuple(PARAMETERS[one] if isinstance(one, str) else one for one in query)
+        self.answers = answers or {}
+        super().__init__(*given, **more)
 
     def get_route_handler(self) -> Handler:
         handler = super().get_route_handler()
+        if not self.retry_on_outage:
+            return handler
 
         async def handle_with_retries(request: Request) -> Response:
             patience = current_deadline.get() or Deadline(services(request).registry.store.wait_seconds)
             if request.method not in _WITH_BODY:
                 patience.start()
+            reads = current_reads.get()
+            if reads is not None and self.cacheable:
+                reads.route = self.path
             token = current_deadline.set(patience)
             try:
                 return await retry_request(lambda: handler(request), patience)
@@ -57,6 +133,67 @@ class RetriedRoute(APIRoute):
                 current_deadline.reset(token)
 
         return handle_with_retries
+
+
+class Router(APIRouter):
+    """The routes of one resource."""
+
+    def __init__(
+        self, prefix: str = "", *, needs: str = ADMIN, retry_on_outage: bool = True, include_in_schema: bool = True
+    ) -> None:
+        """`needs`: the right that its routes need if they do not say it. The others hold for all of them."""
+        route_class = cast(type[Route], partial(Route, needs=needs, retry_on_outage=retry_on_outage))
+        super().__init__(prefix=prefix, route_class=route_class, include_in_schema=include_in_schema)
+
+    def declare(
+        self,
+        method: str,
+        path: str = "",
+        *,
+        needs: str = "",
+        query: Sequence[str | Parameter] = (),
+        body: Body | WholeBody | None = None,
+        cacheable: bool = False,
+        answers: dict[int, str] | None = None,
+    ) -> Callable[[Function], Function]:
+        """A decorator: the function answers `method` at `path`, which goes on from the router's prefix.
+
+        `needs`: OPEN, KNOWN, or a right of `auth.acl`; one on a subject is needed for the path's {subject} or
+        {context}. `query`: parameters, those of PARAMETERS by their names. `body`: what `call.body` is to be.
+        `cacheable`: a 200 may be kept until what it was made from changes. `answers`: status → text of statuses that
+        other routes do not answer with; one below 300 is in place of 200.
+        """
+        declared: dict[str, Any] = {"query": query, "body": body, "cacheable": cacheable, "answers": answers}
+        if needs:
+            declared["needs"] = needs
+        route_class = cast(type[Route], partial(self.route_class, **declared))
+
+        def add(function: Function) -> Function:
+            self.add_api_route(path, function, methods=[method], route_class_override=route_class)
+            return function
+
+        return add
+
+
+def all_routes(app: FastAPI) -> list[BaseRoute]:
+    """The routes of an app and of its routers, in the order in which they are tried."""
+    return [context.original_route for context in iter_route_contexts(app.routes)]
+
+
+async def call(request: Request) -> ApiCall:
+    """What a route gets of its request. Raises UNSUPPORTED_MEDIA_TYPE, NOT_ACCEPTABLE, and what its body raises."""
+    request.state.media_type = V1
+    if request.method in _WITH_BODY:
+        check_content_type(request.headers.get("content-type"))
+    request.state.media_type = None
+    request.state.media_type = negotiate(request.headers.get("accept"))
+    made = ApiCall(request, services(request), request.state.media_type)
+    route: Route = request.scope["route"]
+    return made if route.body is None else replace(made, body=await route.body.read(made))
+
+
+Called = Annotated[ApiCall, Depends(call)]
+"""The parameter of every function that answers by the registry's rules."""
 
 
 async def retry_request(work: Callable[[], Coroutine[Any, Any, Response]], patience: Deadline) -> Response:
@@ -100,176 +237,57 @@ def _forget(task: asyncio.Future[Any]) -> None:
 REFUSED: Final = "bridge.refused"
 """The key of the ASGI scope where the error is, if nobody who is known asks."""
 
-
-OPEN: Final = "open"
-KNOWN: Final = "known"
-_REST: Final = "{...}"
 _CHALLENGE: Final = {"WWW-Authenticate": 'Basic realm="ticdc-bridge", charset="UTF-8", Bearer realm="ticdc-bridge"'}
 _RETRY: Final = {"Retry-After": "1"}
 
 
-# (method, path as the app's routes have it, operation). OPEN: anybody; KNOWN: whoever proved a name. An operation on a
-# subject is on the path's {subject} or {context}. `{...}` at the end stands for any rest.
-PERMISSIONS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("GET", "/", KNOWN),
-    ("POST", "/", KNOWN),
-    ("GET", "/v1/metadata/id", KNOWN),
-    ("GET", "/v1/metadata/version", KNOWN),
-    ("GET", "/v1/metadata/deployment", KNOWN),
-    *((method, "/associations/{...}", KNOWN) for method in ("GET", "POST", "PUT", "DELETE")),  # there never are any
-    ("GET", "/openapi.json", KNOWN),
-    ("GET", "/health/{...}", OPEN),
-    ("GET", "/metrics", METRICS),
-    ("GET", "/subjects", KNOWN),
-    ("POST", "/subjects/{subject}", KNOWN),
-    ("DELETE", "/subjects/{subject}", DELETE),
-    ("GET", "/subjects/{subject}/metadata", KNOWN),
-    ("GET", "/subjects/{subject}/versions", KNOWN),
-    ("POST", "/subjects/{subject}/versions", WRITE),
-    ("GET", "/subjects/{subject}/versions/{version}", KNOWN),
-    ("DELETE", "/subjects/{subject}/versions/{version}", DELETE),
-    ("GET", "/subjects/{subject}/versions/{version}/schema", KNOWN),
-    ("GET", "/subjects/{subject}/versions/{version}/referencedby", KNOWN),
-    ("POST", "/subjects/{subject}/versions/{version}/tags", WRITE),
-    ("GET", "/schemas/{...}", KNOWN),
-    ("GET", "/schemas", KNOWN),
-    ("POST", "/compatibility/subjects/{subject}/versions", KNOWN),
-    ("POST", "/compatibility/subjects/{subject}/versions/{version}", KNOWN),
-    ("GET", "/config", KNOWN),
-    ("PUT", "/config", ADMIN),
-    ("DELETE", "/config", ADMIN),
-    ("GET", "/config/{subject}", KNOWN),
-    ("PUT", "/config/{subject}", CONFIG),
-    ("DELETE", "/config/{subject}", CONFIG),
-    ("GET", "/mode", KNOWN),
-    ("PUT", "/mode", ADMIN),
-    ("DELETE", "/mode", ADMIN),
-    ("GET", "/mode/{subject}", KNOWN),
-    ("PUT", "/mode/{subject}", CONFIG),
-    ("DELETE", "/mode/{subject}", CONFIG),
-    ("GET", "/contexts", KNOWN),
-    ("GET", "/contexts/{context}", KNOWN),
-    ("DELETE", "/contexts/{context}", DELETE),
-    ("GET", "/history", HISTORY),
-    ("GET", "/history/{...}", HISTORY),
-    ("POST", "/history/dry-run", HISTORY),
-    ("POST", "/history/ddl", ADMIN),
-    ("POST", "/history/snapshot", ADMIN),
-    ("GET", "/mirror", ADMIN),  # names every subject of another registry
-    ("GET", "/lineage", HISTORY),
-    ("POST", "/lineage", HISTORY),
-    # Pages ask this API in their user's name, so they show and change what the user may.
-    ("GET", "/ui", KNOWN),
-    ("GET", "/ui/{...}", KNOWN),
-    ("POST", "/ui/{...}", KNOWN),
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """An operation, and the subject or scope it is on (None: the server)."""
-
-    operation: str
-    subject: str | None = None
-
-
-class Node:
-    """A step of the paths in the table."""
-
-    __slots__ = ("named", "operations", "rest", "steps")
-
-    def __init__(self) -> None:
-        self.steps: dict[str, Node] = {}
-        self.named: tuple[str, Node] | None = None
-        self.operations: dict[str, str] = {}
-        self.rest: dict[str, str] = {}
-
-
-def tree(table: tuple[tuple[str, str, str], ...] = PERMISSIONS) -> Node:
-    root = Node()
-    for method, path, operation in table:
-        node = root
-        *steps, last = path[1:].split("/")
-        for step in (*steps, *(() if last == _REST else (last,))):
-            if step.startswith("{"):
-                if node.named is None:
-                    node.named = (step[1:-1], Node())
-                node = node.named[1]
-            else:
-                node = node.steps.setdefault(step, Node())
-        (node.rest if last == _REST else node.operations)[method] = operation
-    return root
-
-
-_TREE: Final = tree()
-
-
-def need(method: str, path: str, root: Node = _TREE) -> Need | None:
-    """What a request needs; None if the table does not know it. `path` is not decoded yet, as the routes get it."""
-    node, segments = root, path[1:].split("/")
-    parameters: dict[str, str] = {}
-    rest: str | None = None
-    for place, segment in enumerate(segments):
-        rest = node.rest.get(method, rest)
-        following = node.steps.get(segment)
-        if following is None and node.named is not None and (segment or place):
-            name, following = node.named
-            parameters[name] = segment
-        if following is None:
-            return Need(rest) if rest is not None else None
-        node = following
-    operation = node.operations.get(method, rest)
-    return None if operation is None else _need_for(operation, parameters)
-
-
-def _need_for(operation: str, parameters: dict[str, str]) -> Need:
-    if operation in (OPEN, KNOWN, *OF_SERVER):
-        return Need(operation)
-    if "context" in parameters:
-        scope = prefix_of(unquote(parameters["context"], errors="replace")) or SERVER
-    else:
-        scope = normalize_subject(unquote(parameters["subject"], errors="replace"))
-    return Need(ADMIN) if scope in (SERVER, BELOW_ALL, "") else Need(operation, scope)
-
-
 class Permissions:
-    """ASGI middleware inside `RawPaths`: lets through what the table allows whoever asks."""
+    """ASGI middleware inside `RawPaths`: lets through whoever may ask the route. Nobody learns here what is not there.
+
+    A route of another class than Route is for admins only.
+    """
 
     def __init__(self, app: ASGIApp, *, routes: FastAPI, open_metrics: bool) -> None:
-        """`routes`: the app itself, to tell a path that is not there from one that is for admins only."""
-        self._app, self._routes, self._open_metrics = app, routes, open_metrics
+        """`routes`: the app itself."""
+        self._app, self._routes = app, all_routes(routes)
+        self._open = (OPEN, METRICS) if open_metrics else (OPEN,)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        error = self._refusal(scope)
-        if error is None:
-            await self._app(scope, receive, send)
-        else:
-            await refusal(error)(scope, receive, send)
+        error = self._refusal(scope) if scope["type"] == "http" else None
+        await (self._app if error is None else refusal(error))(scope, receive, send)
 
     def _refusal(self, scope: Scope) -> BridgeError | None:
-        needed = need(scope["method"], scope["path"])
-        if needed is not None and (needed.operation == OPEN or (needed.operation == METRICS and self._open_metrics)):
-            return None
         user: UserAccess | None = scope.get(USER_ACCESS)
+        if user is not None and user.access.everything:
+            return None
+        needs, segments = self._need(scope)
+        if needs in self._open:
+            return None
         if user is None:
             refused: BridgeError | None = scope.get(REFUSED)
             return refused or RegistryError("UNAUTHORIZED")
-        access = user.access
-        if access.everything or (needed is not None and needed.operation == KNOWN):
+        if needs is None or needs == KNOWN:
             return None
-        if needed is None:
-            return denied_error(ADMIN, None) if self._is_there(scope) else None
-        if needed.subject is not None:
-            return (
-                None if access.may(needed.operation, needed.subject) else denied_error(needed.operation, needed.subject)
-            )
-        return None if access.may_serve(needed.operation) else denied_error(needed.operation, None)
+        subject = None if needs in OF_SERVER else subject_of(segments)
+        if subject in (SERVER, BELOW_ALL, ""):
+            needs, subject = ADMIN, None
+        allowed = user.access.may_serve(needs) if subject is None else user.access.may(needs, subject)
+        return None if allowed else denied_error(needs, subject)
 
-    def _is_there(self, scope: Scope) -> bool:
-        return any(route.matches(scope)[0] is Match.FULL for route in self._routes.router.routes)
+    def _need(self, scope: Scope) -> tuple[str | None, dict[str, str]]:
+        """What the route needs, and the named segments of its path; None where no route answers."""
+        for route in self._routes:
+            match, of_route = route.matches(scope)
+            if match is Match.FULL:
+                return getattr(route, "needs", ADMIN), of_route.get("path_params", {})
+        return None, {}
+
+
+def subject_of(segments: Mapping[str, str]) -> str:
+    """The subject or scope that a path is about; its segments are not decoded yet, as the routes get them."""
+    if "context" in segments:
+        return prefix_of(unquote(segments["context"], errors="replace")) or SERVER
+    return normalize_subject(unquote(segments["subject"], errors="replace"))
 
 
 def refusal(error: BridgeError) -> Response:

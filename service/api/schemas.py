@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from service.api import responses
-from service.api.request import ApiCall, Called, java_int
-from service.api.routing import RetriedRoute
+from service.api.request import ApiCall, java_int
+from service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
 from service.registry import schemas
 from service.registry.model import StoredVersion
 from service.registry.names import normalize_subject
 from service.schema_types.parse import KINDS
 
-router = APIRouter(prefix="/schemas", route_class=RetriedRoute)
+router = Router("/schemas")
 
 _PAGE = 1000
+_LATEST_ONLY = Parameter("latestOnly", "Only the latest version of each subject")
+_ALIASES = Parameter("aliases", "Versions of subjects with an alias that begins so, too")
+_RULE_TYPE = Parameter("ruleType", "Schemas with rules of this type: there are none", STRING)
+_MAX_ID = Parameter("fetchMaxId", "The answer also says the highest id")
 
 
-@router.get("/types")
+@router.declare("GET", "/types", needs=KNOWN)
 async def types(call: Called) -> Response:
     """Only what can be registered."""
     return call.answer(list(KINDS))
 
 
-@router.get("")
+@router.declare("GET", needs=KNOWN, query=("subjectPrefix", "deleted", _LATEST_ONLY, _ALIASES, _RULE_TYPE, *PAGE))
 def search(call: Called) -> Response:
     prefix, deleted = call.text("subjectPrefix"), call.flag("deleted")
     matches = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=call.flag("latestOnly"))
@@ -36,34 +40,34 @@ def search(call: Called) -> Response:
     return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(matches, _PAGE)])
 
 
-@router.get("/ids/{id}")
+@router.declare("GET", "/ids/{id}", needs=KNOWN, query=("subject", _MAX_ID, *SCHEMA_FORM), cacheable=True)
 def get(call: Called) -> Response:
     match = by_id(call, max_id=call.flag("fetchMaxId"))
     return call.answer(responses.by_id(match.stored, view_of_query(call, match.stored), max_id=match.max_id))
 
 
-@router.get("/ids/{id}/schema")
+@router.declare("GET", "/ids/{id}/schema", needs=KNOWN, query=("subject", "format"), cacheable=True)
 def get_text(call: Called) -> Response:
-    return call.raw(view_of_query(call, by_id(call).stored).text)
+    return call.raw(text_of_query(call, by_id(call).stored))
 
 
-@router.get("/ids/{id}/subjects")
+@router.declare("GET", "/ids/{id}/subjects", needs=KNOWN, query=("subject", "deleted", *PAGE))
 def subjects(call: Called) -> Response:
     return call.answer([subject for subject, _ in call.page(holders(call))])
 
 
-@router.get("/ids/{id}/versions")
+@router.declare("GET", "/ids/{id}/versions", needs=KNOWN, query=("subject", "deleted", *PAGE))
 def versions(call: Called) -> Response:
     return call.answer([{"subject": subject, "version": version} for subject, version in call.page(holders(call))])
 
 
-@router.get("/guids/{guid}")
+@router.declare("GET", "/guids/{guid}", needs=KNOWN, query=SCHEMA_FORM)
 def by_guid(call: Called) -> Response:
     stored = schemas.by_guid(call.registry, call.segment("guid"))
     return call.answer(responses.by_guid(stored, view_of_query(call, stored)))
 
 
-@router.get("/guids/{guid}/ids")
+@router.declare("GET", "/guids/{guid}/ids", needs=KNOWN)
 def ids_of_guid(call: Called) -> Response:
     ids = schemas.ids_of_guid(call.registry, call.segment("guid"))
     return call.answer([{"context": context, "id": number} for context, number in ids])
@@ -80,11 +84,15 @@ def holders(call: ApiCall) -> list[tuple[str, int]]:
 
 
 def view_of_query(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:
-    """What the parameters `format`, `findTags` and `referenceFormat` ask for; formats nobody knows are ignored."""
+    """What the parameters of SCHEMA_FORM ask for; formats nobody knows are ignored."""
     tag_names = call.texts("findTags")
     tags = schemas.tags(call.registry, stored, tag_names) if tag_names else []
-    text = schemas.format_schema(call.registry, stored, call.text("format"))
-    return responses.SchemaView(call.services.profile, text, tags, call.text("referenceFormat").lower() == "qualified")
+    qualified = call.text("referenceFormat").lower() == "qualified"
+    return responses.SchemaView(call.services.profile, text_of_query(call, stored), tags, qualified)
+
+
+def text_of_query(call: ApiCall, stored: StoredVersion) -> str:
+    return schemas.format_schema(call.registry, stored, call.text("format"))
 
 
 def plain_view(call: ApiCall, stored: StoredVersion) -> responses.SchemaView:

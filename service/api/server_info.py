@@ -9,48 +9,50 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from schemas.model.errors import RegistryError
-from service.api.request import Called, compact
-from service.api.routing import RetriedRoute, run_in_time
+from service.api.request import compact
+from service.api.routing import KNOWN, OPEN, PAGE, STRING, Called, Parameter, Router, run_in_time
 from service.api.services import services
+from service.auth.acl import DELETE
 from service.registry import subjects
 from service.registry.deadline import Deadline
 
-contexts_router = APIRouter(prefix="/contexts", route_class=RetriedRoute)
+contexts_router = Router("/contexts")
+_PREFIX = Parameter("contextPrefix", "Contexts that begin so", STRING)
 
 
-@contexts_router.get("")
+@contexts_router.declare("GET", needs=KNOWN, query=(_PREFIX, *PAGE))
 def list_contexts(call: Called) -> Response:
     return call.answer(call.page(subjects.list_contexts(call.registry, call.text("contextPrefix"))))
 
 
-@contexts_router.get("/{context}")
+@contexts_router.declare("GET", "/{context}", needs=KNOWN)
 async def root_of_context(call: Called) -> Response:
     """Exactly `{}`, so that TiCDC takes `http://HOST/contexts/.ctx` as a registry of its own."""
     return call.answer({})
 
 
-@contexts_router.delete("/{context}")
+@contexts_router.declare("DELETE", "/{context}", needs=DELETE, answers={204: "Done"})
 def delete_context(call: Called) -> Response:
     subjects.delete_context(call.registry, call.segment("context"))
     return Response(status_code=204)
 
 
-health_router = APIRouter(prefix="/health")
+health_router = Router("/health", needs=OPEN, retry_on_outage=False)
 
 
 _SECONDS: Final = 2.0
 
 
-@health_router.get("/live")
+@health_router.declare("GET", "/live")
 async def live() -> Response:
     """200 as long as the process answers at all."""
     return Response(compact({"status": "live"}), media_type="application/json")
 
 
-@health_router.get("/ready")
+@health_router.declare("GET", "/ready")
 async def ready(request: Request) -> Response:
     """200 if the store can be used, else its error (500); within seconds, also if the store does not answer.
 
@@ -63,7 +65,7 @@ async def ready(request: Request) -> Response:
     return Response(compact({"status": "ready", **stale}), media_type="application/json")
 
 
-router = APIRouter()
+router = Router(needs=KNOWN, retry_on_outage=False)
 
 
 _ASSOCIATIONS: Final = (
@@ -74,24 +76,24 @@ _ASSOCIATIONS: Final = (
 _CLUSTERS: Final = {"kafka-cluster": "", "schema-registry-cluster": "schema-registry"}
 
 
-@router.get("/")
-@router.post("/")
+@router.declare("GET", "/")
+@router.declare("POST", "/")
 async def root(call: Called) -> Response:
     """Exactly `{}`: TiCDC compares the two bytes before it starts."""
     return call.answer({})
 
 
-@router.get("/v1/metadata/id")
+@router.declare("GET", "/v1/metadata/id")
 async def metadata_id(call: Called) -> Response:
     return call.answer({"scope": {"path": [], "clusters": _CLUSTERS}})
 
 
-@router.get("/v1/metadata/version")
+@router.declare("GET", "/v1/metadata/version")
 async def metadata_version(call: Called) -> Response:
     return call.answer({"version": f"{call.services.profile}.0.0-ticdc-bridge", "commitId": ""})
 
 
-@router.get("/v1/metadata/deployment")
+@router.declare("GET", "/v1/metadata/deployment")
 async def deployment(call: Called) -> Response:
     return call.answer({"attributes": []})
 
@@ -107,6 +109,6 @@ async def no_association(call: Called) -> Response:
 
 
 for _path in _ASSOCIATIONS:
-    router.get(_path)(associations)
-    for _write in (router.post, router.put, router.delete):
-        _write(_path)(no_association)
+    router.declare("GET", _path)(associations)
+    for _method in ("POST", "PUT", "DELETE"):
+        router.declare(_method, _path)(no_association)

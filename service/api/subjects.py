@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from fastapi import APIRouter, Depends, Response
+from fastapi import Response
 
 from service.api import responses
-from service.api.bodies import SCHEMA, TAGS, body_of, new_schema, tag_request
-from service.api.request import ApiCall, Called
-from service.api.routing import RetriedRoute
-from service.api.schemas import view_of_query
+from service.api.bodies import SCHEMA, TAGS, Body, new_schema, tag_request
+from service.api.request import ApiCall
+from service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
+from service.api.schemas import text_of_query, view_of_query
+from service.auth.acl import DELETE, WRITE
 from service.registry import lookup, subjects
 from service.registry import register as registry_register
 from service.registry.model import StoredVersion
 from service.registry.names import version_number
 
-router = APIRouter(prefix="/subjects", route_class=RetriedRoute)
+router = Router("/subjects")
 
 _ENTITY = "RegisterSchemaRequest"
-ToRegister = Annotated[dict[str, Any], Depends(body_of("register", _ENTITY, SCHEMA))]
-ToLookUp = Annotated[dict[str, Any], Depends(body_of("lookUpSchemaUnderSubject", _ENTITY, SCHEMA))]
+_VERSION = "/{subject}/versions/{version}"
+_NEGATIVE = Parameter("deletedAsNegative", "Soft-deleted versions too, with a minus sign")
+_FORCE = Parameter("force", "Register without the check of compatibility")
+_KEY = Parameter("key", "A property of the metadata; may come several times", STRING)
+_VALUE = Parameter("value", "Its value; may come several times, in the order of the keys", STRING)
 
-ToTag = Annotated[dict[str, Any], Depends(body_of("modifySchemaTags", "TagSchemaRequest", TAGS))]
 
-
-@router.get("")
+@router.declare("GET", needs=KNOWN, query=("subjectPrefix", "deleted", "deletedOnly", *PAGE), cacheable=True)
 def list_subjects(call: Called) -> Response:
     names = subjects.list_subjects(
         call.registry,
@@ -36,19 +36,26 @@ def list_subjects(call: Called) -> Response:
     return call.answer(call.page(names))
 
 
-@router.post("/{subject}")
-def look_up(call: Called, body: ToLookUp) -> Response:
+@router.declare(
+    "POST",
+    "/{subject}",
+    needs=KNOWN,
+    query=("normalize", "deleted", *SCHEMA_FORM),
+    body=Body("lookUpSchemaUnderSubject", _ENTITY, SCHEMA),
+    cacheable=True,
+)
+def look_up(call: Called) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
-    match = lookup.lookup(call.registry, call.subject, new_schema(body), normalize=normalize, deleted=deleted)
+    match = lookup.lookup(call.registry, call.subject, new_schema(call.body), normalize=normalize, deleted=deleted)
     return call.answer(responses.schema(match.stored, view_of_query(call, match.stored), times=match.alike))
 
 
-@router.delete("/{subject}")
+@router.declare("DELETE", "/{subject}", needs=DELETE, query=("permanent",))
 def delete_subject(call: Called) -> Response:
     return call.answer(subjects.delete_subject(call.registry, call.subject, permanent=call.flag("permanent")))
 
 
-@router.get("/{subject}/metadata")
+@router.declare("GET", "/{subject}/metadata", needs=KNOWN, query=(_KEY, _VALUE, "deleted", *SCHEMA_FORM))
 def get_by_metadata(call: Called) -> Response:
     """The latest version with all the properties that `key` and `value` (in pairs) name."""
     properties = dict(zip(call.texts("key"), call.texts("value"), strict=False))
@@ -56,7 +63,13 @@ def get_by_metadata(call: Called) -> Response:
     return call.answer(responses.schema(stored, view_of_query(call, stored)))
 
 
-@router.get("/{subject}/versions")
+@router.declare(
+    "GET",
+    "/{subject}/versions",
+    needs=KNOWN,
+    query=("deleted", "deletedOnly", _NEGATIVE, *PAGE),
+    cacheable=True,
+)
 def list_versions(call: Called) -> Response:
     numbers = subjects.list_versions(
         call.registry,
@@ -68,42 +81,55 @@ def list_versions(call: Called) -> Response:
     return call.answer(call.page(numbers))
 
 
-@router.post("/{subject}/versions")
-def register(call: Called, body: ToRegister) -> Response:
+@router.declare(
+    "POST",
+    "/{subject}/versions",
+    needs=WRITE,
+    query=("normalize", _FORCE, "format", "referenceFormat"),
+    body=Body("register", _ENTITY, SCHEMA),
+    cacheable=True,
+)
+def register(call: Called) -> Response:
     normalize, force = call.flag("normalize"), call.flag("force")
     registration = registry_register.register(
-        call.registry, call.subject, new_schema(body), normalize=normalize, force=force
+        call.registry, call.subject, new_schema(call.body), normalize=normalize, force=force
     )
     return call.answer(responses.registration(registration, view_of_query(call, registration.stored)))
 
 
-@router.get("/{subject}/versions/{version}")
+@router.declare("GET", _VERSION, needs=KNOWN, query=("deleted", *SCHEMA_FORM), cacheable=True)
 def get_version(call: Called) -> Response:
     stored = version_of(call)
     return call.answer(responses.schema(stored, view_of_query(call, stored)))
 
 
-@router.get("/{subject}/versions/{version}/schema")
+@router.declare("GET", f"{_VERSION}/schema", needs=KNOWN, query=("deleted", "format"), cacheable=True)
 def get_text(call: Called) -> Response:
     stored = version_of(call)
-    return call.raw(view_of_query(call, stored).text)
+    return call.raw(text_of_query(call, stored))
 
 
-@router.post("/{subject}/versions/{version}/tags")
-def tag(call: Called, body: ToTag) -> Response:
+@router.declare(
+    "POST",
+    f"{_VERSION}/tags",
+    needs=WRITE,
+    query=("format", "referenceFormat"),
+    body=Body("modifySchemaTags", "TagSchemaRequest", TAGS),
+)
+def tag(call: Called) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))
-    registration = registry_register.tag(call.registry, call.subject, version, tag_request(body))
+    registration = registry_register.tag(call.registry, call.subject, version, tag_request(call.body))
     return call.answer(responses.registration(registration, view_of_query(call, registration.stored)))
 
 
-@router.get("/{subject}/versions/{version}/referencedby")
+@router.declare("GET", f"{_VERSION}/referencedby", needs=KNOWN, query=("deleted", *PAGE))
 def referenced_by(call: Called) -> Response:
     subject, version = call.subject, version_number(call.segment("version"))
     return call.answer(call.page(subjects.referrers_of(call.registry, subject, version, deleted=call.flag("deleted"))))
 
 
-@router.delete("/{subject}/versions/{version}")
+@router.declare("DELETE", _VERSION, needs=DELETE, query=("permanent",))
 def delete_version(call: Called) -> Response:
     subject, version = call.subject, version_number(call.segment("version"))
     return call.answer(subjects.delete_version(call.registry, subject, version, permanent=call.flag("permanent")))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -42,10 +42,11 @@ def table_after_event(event: DdlEvent) -> tuple[Table, str] | None:
 
 
 Json = Mapping[str, Any]
-_DDL: Final = frozenset({"changefeed", "commit_ts", "time", "db", "table", "query", "sql_mode", "mode"})
-_SNAPSHOT: Final = frozenset(
-    {"changefeed", "commit_ts", "time", "db", "table", "query", "subject", "version", "message", "format"}
-)
+DDL_FIELDS: Final = ("changefeed", "commit_ts", "time", "db", "table", "query", "sql_mode", "mode")
+SNAPSHOT_FIELDS: Final = (
+    "changefeed", "commit_ts", "time", "db", "table", "query", "subject", "version", "message", "format",
+)  # fmt: skip
+MESSAGE_FIELDS: Final = ("key_b64", "value_b64")
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +60,7 @@ def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
 
     RegistryError WHICH_CHANGEFEED, UNPROCESSABLE for an object of another form, DDL_… for one that can't be read.
     """
-    _check_known(body, _DDL)
+    _check_known(body, DDL_FIELDS)
     when = _when(body)
     if when is None:
         raise _entry_error("commit_ts (a TSO) or time (RFC 3339) is needed: when did the statement take effect?")
@@ -96,7 +97,7 @@ def record_snapshot(body: Json, history: HistoryReader, view: RegistryView) -> M
 
     Without commit_ts or time it counts from where the changefeed is sealed, or from now. RegistryError as `record_ddl`.
     """
-    _check_known(body, _SNAPSHOT)
+    _check_known(body, SNAPSHOT_FIELDS)
     sources = [name for name in ("query", "subject", "message") if name in body]
     if len(sources) != 1:
         raise _entry_error("one of query (SHOW CREATE TABLE), subject or message is needed")
@@ -164,7 +165,7 @@ def _message(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
     try:
         key, value = (
             None if message.get(name) is None else base64.b64decode(message[name], validate=True)
-            for name in ("key_b64", "value_b64")
+            for name in MESSAGE_FIELDS
         )
         events = format_named(_text(body, "format", "auto")).decoder(Context(_NoSchemas())).decode(Message(key, value))
     except (TypeError, binascii.Error, ValueError) as error:
@@ -181,8 +182,8 @@ def _message(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
 
 
 # ---- fields
-def _check_known(body: Json, names: frozenset[str]) -> None:
-    unknown = sorted(body.keys() - names)
+def _check_known(body: Json, names: Sequence[str]) -> None:
+    unknown = sorted(body.keys() - set(names))
     if unknown:
         raise _entry_error(f"{', '.join(unknown)[:200]}: not known; known: {', '.join(sorted(names))}")
 

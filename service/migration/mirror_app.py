@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from typing import Final, TypeVar
 from urllib.parse import unquote
 
-from fastapi import APIRouter, FastAPI, Request, Response
+from fastapi import FastAPI, Request, Response
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 from starlette.concurrency import run_in_threadpool
@@ -19,13 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from schemas.model.errors import BridgeError, RegistryError
 from service.api.request import compact
+from service.api.routing import Router
 from service.migration.http_client import V1, RegistryClient, RegistryResponse
 from service.migration.mirror import Mirror
 from service.registry.names import context_text, normalize_subject
 from service.registry.ports import Store, StoreReader, StoreWriter
 from service.registry.read_set import Listener
 
-router = APIRouter()
+router = Router("/mirror", retry_on_outage=False)
 T = TypeVar("T")
 
 _SUBJECT: ContextVar[str | None] = ContextVar("mirrored_subject", default=None)
@@ -189,7 +190,7 @@ class MirrorMetrics(Collector):
             yield CounterMetricFamily(name, what, value)
 
 
-@router.get("/mirror")
+@router.declare("GET")  # names every subject of another registry, so for admins
 def mirror_status(request: Request) -> Response:
     """How the mirror is doing."""
     mirror = request.app.state.mirror

@@ -14,8 +14,8 @@ from service.registry.registry import Registry
 
 MOST_TABLES: Final = 10_000
 _LONGEST: Final = 1_000
-_TEXTS: Final = ("job", "command", "from", "to", "source", "target")
-_OF_TABLE: Final = (
+RUN_FIELDS: Final = ("job", "command", "from", "to", "source", "target")
+TABLE_FIELDS: Final = (
     ("topic", str, False), ("db", str, True), ("table", str, True), ("table_version", int, False),
     ("schema_id", int, False), ("rows", int, True),
 )  # fmt: skip
@@ -26,7 +26,7 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
 
     Told again, an edge's rows are added up. RegistryError BAD_REQUEST for another form.
     """
-    head = {name: _text(run, name) for name in _TEXTS}
+    head = {name: _text(run, name) for name in RUN_FIELDS}
     tables = run.get("tables")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise RegistryError("BAD_REQUEST", details=f"tables: a list of at most {MOST_TABLES} is needed")
@@ -70,7 +70,7 @@ def _edge(head: dict[str, Any], table: Any) -> tuple[dict[str, Any], int]:
     if not isinstance(table, dict):
         raise RegistryError("BAD_REQUEST", details="tables: objects are needed")
     edge = dict(head)
-    for name, kind, needed in _OF_TABLE:
+    for name, kind, needed in TABLE_FIELDS:
         value = table.get(name)
         if (value is None and needed) or (value is not None and type(value) is not kind):
             raise RegistryError("BAD_REQUEST", details=f"tables: {name} is {value!r:.60}, {kind.__name__} is needed")

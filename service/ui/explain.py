@@ -12,7 +12,7 @@ from typing import Any, Final
 import anyio
 import anyio.from_thread
 import anyio.to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from schemas.formats.base import Context
 from schemas.formats.format_table import FORMATS
@@ -24,9 +24,9 @@ from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from service.api.services import services
 from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import FormError, form, page, with_error_pages
+from service.ui.pages import FormError, form, page, page_router, with_error_pages
 
-router = APIRouter(prefix="/ui/explain", include_in_schema=False)
+router = page_router("/ui/explain")
 
 _WRITINGS: Final = {"auto": "hex or base64, as it looks", "hex": "hex", "base64": "base64", "text": "text"}
 _FETCHING: Final = anyio.CapacityLimiter(4)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from service.ui.api_client import ApiClient
-from service.ui.pages import page, with_error_pages
+from service.ui.pages import page, page_router, with_error_pages
 
-router = APIRouter(prefix="/ui/lineage", include_in_schema=False)
+router = page_router("/ui/lineage")
 
 _BY: Final = ("job", "topic", "table", "subject")
 _MOST: Final = 500

@@ -15,6 +15,7 @@ from fastapi import Request, Response
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
+from service.api.routing import KNOWN, Router
 from service.api.services import services
 from service.ui.api_client import ApiAnswer, ApiError
 
@@ -35,6 +36,11 @@ _LINE: Final = 90
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
 Page = Callable[[Request], Awaitable[Response]]
+
+
+def page_router(prefix: str = "") -> Router:
+    """Routes of pages. They ask the API in their user's name: show and change what the user may, wait when it waits."""
+    return Router(prefix, needs=KNOWN, retry_on_outage=False, include_in_schema=False)
 
 
 class FormError(ValueError):

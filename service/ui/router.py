@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from service.ui import explain, lineage, subject_changes, subjects, tables
-from service.ui.pages import HOME, go, page, static
+from service.ui.pages import HOME, go, page, page_router, static
 
-router = APIRouter(include_in_schema=False)
+router = page_router()
 
 
 @router.get("/ui")
@@ -27,7 +27,7 @@ async def icon(request: Request) -> Response:
     return static("icon.svg", "image/svg+xml")
 
 
-nowhere = APIRouter(include_in_schema=False)
+nowhere = page_router()
 
 
 @nowhere.api_route("/ui/{rest:path}", methods=["GET", "POST"])

@@ -6,14 +6,14 @@ import json
 import re
 from typing import Any, Final
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from service.ui.pages import FormError, form, go, number_of, page, part, segment, with_error_pages
+from service.ui.pages import FormError, form, go, number_of, page, page_router, part, segment, with_error_pages
 from service.ui.subjects import NOTHING_PASTED, subject_page
 
-router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
-server = APIRouter(prefix="/ui/server", include_in_schema=False)
+router = page_router("/ui/subjects")
+server = page_router("/ui/server")
 
 _NO_SCHEMA: Final = "Invalid schema"
 _BESIDE: Final = ("{oldSchema", "{validateFields")

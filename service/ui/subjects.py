@@ -11,16 +11,16 @@ from urllib.parse import urlencode
 
 import anyio
 import anyio.to_thread
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from service.registry.mode import FORWARD, MODES
 from service.registry.model import context_of, name_of, prefix_of
 from service.schema_types.base import LEVELS
 from service.ui.api_client import ApiClient
 from service.ui.diff import fold_rows, side_by_side
-from service.ui.pages import FormError, number_of, page, part, pretty_json, with_error_pages
+from service.ui.pages import FormError, number_of, page, page_router, part, pretty_json, with_error_pages
 
-router = APIRouter(prefix="/ui/subjects", include_in_schema=False)
+router = page_router("/ui/subjects")
 
 _PAGE: Final = 50
 _SCANNED: Final = 20_000

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 
 from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import form, go, number_of, page, part, segment, with_error_pages
+from service.ui.pages import form, go, number_of, page, page_router, part, segment, with_error_pages
 
 _LINE: Final = re.compile(r"  (?!`)(.+?),?")
 _KEY: Final = re.compile(r"(PRIMARY KEY|(?:UNIQUE |FULLTEXT |SPATIAL )?KEY `(?:[^`]|``)+`)(.*)")
@@ -96,8 +96,8 @@ def _compare_columns(before: Mapping[str, str], now: Mapping[str, str]) -> list[
     return [*gone, *new, *changed]
 
 
-router = APIRouter(prefix="/ui/tables", include_in_schema=False)
-dry_run = APIRouter(prefix="/ui/dry-run", include_in_schema=False)
+router = page_router("/ui/tables")
+dry_run = page_router("/ui/dry-run")
 
 
 _PAGE: Final = 50

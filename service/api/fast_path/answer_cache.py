@@ -3,7 +3,7 @@
 An ASGI app around the FastAPI app. The first time, the app answers, and its answer is kept under everything the app
 looked at in the request: path, query, `Accept`, `Content-Type` and body. It is dropped when a part of the store that it
 was made from changes (`service.registry.read_set`), before the request that changes it is answered. Only 200s of
-ROUTES that wrote nothing are kept; all else, and what is too long to be kept, always goes to the app.
+routes that are `cacheable`, which wrote nothing, are kept; all else, and what is too long, always goes to the app.
 """
 
 from __future__ import annotations
@@ -17,27 +17,16 @@ from dataclasses import dataclass, field
 from random import SystemRandom
 from typing import Final
 
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from fastapi import FastAPI
+from starlette.types import Message, Receive, Scope, Send
 
 from service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
 from service.api.metrics import ServiceMetrics, Tally
+from service.api.routing import Route, all_routes
 from service.registry.deadline import Deadline, current_deadline
 from service.registry.ports import Store
 from service.registry.read_set import Part, ReadSet, current_reads
 
-ROUTES: Final = frozenset(
-    {
-        ("GET", "/schemas/ids/{id}"),
-        ("GET", "/schemas/ids/{id}/schema"),
-        ("GET", "/subjects"),
-        ("GET", "/subjects/{subject}/versions"),
-        ("GET", "/subjects/{subject}/versions/{version}"),
-        ("GET", "/subjects/{subject}/versions/{version}/schema"),
-        ("POST", "/subjects/{subject}"),
-        ("POST", "/subjects/{subject}/versions"),
-    }
-)
-_STARTS: Final = (b"/schemas/ids/", b"/subjects", b"/contexts/")
 _LONGEST_BODY: Final = 256 * 1024
 _KEPT_BYTES: Final = 48 * 1024 * 1024
 _OVERHEAD: Final = 1500
@@ -152,7 +141,7 @@ class CachedAnswers:
     """The middleware. Out: what the app would have answered, byte by byte, but for the request's id and the date."""
 
     def __init__(
-        self, app: ASGIApp, store: Store, metrics: ServiceMetrics, lane: RegistrationBatcher, *, log: bool
+        self, app: FastAPI, store: Store, metrics: ServiceMetrics, lane: RegistrationBatcher, *, log: bool
     ) -> None:
         """`lane`: where new schemas go. `log`: every request is to be logged, which the app does; then all go there."""
         self._app, self.store, self._metrics, self._lane, self._log = app, store, metrics, lane, log
@@ -160,6 +149,12 @@ class CachedAnswers:
         store.listen(self.answers)
         self._ids = request_ids()
         self._look_at = 0.0
+        paths = {
+            route.path.partition("{")[0].encode()
+            for route in all_routes(app)
+            if isinstance(route, Route) and route.cacheable
+        }
+        self._starts = (*paths, b"/contexts/")
 
     def disable(self) -> None:
         """Forgets its answers, and keeps none of requests that are under way."""
@@ -168,7 +163,7 @@ class CachedAnswers:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         start = time.perf_counter()
-        if scope["type"] != "http" or not (scope.get("raw_path") or b"").startswith(_STARTS):
+        if scope["type"] != "http" or not (scope.get("raw_path") or b"").startswith(self._starts):
             await self._app(scope, receive, send)
             return
         method = scope["method"]
@@ -271,7 +266,7 @@ class CachedAnswers:
 
     def _keep(self, key: Key, headers: list[Header], body: bytes, reads: ReadSet, began: int) -> None:
         route = reads.route
-        if (key[0], route) not in ROUTES or reads.wrote or not reads.parts:
+        if not route or reads.wrote or not reads.parts:
             return
         names = [name for name, _ in headers]
         if names.count(_REQUEST_ID) != 1:

@@ -20,7 +20,7 @@ from typing import Final
 
 from schemas.model.errors import BridgeError
 from service.api import responses
-from service.api.bodies import SCHEMA, check_size, new_schema, parse
+from service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
 from service.api.request import check_content_type, compact, negotiate
 from service.api.services import Services
 from service.logs import REQUEST_ID
@@ -172,7 +172,7 @@ class RegistrationBatcher:
             value = parse(request.body)
             if not isinstance(value, dict):
                 return None
-            fields = {name: reader(value[name]) for name, reader in SCHEMA.items() if name in value}
+            fields = read_fields(SCHEMA, value)
             check_size(fields, self._services)
             new = new_schema(fields)
             if not new.text.strip() or new != NewSchema(new.text, new.kind):

@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import chain
 from pathlib import Path
@@ -14,7 +15,7 @@ from typing import Any, Final
 import pytest
 from fastapi import FastAPI
 
-from service.api.openapi import QUERY, TEXTS, TEXTS_BELOW
+from service.api.routing import PARAMETERS
 from service.app import create_app
 from service.settings import Settings
 from tests.support.golden import ROOT
@@ -23,7 +24,7 @@ from tests.support.table import check_rows
 
 Route = tuple[str, str, Any]
 _READERS: Final = {"text": (), "texts": (), "flag": (), "integer": (), "page": ("offset", "limit")}
-_OF_ANY_SCHEMA: Final = {"findTags", "referenceFormat"}  # read for each answer, also where it has neither
+_OF_ANY_SCHEMA: Final = {"findTags"}  # read for each answer with a schema, also where it can have no tags
 _VERBS: Final = re.compile(r"\b(GET|POST|PUT|DELETE)\b")
 _PAGING: Final = {"offset", "limit"}
 _OTHER_PAGES: Final = ("history", "dry-run", "spark")
@@ -51,15 +52,13 @@ def test_every_query_parameter_is_described(app: FastAPI, described: list[Route]
         method, path, _ = route
         said = {one["name"]: one for one in paths[path][method.lower()]["parameters"] if one["in"] == "query"}
         read = parameters(route[2].endpoint)
-        assert read - _OF_ANY_SCHEMA <= set(said), "a row of openapi.QUERY?"
+        assert read - _OF_ANY_SCHEMA <= set(said), "in the query of its declaration?"
         assert set(said) <= read, "no route reads it"
         assert [name for name, one in said.items() if len(one["description"]) < 10] == []
 
     check_rows(described, check, name=lambda route: f"{route[0]} {route[1]}")
-    named = set(chain(*QUERY.values()))
-    assert named == set(TEXTS), "a row of openapi.TEXTS?"
-    assert {name for _, name in TEXTS_BELOW} <= named
-    assert {(method.upper(), path) for method, path in QUERY} <= {(method, path) for method, path, _ in described}
+    uses = Counter(one.name for _, _, route in described for one in route.query if one in PARAMETERS.values())
+    assert [name for name in PARAMETERS if uses[name] < 2] == [], "what one route reads is said in its declaration"
 
 
 def parameters(function: Callable[..., Any]) -> set[str]:
@@ -106,7 +105,7 @@ def test_the_pages_name_every_route(described: list[Route]) -> None:
         listed.update(paths)
         methods = set().union(*(there[path] for path in paths))
         assert methods <= set(_VERBS.findall(row[1])) <= {*methods, "GET"}
-        asked = {name for (method, path), names in QUERY.items() if _unnamed(path) in paths for name in names}
+        asked = {one.name for _, path, route in described if _unnamed(path) in paths for one in route.query}
         said = set(re.findall(r"`(\w+)`", row[1])) | (_PAGING if "paging" in row[1] else set())
         assert asked <= said
 

@@ -12,16 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI, Response
 from starlette.types import Message
 
-from service.api.routing import RetriedRoute
-from service.app import create_app
+from service.api.routing import Route, Router
+from service.app import create_app, wrap_served
 from service.history.model import TableVersionRow
 from service.registry.deadline import Outage
 from service.settings import Settings
 from service.store.history_reader import HistoryStore
-from tests.support.access import InProcess
+from tests.support.access import ADMIN, InProcess, bearer, files
 from tests.support.routes import routes
 
 LIMIT: Final = 1024
@@ -48,9 +48,8 @@ def test_every_route_that_needs_the_store_is_held_through_its_outage(app: FastAP
     """Or NOT_HELD says why it is not."""
     for method, path, route in routes(app.routes):
         excused = any(re.fullmatch(pattern, path) for pattern, _ in NOT_HELD)
-        assert isinstance(route, RetriedRoute) is not excused, (
-            f"{method} {path}: route_class=RetriedRoute, or a row of NOT_HELD?"
-        )
+        assert isinstance(route, Route)
+        assert route.retry_on_outage is not excused, f"{method} {path}: a row of NOT_HELD?"
 
 
 def test_every_body_is_held_to_the_limit(app: FastAPI) -> None:
@@ -128,6 +127,31 @@ def test_a_history_waits_for_the_store_and_keeps_a_statement_once(app: FastAPI) 
     assert [one["table"] for one in kept.json["versions"]] == ["t"]
     assert [one["changefeed"] for one in feeds.json] == ["default"]
     assert max(history.outages.values()) < 0  # it was away as often as it was to be
+
+
+def test_a_route_that_says_nothing(tmp_path: Path) -> None:
+    """It is for admins only, waits for the store, and is described; and so is for admins what is no Route of ours."""
+    router, plain = Router(), APIRouter()
+
+    @router.declare("GET", "/forgotten/{subject}")
+    @plain.get("/plain")
+    def answer() -> Response:
+        return Response(b"{}")
+
+    settings = Settings(store=f"sqlite:///{tmp_path / 'r.db'}", **files(tmp_path, ADMIN))
+    app = create_app(settings)
+    app.include_router(router)
+    app.include_router(plain)
+    with closing(InProcess(wrap_served(app, settings))) as client:
+        for path in ("/forgotten/s", "/plain"):
+            statuses = [client.send("GET", path, None, who).status for who in (None, bearer("u"), bearer("root"))]
+            assert statuses == [401, 403, 200], path
+        missing = [client.send("GET", "/nothing", None, who).status for who in (None, bearer("u"), bearer("root"))]
+        assert missing == [401, 404, 404]
+    route = next(one for one in routes(app.routes) if one[1].startswith("/forgotten"))[2]
+    assert (route.retry_on_outage, route.cacheable) == (True, False)
+    assert "get" in app.openapi()["paths"]["/forgotten/{subject}"]
+    app.state.services.registry.store.close()
 
 
 def test_lineage_is_described(app: FastAPI) -> None:

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from service.api.routing import Node, need, tree
+from service.api.routing import KNOWN, OPEN
 from service.app import create_app
+from service.auth.acl import OF_SERVER, OF_SUBJECTS
 from service.auth.filtered_store import ListenerGroup
 from service.settings import Settings
 from service.testing import running_service
@@ -324,30 +325,15 @@ def test_changed_files_count_within_seconds(tmp_path: Path) -> None:
 
 
 def test_every_route_has_its_permission(tmp_path: Path) -> None:
-    """A new route without a row of `routing.PERMISSIONS` would be for admins only: decide who may use it."""
+    """Nothing but what its declaration says; an operation on a subject is on one that the path names."""
     app = create_app(Settings(store=f"sqlite:///{tmp_path / 'r.db'}"))
     app.state.services.registry.store.close()
-    described = {(method.upper(), path) for path, methods in app.openapi()["paths"].items() for method in methods}
-    routed = {(method, path) for method, path, _ in routes(app.routes)}
-    assert described <= routed
-    assert len(described) > 40
-    lacking = [(method, path) for method, path in sorted(routed) if need(method, path) is None]
-    assert lacking == [], "a row of routing.PERMISSIONS?"
-
-
-def test_unknown_paths_are_for_admins() -> None:
-    root: Node = tree((("GET", "/a/{subject}", "write"), ("GET", "/b/{...}", "known")))
-    assert need("GET", "/a/x", root) is not None
-    assert need("GET", "/b/c/d", root) is not None
-    for method, path in (
-        ("POST", "/a/x"),
-        ("GET", "/a"),
-        ("GET", "/a/x/y"),
-        ("GET", "/"),
-        ("GET", "/c"),
-        ("PUT", "/b/c"),
-    ):
-        assert need(method, path, root) is None
+    rows = list(routes(app.routes))
+    assert len(rows) > 60
+    for method, path, route in rows:
+        assert route.needs in (OPEN, KNOWN, *OF_SERVER, *OF_SUBJECTS), (method, path)
+        assert route.needs not in OF_SUBJECTS or "{subject}" in path or "{context}" in path, (method, path)
+        assert route.needs != OPEN or path.startswith("/health/"), (method, path)
 
 
 def test_a_header_is_what_base64_says(service: Client) -> None:
