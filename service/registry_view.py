@@ -6,8 +6,10 @@ of a user, that is what the user may see.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.inputs.definition_files import SubjectVersion
@@ -17,10 +19,12 @@ from service.registry import config, mode, register
 from service.registry.compatibility import check_against, logical_changes, refusal
 from service.registry.config import LEVEL
 from service.registry.identity import identity
-from service.registry.model import DEFAULT_CONTEXT, NewSchema, StoredVersion
+from service.registry.model import DEFAULT_CONTEXT, NewSchema, StoredVersion, VersionRow
 from service.registry.names import check_subject
 from service.registry.ports import Store, StoreReader
 from service.registry.registry import Registry
+
+_CANDIDATES: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,27 +109,30 @@ class RegistryView:
         with self.registry.store.read() as tx:
             return tx.latest(config.target(tx, subject))
 
-    def containing(self, part: str) -> list[str]:
-        """Subjects whose name has `part` in it, whatever the case of the letters."""
-        part = part.lower()
-        with self.registry.store.read() as tx:
-            return [name for name, live in tx.subjects() if live and part in name.lower()]
-
-    def holding(self, texts: Iterable[str]) -> dict[str, list[StoredVersion]]:
+    def holding(self, texts: Iterable[str]) -> dict[str, list[VersionRow]]:
         """Schema text → the subject versions, undeleted, that hold this schema."""
-        by_text: dict[str, list[StoredVersion]] = {}
+        identities = {text: identity(self.canonical(text)) for text in texts}
+        holders = defaultdict[bytes, list[VersionRow]](list)
         with self.registry.store.read() as tx:
-            for text in texts:
-                for context, number in tx.ids_of(identity(self.canonical(text))):
-                    holders = (one for one in tx.holders(context, number) if not one.deleted)
-                    by_text.setdefault(text, []).extend(holders)
-        return by_text
+            for one, row in tx.holding(identities.values()):
+                holders[one].append(row)
+        return {text: holders[one] for text, one in identities.items()}
 
-    def ticdc_subjects(self) -> list[StoredVersion]:
-        """The newest version of each subject that TiCDC's Avro fills."""
+    def ticdc_subjects(self, table: str = "") -> list[StoredVersion]:
+        """The newest version of each subject that TiCDC's Avro fills, by subject.
+
+        table: only value subjects with this name, as Avro writes it, in their own and in their schema; 200 at most, and
+        where such a subject is an alias, the newest version of what it means.
+        """
         with self.registry.store.read() as tx:
-            latest = {one.subject: one for one in tx.search("")}
-        return [one for one in latest.values() if one.content.kind == "AVRO" and '"tidb_type"' in one.content.text]
+            if not table:
+                return [one for one in tx.newest("", '"tidb_type"') if one.content.kind == "AVRO"]
+            every = tx.newest(table, f'"name":"{table}')
+            candidates = {one.subject: one for one in every if one.subject.endswith("-value")}
+            names = list(candidates)[:_CANDIDATES]
+            aliases = {name for name, own in tx.configs(names).items() if own.get("alias")} if names else set()
+            newest = [self.newest(name) if name in aliases else candidates[name] for name in names]
+            return [one for one in newest if one is not None]
 
     def text(self, subject: str, version: int | None) -> tuple[str, int]:
         """(schema text, version) of a subject; None: its newest. RegistryError SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""

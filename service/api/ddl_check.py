@@ -68,7 +68,10 @@ FIELDS: Final[Fields] = {
 def dry_run(call: Called) -> Response:
     services = call.services
     try:
-        return call.answer(answer_request(request_of(call.body), services.view, services.history).form())
+        request = request_of(call.body)
+        with call.registry.store.read():
+            report = answer_request(request, services.view, services.history)
+        return call.answer(report.form())
     except SetupError as error:
         raise RegistryError("UNPROCESSABLE", details=error.detail) from None
 

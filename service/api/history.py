@@ -67,17 +67,18 @@ def _time(call: ApiCall, name: str) -> int | None:
 
 @router.declare("GET", "/changefeeds", needs=HISTORY)
 def changefeeds(call: Called) -> Response:
-    numbers = call.services.history.numbers()
-    feeds = call.services.history.changefeeds()
-    places = {one.name: call.services.history.places(one.name) for one in feeds}
-    return call.answer([shapes.changefeed(one, numbers.get(one.name, {}), places[one.name]) for one in feeds])
+    history = call.services.history
+    with call.registry.store.read():
+        feeds, numbers, places = history.changefeeds(), history.numbers(), history.places()
+    return call.answer([shapes.changefeed(one, numbers[one.name], places.get(one.name, {})) for one in feeds])
 
 
 @router.declare("GET", "/tables", needs=HISTORY, query=("changefeed", "db", *PAGE))
 def tables(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
-    feed = history.changefeed(changefeed_of(call))
-    rows = history.tables(feed.name, call.text("db") or None, offset, limit)
+    with call.registry.store.read():
+        feed = history.changefeed(changefeed_of(call))
+        rows = history.tables(feed.name, call.text("db") or None, offset, limit)
     following = offset + limit if len(rows) == limit else None
     return call.answer(shapes.listing(feed, "tables", [shapes.name(row) for row in rows], following))
 
@@ -85,9 +86,10 @@ def tables(call: Called) -> Response:
 @router.declare("GET", "/ddl", needs=HISTORY, query=("changefeed", _FROM, _TO, "db", _TABLE, *PAGE))
 def ddl(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
-    feed = history.changefeed(changefeed_of(call))
     names = (call.text("db") or None, call.text("table") or None)
-    events = history.ddl(feed.name, _time(call, "from"), _time(call, "to"), *names, offset, limit)
+    with call.registry.store.read():
+        feed = history.changefeed(changefeed_of(call))
+        events = history.ddl(feed.name, _time(call, "from"), _time(call, "to"), *names, offset, limit)
     following = offset + limit if len(events) == limit else None
     return call.answer(shapes.listing(feed, "ddl", [shapes.event(one) for one in events], following))
 
@@ -96,13 +98,13 @@ def ddl(call: Called) -> Response:
 def drift(call: Called) -> Response:
     """What contradicts the history; and what the registry's newest schemas are that no version gives."""
     history, (offset, limit) = call.services.history, _limits(call)
-    feed = history.changefeed(changefeed_of(call))
-    drifts = history.drift(feed.name, offset, limit)
-    following = offset + limit if len(drifts) == limit else None
-    answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in drifts], following)
-    if offset == 0 and call.text("registry").lower() != "false":
-        answer["registry"] = registry_drift(history, feed.name, call.services.view, call.services.derivations)
-        with call.registry.store.read() as tx:
+    with call.registry.store.read() as tx:
+        feed = history.changefeed(changefeed_of(call))
+        drifts = history.drift(feed.name, offset, limit)
+        following = offset + limit if len(drifts) == limit else None
+        answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in drifts], following)
+        if offset == 0 and call.text("registry").lower() != "false":
+            answer["registry"] = registry_drift(history, feed.name, call.services.view, call.services.derivations)
             answer["warnings"] = [shapes.warning(one) for one in tx.warnings()]
     return call.answer(answer)
 
@@ -110,25 +112,27 @@ def drift(call: Called) -> Response:
 @router.declare("GET", "/{db}/{table}/versions", needs=HISTORY, query=(*_OF_TABLE, *PAGE), answers=_UNKNOWN)
 def versions(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
-    feed, db, table = history.changefeed(changefeed_of(call)), call.segment("db"), call.segment("table")
-    every = history.versions(feed.name, db, table)
-    if not every:
-        raise shapes.never_seen_error(feed, db, table)
-    rows = every[offset : offset + limit]
-    events = history.events(feed.name, [row.ddl for row in rows])
-    fitting = history.count_fitting(feed.name, db, table)
+    db, table = call.segment("db"), call.segment("table")
+    with call.registry.store.read():
+        feed = history.changefeed(changefeed_of(call))
+        rows = history.versions(feed.name, db, table, offset, limit + 1)
+        if not rows and (offset == 0 or history.version_at(feed.name, db, table) is None):
+            raise shapes.never_seen_error(feed, db, table)
+        following = offset + limit if len(rows) > limit else None
+        rows = rows[:limit]
+        events = history.events(feed.name, [row.ddl for row in rows])
+        fitting = history.count_fitting(feed.name, db, table)
+        derived = [None if row.table is None else _derive_schemas(call, row) for row in rows]
+        linked = iter(links([one for one in derived if one is not None], call.services.view))
     entries = [
-        {**shapes.version(row, events.get(row.ddl)), "rows_fitting": fitting.get(row.from_ts, 0), **_links(call, row)}
-        for row in rows
+        {
+            **shapes.version(row, events.get(row.ddl)),
+            "rows_fitting": fitting.get(row.from_ts, 0),
+            "subjects": [] if of is None else next(linked),
+        }
+        for row, of in zip(rows, derived, strict=True)
     ]
-    following = offset + limit if offset + limit < len(every) else None
     return call.answer(shapes.listing(feed, "versions", entries, following, db=db, table=table))
-
-
-def _links(call: ApiCall, row: TableVersionRow) -> dict[str, Any]:
-    if row.table is None:
-        return {"subjects": []}
-    return {"subjects": links(_derive_schemas(call, row), call.services.view)}
 
 
 def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:
@@ -146,28 +150,33 @@ def at(call: Called) -> Response:
     """The version that a row with this commit_ts has; with inclusive=true, what the table is just after it."""
     db, table, ts = call.segment("db"), call.segment("table"), tso_of(call.segment("when"))
     inclusive = call.flag("inclusive")
-    as_of = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
-    row = as_of.version
-    if row is None:
-        raise shapes.not_known_error(as_of, db, table)
-    if row.table is None or not row.is_live:
-        raise shapes.no_table_error(row, as_of.ddl)
+    with call.registry.store.read():
+        as_of = call.services.history.as_of(changefeed_of(call), db, table, ts, inclusive=inclusive)
+        row = as_of.version
+        if row is None:
+            raise shapes.not_known_error(as_of, db, table)
+        if row.table is None or not row.is_live:
+            raise shapes.no_table_error(row, as_of.ddl)
+        derived = _derive_schemas(call, row)
+        [linked] = links([derived], call.services.view)
     head = shapes.as_of_head(as_of, ts, inclusive)
-    return call.answer(
-        {**head, **shapes.version(row, as_of.ddl), **_derive_schemas(call, row).body, **_links(call, row)}
-    )
+    return call.answer({**head, **shapes.version(row, as_of.ddl), **derived.body, "subjects": linked})
 
 
 @router.declare("POST", "/ddl", needs=ADMIN, query=("changefeed",), body=_DDL_BODY)
 def post_ddl(call: Called) -> Response:
     """A statement that a person knows of: typed SQL, at the commit_ts it had."""
-    return _keep(call, record_ddl(_with_changefeed(call), call.services.history))
+    with call.registry.store.read():
+        entry = record_ddl(_with_changefeed(call), call.services.history)
+    return _keep(call, entry)
 
 
 @router.declare("POST", "/snapshot", needs=ADMIN, query=("changefeed",), body=_SNAPSHOT_BODY)
 def post_snapshot(call: Called) -> Response:
     """What a table is at a commit_ts: SHOW CREATE TABLE, a registered subject, or a message that describes it."""
-    return _keep(call, record_snapshot(_with_changefeed(call), call.services.history, call.services.view))
+    with call.registry.store.read():
+        entry = record_snapshot(_with_changefeed(call), call.services.history, call.services.view)
+    return _keep(call, entry)
 
 
 def _with_changefeed(call: ApiCall) -> dict[str, Any]:

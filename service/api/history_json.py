@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.model.errors import RegistryError
-from service.history.model import AsOf, DdlRecord, Drift, HistoryState, Place, State, TableVersionRow
+from service.history.model import AsOf, DdlRecord, Drift, HistoryState, NameRow, Place, State, TableVersionRow
 from service.history.times import time_text
 from service.registry.model import StoredWarning
 
@@ -36,7 +36,7 @@ def changefeed(feed: HistoryState, numbers: dict[str, int], places: dict[Place, 
     }
 
 
-def name(row: TableVersionRow) -> Json:
+def name(row: NameRow) -> Json:
     """A name with its newest version."""
     return {
         "db": row.id.db,

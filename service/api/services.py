@@ -10,10 +10,10 @@ from fastapi import Request
 
 from schemas.model.event import Message
 from service.auth.acl import Access
-from service.history.ports import History
 from service.history.table_schemas import TableSchemaCache
 from service.registry.registry import Registry
 from service.registry_view import RegistryView
+from service.store.history_reader import HistoryStore
 
 USER_ACCESS: Final = "bridge.seen"
 """The key of the ASGI scope where a `UserAccess` is, when access is controlled."""
@@ -35,7 +35,7 @@ class Services:
     registry: Registry
     profile: int
     max_body_bytes: int
-    history: History
+    history: HistoryStore
     derivations: TableSchemaCache = field(default_factory=TableSchemaCache)
     max_schema_bytes: int = 4 * 1024 * 1024
     max_references: int = 500

@@ -72,6 +72,15 @@ class FilteredReader:
     def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
         return self._visible_versions(self._tx.holders(context, schema_id))
 
+    def holders_of(self, context: str, ids: Collection[int]) -> list[VersionRow]:
+        return [row for row in self._tx.holders_of(context, ids) if self._sees(row.subject)]
+
+    def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
+        return [one for one in self._tx.holding(identities) if self._sees(one[1].subject)]
+
+    def newest(self, part: str, text: str) -> list[StoredVersion]:
+        return self._visible_versions(self._tx.newest(part, text))
+
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         return self._visible_versions(self._tx.search(prefix, deleted=deleted))
 
@@ -254,8 +263,8 @@ class FilteredWriter(FilteredReader):
         self._check(DELETE, prefix_of(context) or SERVER)
         self._writer.drop_context(context)
 
-    def put_lineage(self, one: Lineage) -> None:
-        self._writer.put_lineage(one)
+    def add_lineage(self, edges: Collection[Lineage]) -> None:
+        self._writer.add_lineage(edges)
 
     def put_warning(self, warned: StoredWarning) -> None:
         self._writer.put_warning(warned)

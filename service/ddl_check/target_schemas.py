@@ -25,7 +25,6 @@ from service.changefeed.topics import subject_names, topic_name
 from service.registry.model import StoredVersion
 from service.registry_view import RegistryView
 
-_CANDIDATES = 200
 _SHOWN_OPTIONS = (
     "avro_decimal_handling_mode", "avro_bigint_unsigned_handling_mode", "enable_tidb_extension",
     "avro_include_before_value", "enable_row_checksum",
@@ -145,13 +144,7 @@ def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
 
 def _of_table(table: TableId, view: RegistryView) -> list[StoredVersion]:
     """Newest versions of the value subjects that hold this table's rows."""
-    versions = []
-    names = [s for s in view.containing(sanitise_name(table.table)) if s.endswith("-value")]
-    for subject in names[:_CANDIDATES]:
-        newest = view.newest(subject)
-        if newest is not None and _holds(newest.content.text, table):
-            versions.append(newest)
-    return versions
+    return [one for one in view.ticdc_subjects(sanitise_name(table.table)) if _holds(one.content.text, table)]
 
 
 def _record(schema: str) -> dict[str, Any]:

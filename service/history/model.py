@@ -99,26 +99,25 @@ class DdlRecord:
 
 
 @dataclass(frozen=True, slots=True)
-class TableVersionRow:
+class NameRow:
     """What a name stands for from `position` on.
 
-    table_id: of the logical table (a UUID): RENAME keeps it, DROP ends it, RECOVER brings it back. table: None unless
-    KNOWN or PARTIAL; for GONE the table that was. since: the commit_ts from which it is in its state. ddl: seq of the
-    event that made it. to_ts: the commit_ts of the next version, None for the newest. form: equal for
-    tables that differ in nothing but their names.
+    table_id: of the logical table (a UUID): RENAME keeps it, DROP ends it, RECOVER brings it back. form: the digest of
+    its table's form, equal for tables that differ in nothing but their names; for GONE that of the table that was.
+    since: the commit_ts from which it is in its state. ddl: seq of the event that made it. dropped: (table_id, form) of
+    what RECOVER brings back.
     """
 
     id: TableId
     position: HistoryPosition
     state: State
     table_id: str = ""
-    table: Table | None = None
+    form: bytes | None = None
     since: int = 0
     reason: str = ""
     ddl: int = 0
     relation: str = ""
-    to_ts: int | None = None
-    form: str = ""
+    dropped: tuple[str, bytes] | None = None
 
     @property
     def from_ts(self) -> int:
@@ -129,6 +128,28 @@ class TableVersionRow:
     def is_live(self) -> bool:
         """Whether there is something of this name."""
         return self.state is not State.GONE
+
+    @property
+    def has_table(self) -> bool:
+        """Whether statements about it can be applied."""
+        return self.state in (State.KNOWN, State.PARTIAL) and self.form is not None
+
+    @property
+    def content(self) -> tuple[object, ...]:
+        """All that later statements can feel of it."""
+        return (*(self.id, self.state, self.table_id, self.form, self.since, self.reason, self.relation, self.dropped),)
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersionRow(NameRow):
+    """A name's row with its table.
+
+    table: None unless KNOWN or PARTIAL; for GONE the table that was. to_ts: the commit_ts of the next version, None for
+    the newest.
+    """
+
+    table: Table | None = None
+    to_ts: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,36 +262,6 @@ ALL = "\x01"
 
 def key_of(id_: TableId | tuple[str, str]) -> Key:
     return id_[0].lower(), id_[1].lower()
-
-
-@dataclass(frozen=True, slots=True)
-class NameRow:
-    """`model.TableVersionRow`, with digests of forms in the place of tables. dropped: (table_id, form, name it had)."""
-
-    id: TableId
-    position: HistoryPosition
-    state: State
-    table_id: str = ""
-    form: bytes | None = None
-    since: int = 0
-    reason: str = ""
-    ddl: int = 0
-    relation: str = ""
-    dropped: tuple[str, bytes] | None = None
-
-    @property
-    def is_live(self) -> bool:
-        return self.state is not State.GONE
-
-    @property
-    def has_table(self) -> bool:
-        """Whether statements about it can be applied."""
-        return self.state in (State.KNOWN, State.PARTIAL) and self.form is not None
-
-    @property
-    def content(self) -> tuple[object, ...]:
-        """All that later statements can feel of it."""
-        return (*(self.id, self.state, self.table_id, self.form, self.since, self.reason, self.relation, self.dropped),)
 
 
 class HistoryRows(Protocol):

@@ -1,23 +1,13 @@
-"""What readers and writers of table histories are given, as protocols. `service.store.history_reader` keeps the
-promises.
-"""
+"""What rules about histories ask of one, as a protocol. `service.store.history_reader` keeps the promises."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Protocol
 
 from schemas.ddl.executor.catalog import Catalog
-from service.history.model import (
-    AsOf,
-    Batch,
-    BatchOutcome,
-    DdlRecord,
-    Drift,
-    HistoryState,
-    Place,
-    RebuildOutcome,
-    TableVersionRow,
-)
+from schemas.model.table import TableId
+from service.history.model import HistoryState, NameRow, TableVersionRow
 
 
 class HistoryReader(Protocol):
@@ -44,58 +34,12 @@ class HistoryReader(Protocol):
         """The newest version with commit_ts < ts (<= with `inclusive`); without ts the newest. None: nothing is known
         of this name until ts."""
 
-    def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
-        """`version_at` with all that belongs to the answer."""
-
-    def versions(self, changefeed: str | None, db: str, table: str) -> list[TableVersionRow]:
-        """All versions of a name, oldest first; with `to_ts`."""
+    def versions_of(
+        self, changefeed: str | None, ids: Collection[TableId], *, newest: bool = False
+    ) -> dict[TableId, list[TableVersionRow]]:
+        """All versions of each name, oldest first, or only the newest."""
 
     def tables(
-        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
-    ) -> list[TableVersionRow]:
-        """The newest version of each name, by name in lower case; without their tables."""
-
-    def ddl(
-        self,
-        changefeed: str | None = None,
-        from_ts: int | None = None,
-        to_ts: int | None = None,
-        db: str | None = None,
-        table: str | None = None,
-        offset: int = 0,
-        limit: int = 1000,
-    ) -> list[DdlRecord]:
-        """DDL events with from_ts <= commit_ts <= to_ts, in order, pending ones too."""
-
-    def drift(self, changefeed: str | None = None, offset: int = 0, limit: int = 1000) -> list[Drift]:
-        """What contradicts the history, oldest first."""
-
-    def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
-        """Events by their seq."""
-
-    def count_fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
-        """Version's commit_ts → how many rows were seen that fit it."""
-
-    def numbers(self) -> dict[str, dict[str, int]]:
-        """Changefeed → state of its events → how many; its drift records are under "drift"."""
-
-    def places(self, changefeed: str) -> dict[Place, tuple[int | None, int | None]]:
-        """Where to read on, and the watermark, of each partition that was ever read."""
-
-
-class HistoryWriter(Protocol):
-    """Changes to histories; each call is one transaction, and is done entirely or not at all."""
-
-    def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> BatchOutcome:
-        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `HistoryState`.
-
-        strict: nothing is kept if an event can't be read or applied; then its DdlError is raised. SetupError
-        TRACKED_TWICE where somebody else has read on in the meantime.
-        """
-
-    def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
-        """Apply again the events that failed, and what depends on them; or make all versions anew."""
-
-
-class History(HistoryReader, HistoryWriter, Protocol):
-    """Both halves."""
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, part: str = ""
+    ) -> list[NameRow]:
+        """The newest row of each name, by name in lower case; part: of those with this text in `db.table`."""

@@ -11,12 +11,15 @@ from typing import Any
 
 from schemas.model.names import sanitise_name
 from schemas.model.table import TableId
+from service.history.model import TableVersionRow
 from service.history.ports import HistoryReader
 from service.history.table_schemas import AvroModes, TableSchemaCache, TableSchemas, rarer_schemas
+from service.registry.model import VersionRow
 from service.registry_view import RegistryView
 
 Json = dict[str, Any]
-_PAGE = 5000
+_ALL = (1 << 31) - 1
+_AT_ONCE = 200
 _MOST = 1000
 
 
@@ -28,72 +31,82 @@ def registry_drift(
     TiCDC registers at the first row after a DDL, so the schema of an older version is no drift; a subject of a table
     that the history does not know is none either.
     """
-    names: dict[tuple[str, str], list[TableId]] | None = None
-    drifts: list[Json] = []
-    for one in view.ticdc_subjects():
-        schema = json.loads(one.content.text)
-        if not isinstance(schema, dict) or not isinstance(schema.get("namespace"), str):
-            continue
-        if names is None:
-            names = _names(history, changefeed)
-        keyspace, _, db = schema["namespace"].rpartition(".")
-        tables = names.get((db.lower(), str(schema.get("name")).lower()), [])
-        judge = _Judge(history, changefeed, keyspace, derivations, view)
-        if tables and not any(judge.gives(id_, one.content.text) for id_ in tables):
+    subjects = [(one, _record(one.content.text)) for one in view.ticdc_subjects()]
+    names = _names(history, changefeed) if subjects else {}
+    judged = [(one, record, ids) for one, record in subjects if (ids := names.get(record[1:]))]
+    judge, drifts = _Judge(derivations, view), list[Json]()
+    for start in range(0, len(judged), _AT_ONCE):
+        left = judged[start : start + _AT_ONCE]  # in the end: what no version gives
+        for newest in (True, False):  # most are the newest versions': the others are read for the rest only
+            every = {id_ for _, _, tables in left for id_ in tables}
+            versions = history.versions_of(changefeed, every, newest=newest) if every else {}
+            left = [
+                (one, record, tables)
+                for one, record, tables in left
+                if not any(judge.gives(versions[id_], record[0], one.content.text) for id_ in tables)
+            ]
+        for one, _, tables in left:
             detail = "the newest schema is that of no known version of the table"
             head = {"subject": one.subject, "version": one.version, "id": one.id}
             drifts.append({"kind": "registry", "db": tables[0].db, "table": tables[0].table, **head, "detail": detail})
-            if len(drifts) == _MOST:
-                break
-    return drifts
+        if len(drifts) >= _MOST:
+            break
+    return drifts[:_MOST]
+
+
+def _record(schema: str) -> tuple[str, str, str]:
+    """(keyspace, database, table) of a schema's record, the names in lower case; "" where it is none."""
+    record = json.loads(schema)
+    if not isinstance(record, dict) or not isinstance(record.get("namespace"), str):
+        return "", "", ""
+    keyspace, _, db = record["namespace"].rpartition(".")
+    return keyspace, db.lower(), str(record.get("name")).lower()
 
 
 def _names(history: HistoryReader, changefeed: str) -> dict[tuple[str, str], list[TableId]]:
     """Tables by their names as Avro writes them."""
     tables: dict[tuple[str, str], list[TableId]] = {}
-    offset = 0
-    while rows := history.tables(changefeed, None, offset, _PAGE):
-        for row in rows:
-            key = (sanitise_name(row.id.db).lower(), sanitise_name(row.id.table).lower())
-            tables.setdefault(key, []).append(row.id)
-        offset += _PAGE
+    for row in history.tables(changefeed, limit=_ALL):
+        key = (sanitise_name(row.id.db).lower(), sanitise_name(row.id.table).lower())
+        tables.setdefault(key, []).append(row.id)
     return tables
 
 
 @dataclass(frozen=True, slots=True)
 class _Judge:
-    history: HistoryReader
-    changefeed: str
-    keyspace: str
     derivations: TableSchemaCache
     view: RegistryView
 
-    def gives(self, id_: TableId, schema: str) -> bool:
+    def gives(self, versions: list[TableVersionRow], keyspace: str, schema: str) -> bool:
         """Whether a version gives this schema, newest first; one whose schema can't be told may."""
-        for row in reversed(self.history.versions(self.changefeed, *id_)):
+        for row in reversed(versions):
             if row.table is None:
                 if row.is_live:
                     return True
                 continue
-            derived = self.derivations.of(row.table, row.form, self.keyspace).schemas
+            derived = self.derivations.of(row.table, row.form, keyspace).schemas
             if any(one.text is None and one.part == "value" for one in derived):
                 return True
             texts = (one.text for one in derived if one.text is not None)
-            if any(self.view.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, self.keyspace))):
+            if any(self.view.canonical(text) == schema for text in (*texts, *rarer_schemas(row.table, keyspace))):
                 return True
         return False
 
 
-def links(derived: TableSchemas, view: RegistryView) -> list[Json]:
-    """The subject versions with one of the table's schemas, each with the modes in which TiCDC writes it so."""
+def links(of_versions: list[TableSchemas], view: RegistryView) -> list[list[Json]]:
+    """Of each version the subject versions with one of its schemas, each with the modes in which TiCDC writes it so."""
+    holders = view.holding({s.text for derived in of_versions for s in derived.schemas if s.text is not None})
+    return [_links(derived, holders) for derived in of_versions]
+
+
+def _links(derived: TableSchemas, holders: dict[str, list[VersionRow]]) -> list[Json]:
     modes: dict[tuple[str, str], list[AvroModes]] = {}
     for one in derived.schemas:
         if one.text is not None:
             modes.setdefault((one.text, one.part), []).append(one.mode)
-    holders = view.holding(text for text, _ in modes)
     result = []
     for (text, part), of in modes.items():
-        for holder in holders.get(text, ()):
+        for holder in holders[text]:
             head = {"subject": holder.subject, "version": holder.version, "id": holder.id, "part": part}
             result.append({**head, "modes": [mode.to_json() for mode in of]})
     return sorted(result, key=lambda link: (link["subject"], link["version"]))

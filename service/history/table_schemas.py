@@ -210,8 +210,8 @@ class TableSchemaCache:
         self._kept: OrderedDict[tuple[object, ...], TableSchemas] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, table: Table, form: str, keyspace: str = "default") -> TableSchemas:
-        """form: `VersionRow.form`."""
+    def of(self, table: Table, form: bytes | None, keyspace: str = "default") -> TableSchemas:
+        """form: `NameRow.form`."""
         zoned = tuple(c.default for c in table.columns if c.default_is_expr or c.type.kind is Kind.TIMESTAMP)
         key = (form, table.id, keyspace, zoned)
         with self._lock:

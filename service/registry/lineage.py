@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from dataclasses import replace
+from collections import defaultdict
 from typing import Any, Final
 
 from schemas.model.errors import RegistryError
@@ -31,18 +31,13 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise RegistryError("BAD_REQUEST", details=f"tables: a list of at most {MOST_TABLES} is needed")
     edges = [_edge(head, one) for one in tables]
-    now = time.time_ns() // 1_000_000
+    now, by_key = time.time_ns() // 1_000_000, dict[str, Lineage]()
+    for edge, rows in edges:
+        body = json.dumps(edge, ensure_ascii=False, sort_keys=True)
+        key = hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()
+        by_key[key] = Lineage(key, body, rows + (by_key[key].rows if key in by_key else 0), now, now)
     with registry.store.write() as tx:
-        by_key = {one.key: one for one in tx.lineage()}
-        for edge, rows in edges:
-            body = json.dumps(edge, ensure_ascii=False, sort_keys=True)
-            key = hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()
-            before = by_key.get(key)
-            one = Lineage(key, body, rows, now, now)
-            if before is not None:
-                one = replace(one, rows=before.rows + rows, first=before.first)
-            by_key[key] = one
-            tx.put_lineage(one)
+        tx.add_lineage(by_key.values())
     return len(edges)
 
 
@@ -51,19 +46,20 @@ def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
 
     filters: job, topic, table ("db.table"), subject; "" is no wish.
     """
+    subject = filters.pop("subject", "")
     with registry.store.read() as tx:
         edges = []
         for one in tx.lineage():
             edge = json.loads(one.body)
-            holders = tx.holders(DEFAULT_CONTEXT, edge["schema_id"]) if edge["schema_id"] is not None else []
-            subjects = [{"subject": s.subject, "version": s.version} for s in holders if not s.deleted]
-            values = {
-                "job": [edge["job"]], "topic": [edge["topic"]], "table": [f"{edge['db']}.{edge['table']}"],
-                "subject": [s["subject"] for s in subjects],
-            }  # fmt: skip
-            if all(not value or value in values[name] for name, value in filters.items()):
-                edges.append({**edge, "subjects": subjects, "rows": one.rows, "first": one.first, "last": one.last})
-    return edges
+            values = {"job": edge["job"], "topic": edge["topic"], "table": f"{edge['db']}.{edge['table']}"}
+            if all(value in ("", values[name]) for name, value in filters.items()):
+                edges.append({**edge, "subjects": [], "rows": one.rows, "first": one.first, "last": one.last})
+        subjects = defaultdict[int, list[dict[str, Any]]](list)
+        for row in tx.holders_of(DEFAULT_CONTEXT, {edge["schema_id"] for edge in edges} - {None}):
+            subjects[row.id].append({"subject": row.subject, "version": row.version})
+    for edge in edges:
+        edge["subjects"] = subjects.get(edge["schema_id"], [])
+    return [edge for edge in edges if not subject or subject in (one["subject"] for one in edge["subjects"])]
 
 
 def _edge(head: dict[str, Any], table: Any) -> tuple[dict[str, Any], int]:

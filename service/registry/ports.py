@@ -9,7 +9,7 @@ that nothing was written and that doing all of it again may help.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
@@ -43,6 +43,16 @@ class StoreReader(Protocol):
 
     def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
         """All versions, of any subject, with this id, in the order they were registered."""
+
+    def holders_of(self, context: str, ids: Collection[int]) -> list[VersionRow]:
+        """All undeleted versions, of any subject, with one of these ids, in the order they were registered."""
+
+    def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
+        """All undeleted versions with one of these identities, each with its own."""
+
+    def newest(self, part: str, text: str) -> list[StoredVersion]:
+        """The highest undeleted version of each subject that has `part` in its name, whatever the case of ASCII
+        letters, and `text` in its schema; ordered by subject."""
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         """All versions of the subjects that start with `prefix`, ordered by subject and version."""
@@ -129,8 +139,8 @@ class StoreWriter(StoreReader, Protocol):
 
     def put_warning(self, warned: StoredWarning) -> None: ...
 
-    def put_lineage(self, one: Lineage) -> None:
-        """Add an edge, or put it in the place of the one with its key."""
+    def add_lineage(self, edges: Collection[Lineage]) -> None:
+        """Add edges of different keys; to one that is there its rows are added, and `last` is changed."""
 
 
 class Store(Protocol):
@@ -142,7 +152,8 @@ class Store(Protocol):
     def wait_seconds(self) -> float:
         """How long a request may wait for a store that is busy or away."""
 
-    def read(self) -> AbstractContextManager[StoreReader]: ...
+    def read(self) -> AbstractContextManager[StoreReader]:
+        """One state of the store; inside another `read` of this thread, that one's."""
 
     def write(self) -> AbstractContextManager[StoreWriter]: ...
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import namedtuple
-from collections.abc import Collection
-from typing import Any
+from collections import defaultdict, namedtuple
+from collections.abc import Collection, Iterator, Sequence
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -16,16 +16,17 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    exists,
     func,
     or_,
     select,
+    tuple_,
 )
 
 from schemas.model.table import Table, TableId
 from service.history import table_codec
 from service.history.model import (
     ALL,
-    END,
     FIRST,
     DatabaseRow,
     DdlRecord,
@@ -37,7 +38,7 @@ from service.history.model import (
     key_of,
 )
 from service.store import tables as sql
-from service.store.statements import PreparedStatement
+from service.store.statements import PreparedStatement, chunks
 
 _MOST_KEYS = 100
 
@@ -48,23 +49,29 @@ def at_or_before(table: Any, position: HistoryPosition) -> ColumnElement[bool]:
     return and_(at <= position.commit_ts, or_(at < position.commit_ts, table.c.ordinal < position.ordinal))
 
 
-def after(table: Any, position: HistoryPosition) -> ColumnElement[bool]:
+def after(table: Any, position: Any) -> ColumnElement[bool]:
+    """Rows after a position, or after another row's columns."""
     at = table.c.commit_ts
     return and_(at >= position.commit_ts, or_(at > position.commit_ts, table.c.ordinal > position.ordinal))
 
 
+_OF_NAME: Final = ("table_id", "since", "reason", "ddl", "relation")
+_OF_EVENT: Final = (
+    "seq", "commit_ts", "ordinal", "state", "kind", "db", "ddl_type", "query", "mode", "sql_mode", "format", "topic",
+    "copies", "error", "partial",
+)  # fmt: skip
+_OF_DRIFT: Final = ("kind", "db", "commit_ts", "detail", "version_ts", "count", "seq", "seen_ms")
+"""Columns that are fields of `service.history.model` as they are; what has another name or form stands below."""
+
+
 def name_row(row: Any) -> NameRow:
     return NameRow(
-        TableId(row.db, row.tbl),
-        HistoryPosition(row.commit_ts, row.ordinal),
-        State(row.state),
-        row.table_id,
-        _bytes(row.form),
-        row.since,
-        row.reason,
-        row.ddl,
-        row.relation,
-        None if row.dropped is None else (row.dropped_id, bytes(row.dropped)),
+        id=TableId(row.db, row.tbl),
+        position=HistoryPosition(row.commit_ts, row.ordinal),
+        state=State(row.state),
+        form=row.form and bytes(row.form),
+        dropped=row.dropped and (row.dropped_id, bytes(row.dropped)),
+        **{name: getattr(row, name) for name in _OF_NAME},
     )
 
 
@@ -74,8 +81,8 @@ def name_values(changefeed: int, row: NameRow) -> dict[str, Any]:
     return {
         "changefeed": changefeed, "db_key": key[0], "table_key": key[1], "commit_ts": row.position.commit_ts,
         "ordinal": row.position.ordinal, "db": row.id.db, "tbl": row.id.table, "state": str(row.state),
-        "table_id": row.table_id, "form": row.form, "since": row.since, "reason": row.reason, "ddl": row.ddl,
-        "relation": row.relation, "dropped_id": dropped_id, "dropped": dropped,
+        "form": row.form, "dropped_id": dropped_id, "dropped": dropped,
+        **{name: getattr(row, name) for name in _OF_NAME},
     }  # fmt: skip
 
 
@@ -92,20 +99,25 @@ def database_values(changefeed: int, row: DatabaseRow) -> dict[str, Any]:
     }  # fmt: skip
 
 
+def record_row(changefeed: str, row: Any, carried: Table | None) -> DdlRecord:
+    return DdlRecord(
+        changefeed, table=row.tbl, partition=row.part, offset=row.off, unsealed_source=bool(row.unsealed),
+        carried=carried, **{name: getattr(row, name) for name in _OF_EVENT},
+    )  # fmt: skip
+
+
 def record_values(changefeed: int, record: DdlRecord, carried: bytes | None) -> dict[str, Any]:
-    table = record.carried
+    name = None if record.carried is None else json.dumps(record.carried.id)
     return {
-        "seq": record.seq, "changefeed": changefeed, "commit_ts": record.commit_ts, "ordinal": record.ordinal,
-        "key": record.key, "state": record.state, "kind": record.kind, "db": record.db, "tbl": record.table,
-        "ddl_type": record.ddl_type, "query": record.query, "mode": record.mode, "sql_mode": record.sql_mode,
-        "format": record.format, "topic": record.topic, "part": record.partition, "off": record.offset,
-        "copies": record.copies, "unsealed": record.unsealed_source, "error": record.error, "carried": carried,
-        "carried_name": None if table is None else json.dumps(table.id), "partial": record.partial,
+        "changefeed": changefeed, "key": record.key, "tbl": record.table, "part": record.partition,
+        "off": record.offset, "unsealed": record.unsealed_source, "carried": carried, "carried_name": name,
+        **{name: getattr(record, name) for name in _OF_EVENT},
     }  # fmt: skip
 
 
-def _bytes(value: Any) -> bytes | None:
-    return None if value is None else bytes(value)
+def drift_row(changefeed: str, row: Row[Any]) -> Drift:
+    fields = row._mapping  # a Row has a method `count`
+    return Drift(changefeed, table=row.tbl, **{name: fields[name] for name in _OF_DRIFT})
 
 
 def _name_is() -> ColumnElement[bool]:
@@ -185,10 +197,14 @@ class HistoryQueries:
         row = self.connection.execute(query.where(at_or_before(sql.names, before)).limit(1)).first()
         return None if row is None else name_row(row)
 
-    def history_of(self, key: Key) -> list[NameRow]:
-        c = sql.names.c
-        query = select(sql.names).where(c.changefeed == self._changefeed, c.db_key == key[0], c.table_key == key[1])
-        return [name_row(row) for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal))]
+    def histories_of(self, keys: Collection[Key], *, newest: bool = False) -> dict[Key, list[NameRow]]:
+        """All rows of each of the names, oldest first, or only the newest."""
+        c, rows = sql.names.c, dict[Key, list[NameRow]]({key: [] for key in keys})
+        query = (self._newest() if newest else self._all_names()).order_by(c.commit_ts, c.ordinal)
+        for some in chunks(keys):
+            for row in self.connection.execute(query.where(tuple_(c.db_key, c.table_key).in_(some))):
+                rows[row.db_key, row.table_key].append(name_row(row))
+        return rows
 
     def next_name(self, key: Key, after_: HistoryPosition) -> NameRow | None:
         row = _FOLLOWING(self.connection, **self._at(key, after_)).fetchone()
@@ -199,42 +215,73 @@ class HistoryQueries:
         of = {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": ts}
         return int(_PENDING_UP_TO(self.connection, **of).fetchone()[0])
 
-    def newest_names(self, db: str | None, offset: int, limit: int) -> list[NameRow]:
-        """The newest row of each name, in the order of the names."""
-        c = sql.names.c
-        query = select(c.db_key, c.table_key).where(c.changefeed == self._changefeed).distinct()
+    def newest_names(self, db: str | None, offset: int, limit: int, part: str = "") -> list[NameRow]:
+        """The newest row of each name that has `part` in it, in the order of the names."""
+        c, query = sql.names.c, self._newest()
         if db is not None:
             query = query.where(c.db_key == db.lower())
-        keys = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit)).all()
-        rows = (self.name((one.db_key, one.table_key), END) for one in keys)
-        return [row for row in rows if row is not None]
+        if part:
+            name = c.db_key + "." + c.table_key
+            query = query.where(func.replace(name, part.lower(), "") != name)
+        rows = self.connection.execute(query.order_by(c.db_key, c.table_key).offset(offset).limit(limit))
+        return [name_row(row) for row in rows]
+
+    def _all_names(self) -> Select[Any]:
+        return select(sql.names).where(sql.names.c.changefeed == self._changefeed)
+
+    def _newest(self) -> Select[Any]:
+        c, later = sql.names.c, sql.names.alias()
+        same = and_(*(later.c[name] == c[name] for name in ("changefeed", "db_key", "table_key")))
+        return self._all_names().where(~exists().where(same, after(later, c)))
 
     # ---- forms
     def table(self, form: bytes, id_: TableId) -> Table:
-        definition = self._tables.get(form, id_)
-        if definition is None:
-            (body,) = _FORM(self.connection, form_=form).fetchone()
-            definition = table_codec.decode(bytes(body), id_)
-            self._tables.put(form, definition)
-        return definition
+        return self.tables({(form, id_)})[form, id_]
+
+    def tables(self, wanted: Collection[tuple[bytes, TableId]]) -> dict[tuple[bytes, TableId], Table]:
+        """Forms as tables of these names."""
+        result, missing = dict[tuple[bytes, TableId], Table](), defaultdict[bytes, list[TableId]](list)
+        for form, id_ in wanted:
+            table = self._tables.get(form, id_)
+            if table is None:
+                missing[form].append(id_)
+            else:
+                result[form, id_] = table
+        for form, body in self._bodies(missing):
+            for id_ in missing[form]:
+                result[form, id_] = table_codec.decode(body, id_)
+                self._tables.put(form, result[form, id_])
+        return result
+
+    def _bodies(self, forms: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        c = sql.forms.c
+        if len(forms) == 1:
+            [form] = forms
+            yield form, bytes(_FORM(self.connection, form_=form).fetchone()[0])
+            return
+        for some in chunks(forms):
+            for form, body in self.connection.execute(select(c.form, c.body).where(c.form.in_(some))):
+                yield bytes(form), bytes(body)
 
     # ---- events
     def records(self, query: Select[Any]) -> list[DdlRecord]:
-        return [self.record(row) for row in self.connection.execute(query)]
+        return self._records(self.connection.execute(query).all())
 
-    def record(self, row: Any) -> DdlRecord:
-        carried = None
-        if row.carried is not None:
-            carried = self.table(bytes(row.carried), TableId(*json.loads(row.carried_name)))
-        return DdlRecord(
-            self._changefeed_name, row.commit_ts, row.db, row.tbl, row.query, row.kind, row.ordinal, row.seq,
-            row.ddl_type, row.mode, row.sql_mode, row.format, row.topic, row.part, row.off, row.copies, row.state,
-            bool(row.unsealed), row.error, carried, row.partial,
-        )  # fmt: skip
+    def _records(self, rows: Sequence[Any]) -> list[DdlRecord]:
+        carried = [row.carried and (bytes(row.carried), TableId(*json.loads(row.carried_name))) for row in rows]
+        tables = self.tables({one for one in carried if one})
+        return [
+            record_row(self._changefeed_name, row, tables[one] if one else None)
+            for row, one in zip(rows, carried, strict=True)
+        ]
 
     def event(self, seq: int) -> DdlRecord | None:
         row = _EVENT(self.connection, seq_=seq).fetchone()
-        return None if row is None else self.record(_Event._make(row))
+        return None if row is None else self._records([_Event._make(row)])[0]
+
+    def events(self, seqs: Collection[int]) -> list[DdlRecord]:
+        c = sql.events.c
+        return [one for some in chunks(seqs) for one in self.records(select(sql.events).where(c.seq.in_(some)))]
 
     def pending_events(self) -> list[DdlRecord]:
         c = sql.events.c
@@ -276,8 +323,3 @@ def _concerns(keys: Collection[Key]) -> ColumnElement[bool]:
     if sum(map(len, by_db.values())) > _MOST_KEYS:
         return i.db_key.in_(list(by_db))
     return or_(*(and_(i.db_key == db, i.table_key.in_(list(tables))) for db, tables in by_db.items()))
-
-
-def drift_of(changefeed: str, row: Row[Any]) -> Drift:
-    version, count = row.version_ts, row._mapping["count"]  # a Row has a method of that name
-    return Drift(changefeed, row.kind, row.db, row.tbl, row.commit_ts, row.detail, version, count, row.seq, row.seen_ms)

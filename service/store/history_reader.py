@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import fields
 from typing import Any
 
 from sqlalchemy import Connection, and_, func, select
@@ -11,7 +12,7 @@ from sqlalchemy import Connection, and_, func, select
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.versions import in_utc
 from schemas.model.errors import RegistryError
-from schemas.model.table import Table
+from schemas.model.table import Table, TableId
 from service.history import lazy_catalog, table_codec
 from service.history.model import (
     END,
@@ -20,8 +21,8 @@ from service.history.model import (
     DdlRecord,
     Drift,
     HistoryPosition,
-    HistoryRows,
     HistoryState,
+    Key,
     NameRow,
     Place,
     State,
@@ -29,11 +30,12 @@ from service.history.model import (
     key_of,
 )
 from service.store import tables as sql
-from service.store.history_queries import HistoryQueries, drift_of
+from service.store.history_queries import HistoryQueries, drift_row
 from service.store.history_store import HistoryWriteStore
 from service.store.sql_store import SqlStore
 
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
+_OF_ROW = tuple(field.name for field in fields(NameRow))
 
 
 class HistoryStore(HistoryWriteStore):
@@ -59,51 +61,60 @@ class HistoryStore(HistoryWriteStore):
 
     # ---- tables
     def catalog_at(self, changefeed: str | None = None, ts: int | None = None) -> Catalog:
-        feed = self.changefeed(changefeed)
-        return lazy_catalog.catalog(
-            _CatalogSnapshot(self, feed.name), END if ts is None else HistoryPosition(ts, LAST_ORDINAL)
-        )
+        with self._open_reader(changefeed) as (_, number, feed):
+            rows = _CatalogSnapshot(self._store, number, feed.name, self._tables)
+        return lazy_catalog.catalog(rows, END if ts is None else HistoryPosition(ts, LAST_ORDINAL))
 
     def version_at(
         self, changefeed: str | None, db: str, table: str, ts: int | None = None, *, inclusive: bool = False
     ) -> TableVersionRow | None:
-        before = END if ts is None else HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
+        key, before = key_of((db, table)), END if ts is None else HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
         with self._open_reader(changefeed) as (queries, _, feed):
-            row = queries.name(key_of((db, table)), before)
+            row = queries.name(key, before)
             if row is None:
                 return None
-            following = queries.next_name(key_of((db, table)), row.position)
-            return _version(queries, row, feed.zone, following.position.commit_ts if following else None)
+            following = queries.next_name(key, row.position)
+            return _versions(queries, feed, [(row, following.from_ts if following else None)])[0]
 
     def as_of(self, changefeed: str | None, db: str, table: str, ts: int, *, inclusive: bool = False) -> AsOf:
+        """`version_at` with all that belongs to the answer."""
         key, before = key_of((db, table)), HistoryPosition(ts, LAST_ORDINAL if inclusive else 0)
         with self._open_reader(changefeed) as (queries, _, feed):
             row = queries.name(key, before)
             # The row at `before` itself is not before it.
             at = HistoryPosition(before.commit_ts, before.ordinal - 1) if row is None else row.position
             following = queries.next_name(key, at)
-            to_ts = following.position.commit_ts if following else None
+            to_ts = following.from_ts if following else None
             pending = queries.pending_up_to(key, ts)
             if row is None:
                 return AsOf(feed, None, None, pending, to_ts)
-            return AsOf(feed, _version(queries, row, feed.zone, to_ts), queries.event(row.ddl), pending, to_ts)
+            [version] = _versions(queries, feed, [(row, to_ts)])
+            return AsOf(feed, version, queries.event(row.ddl), pending, to_ts)
 
-    def versions(self, changefeed: str | None, db: str, table: str) -> list[TableVersionRow]:
+    def versions(
+        self, changefeed: str | None, db: str, table: str, offset: int = 0, limit: int | None = None
+    ) -> list[TableVersionRow]:
+        """Versions of a name, oldest first."""
+        key, end = key_of((db, table)), None if limit is None else offset + limit
         with self._open_reader(changefeed) as (queries, _, feed):
-            rows = queries.history_of(key_of((db, table)))
-            following: list[int | None] = [*(row.position.commit_ts for row in rows[1:]), *([None] if rows else [])]
-            # Of several rows at one commit_ts only the last one ever counts.
-            return [
-                _version(queries, row, feed.zone, to)
-                for row, to in zip(rows, following, strict=True)
-                if to != row.position.commit_ts
-            ]
+            return _versions(queries, feed, _spans(queries.histories_of([key])[key])[offset:end])
+
+    def versions_of(
+        self, changefeed: str | None, ids: Collection[TableId], *, newest: bool = False
+    ) -> dict[TableId, list[TableVersionRow]]:
+        with self._open_reader(changefeed) as (queries, _, feed):
+            rows = queries.histories_of({key_of(id_) for id_ in ids}, newest=newest)
+            spans = [span for of in rows.values() for span in _spans(of)]
+            by_key = dict[Key, list[TableVersionRow]]()
+            for version in _versions(queries, feed, spans):
+                by_key.setdefault(key_of(version.id), []).append(version)
+            return {id_: by_key.get(key_of(id_), []) for id_ in ids}
 
     def tables(
-        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000
-    ) -> list[TableVersionRow]:
+        self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, part: str = ""
+    ) -> list[NameRow]:
         with self._open_reader(changefeed) as (queries, _, _feed):
-            return [_row_with_table(row) for row in queries.newest_names(db, offset, limit)]
+            return queries.newest_names(db, offset, limit, part)
 
     # ---- events
     def ddl(
@@ -116,6 +127,7 @@ class HistoryStore(HistoryWriteStore):
         offset: int = 0,
         limit: int = 1000,
     ) -> list[DdlRecord]:
+        """DDL events with from_ts <= commit_ts <= to_ts, in order, pending ones too."""
         c = sql.events.c
         with self._open_reader(changefeed) as (queries, number, _):
             query = select(sql.events).where(c.changefeed == number)
@@ -132,13 +144,13 @@ class HistoryStore(HistoryWriteStore):
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
         """Events by their seq."""
         with self._open_reader(changefeed) as (queries, _, _feed):
-            records = (queries.event(seq) for seq in dict.fromkeys(seqs))
-            return {one.seq: one for one in records if one is not None}
+            return {one.seq: one for one in queries.events(seqs)}
 
     def drift(self, changefeed: str | None = None, offset: int = 0, limit: int = 1000) -> list[Drift]:
+        """What contradicts the history, oldest first."""
         with self._open_reader(changefeed) as (queries, number, feed):
             query = select(sql.drift).where(sql.drift.c.changefeed == number).order_by(sql.drift.c.seq)
-            return [drift_of(feed.name, row) for row in queries.connection.execute(query.offset(offset).limit(limit))]
+            return [drift_row(feed.name, row) for row in queries.connection.execute(query.offset(offset).limit(limit))]
 
     def count_fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
         """Version's commit_ts → how many rows were seen that fit it."""
@@ -147,14 +159,14 @@ class HistoryStore(HistoryWriteStore):
             here = and_(c.changefeed == number, c.db_key == key[0], c.table_key == key[1])
             return {row.version_ts: row.rows for row in queries.connection.execute(select(sql.seen).where(here))}
 
-    def places(self, changefeed: str) -> dict[Place, tuple[int | None, int | None]]:
-        c = sql.partitions.c
+    def places(self) -> dict[str, dict[Place, tuple[int | None, int | None]]]:
+        """Changefeed → where to read on, and the watermark, of each partition that was ever read."""
+        c, feeds, places = sql.partitions.c, sql.changefeeds.c, dict[str, dict[Place, tuple[int | None, int | None]]]()
+        query = select(sql.partitions, feeds.name).join_from(sql.partitions, sql.changefeeds, feeds.id == c.changefeed)
         with self._store.read() as tx:
-            number = tx.connection.execute(
-                select(sql.changefeeds.c.id).where(sql.changefeeds.c.name == changefeed)
-            ).scalar()
-            rows = tx.connection.execute(select(sql.partitions).where(c.changefeed == number))
-            return {(row.topic, row.part): (row.next_offset, row.watermark) for row in rows}
+            for row in tx.connection.execute(query):
+                places.setdefault(row.name, {})[row.topic, row.part] = (row.next_offset, row.watermark)
+        return places
 
     def numbers(self) -> dict[str, dict[str, int]]:
         """Changefeed → state of its events → how many; and its drift records under "drift"."""
@@ -173,15 +185,18 @@ class HistoryStore(HistoryWriteStore):
 
 
 class _CatalogSnapshot:
-    """Rows of a history, each read in a transaction of its own. Sealed rows change only when an event comes late."""
+    """Rows of a history, each read when it is asked for. Sealed rows change only when an event comes late."""
 
-    def __init__(self, store: HistoryStore, changefeed: str) -> None:
-        self._store, self._changefeed = store, changefeed
+    def __init__(self, store: SqlStore, *history: Any) -> None:
+        self._store, self._history, self._answers = store, history, dict[Any, Any]()
 
     def __getattr__(self, name: str) -> Any:
         def read(*arguments: Any) -> Any:
-            with self._store._open_reader(self._changefeed) as (queries, _, _feed):
-                return getattr(queries, name)(*arguments)
+            asked = (name, arguments)
+            if asked not in self._answers:
+                with self._store.read() as tx:
+                    self._answers[asked] = getattr(HistoryQueries(tx.connection, *self._history), name)(*arguments)
+            return self._answers[asked]
 
         return read
 
@@ -207,13 +222,25 @@ def _choose_changefeed(connection: Connection, name: str | None) -> tuple[int, H
     raise RegistryError("UNKNOWN_CHANGEFEED", changefeed=name or "default", known=names)
 
 
-def _row_with_table(row: NameRow, table: Table | None = None, to_ts: int | None = None) -> TableVersionRow:
-    form = row.form.hex() if row.form else ""
-    return TableVersionRow(
-        row.id, row.position, row.state, row.table_id, table, row.since, row.reason, row.ddl, row.relation, to_ts, form
-    )
+def _spans(rows: list[NameRow]) -> list[tuple[NameRow, int | None]]:
+    """Rows of a name, each with the commit_ts of the next. Of several at one commit_ts only the last one counts."""
+    following: list[int | None] = [*(row.from_ts for row in rows[1:]), None]
+    return [(row, to_ts) for row, to_ts in zip(rows, following, strict=False) if to_ts != row.from_ts]
 
 
-def _version(rows: HistoryRows | HistoryQueries, row: NameRow, zone: str, to_ts: int | None) -> TableVersionRow:
-    table = rows.table(row.form, row.id) if row.form is not None and row.state in _DESCRIBED else None
-    return _row_with_table(row, in_utc(table, zone) if table and zone else table, to_ts)
+def _versions(
+    queries: HistoryQueries, feed: HistoryState, spans: Sequence[tuple[NameRow, int | None]]
+) -> list[TableVersionRow]:
+    """Rows with their tables, defaults in UTC where the changefeed's zone is known."""
+    described = {(row.form, row.id) for row, _ in spans if row.form is not None and row.state in _DESCRIBED}
+    tables: dict[Any, Table] = queries.tables(described)
+    if feed.zone:
+        tables = {one: in_utc(table, feed.zone) for one, table in tables.items()}
+    return [
+        TableVersionRow(
+            **{name: getattr(row, name) for name in _OF_ROW},
+            table=tables.get((row.form, row.id)) if row.state in _DESCRIBED else None,
+            to_ts=to_ts,
+        )
+        for row, to_ts in spans
+    ]

@@ -16,7 +16,7 @@ from service.history import table_codec
 from service.history.apply_event import EventApplication
 from service.history.model import FIRST, Batch, BatchOutcome, DdlRecord, Place, RebuildOutcome
 from service.history.timeline import apply_again, seal
-from service.registry.deadline import retry_until
+from service.registry.deadline import retry_until, seconds_left
 from service.store import tables as sql
 from service.store.history_writer import HistoryRowWriter, NameCache
 from service.store.sql_store import SqlStore
@@ -25,6 +25,8 @@ _MOST_HEADS = 200_000
 
 
 class HistoryWriteStore:
+    """Changes to histories; each call is one transaction, and is done entirely or not at all."""
+
     def __init__(self, store: SqlStore, tables: table_codec.TableCache) -> None:
         self._store = store
         self._tables = tables
@@ -62,8 +64,13 @@ class HistoryWriteStore:
                     heads.revision = -1
 
     def track(self, changefeed: str, batch: Batch, zone: str | None = None, *, strict: bool = False) -> BatchOutcome:
-        """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
-        return retry_until(lambda: self._track(changefeed, batch, zone, strict), self._store.wait_seconds)
+        """Keep what was read, seal what is resolved. A changefeed that is new begins. zone: see `HistoryState`.
+
+        strict: nothing is kept if an event can't be read or applied; then its DdlError is raised. SetupError
+        TRACKED_TWICE where somebody else has read on in the meantime. Held through an outage of the store, as long as
+        the request that it is part of.
+        """
+        return retry_until(lambda: self._track(changefeed, batch, zone, strict), seconds_left(self._store.wait_seconds))
 
     def _track(self, changefeed: str, batch: Batch, zone: str | None, strict: bool) -> BatchOutcome:
         with self._open_writer(changefeed, zone) as (book, connection, feed):
@@ -86,7 +93,10 @@ class HistoryWriteStore:
             return result
 
     def rebuild(self, changefeed: str, *, everything: bool = False) -> RebuildOutcome:
-        """See `service.history.ports.HistoryWriter`. Held through an outage of the store, as a request is."""
+        """Apply again the events that failed, and what depends on them; or make all versions anew.
+
+        Held through an outage of the store, as a request is.
+        """
         return retry_until(lambda: self._rebuild(changefeed, everything), self._store.wait_seconds)
 
     def _rebuild(self, changefeed: str, everything: bool) -> RebuildOutcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
@@ -35,6 +36,7 @@ class SqlStore:
         self._dialect = dialect
         self._commits = WriteQueue(dialect, wait_seconds)
         self._at_hand: deque[Connection] = deque()
+        self._reading = threading.local()
         self._closed = False
         try:
             retry_until(self._lay_out, wait_seconds, self._log_waiting)
@@ -72,11 +74,17 @@ class SqlStore:
 
     @contextmanager
     def read(self) -> Iterator[Transaction]:
+        outer: Transaction | None = getattr(self._reading, "transaction", None)
+        if outer is not None:
+            yield outer
+            return
         with self._translate_errors("Read"):
             connection = self._begin_read()
             try:
-                yield Transaction(connection)
+                self._reading.transaction = transaction = Transaction(connection)
+                yield transaction
             finally:
+                self._reading.transaction = None
                 self._give_back(connection)
 
     def _begin_read(self) -> Connection:

@@ -6,8 +6,10 @@ and SQLAlchemy's way of running it, cost ten times what SQLite takes to answer.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from functools import lru_cache
+from itertools import islice
+from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
     Column,
@@ -25,6 +27,11 @@ from sqlalchemy import (
 
 from service.registry.metadata import VERSION
 from service.store.tables import configs, counters, modes, schemas, versions
+
+_CHUNK: Final = 5000
+"""Values of one IN: SQLite takes 32,766 parameters, PostgreSQL 65,535."""
+
+T = TypeVar("T")
 
 
 class PreparedStatement:
@@ -65,6 +72,7 @@ def _escape_nul(value: Any) -> Any:
     return value.replace("\0", "\1") if isinstance(value, str) else value
 
 
+_SCHEMA_OF = and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
 FULL = select(
     versions.c.subject,
     versions.c.version,
@@ -76,7 +84,9 @@ FULL = select(
     schemas.c.text,
     schemas.c.refs,
     schemas.c.metadata,
-).join_from(versions, schemas, and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id))
+).join_from(versions, schemas, _SCHEMA_OF)
+HOLDING = select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
+HOLDING = HOLDING.join_from(versions, schemas, _SCHEMA_OF)
 ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
 
 
@@ -86,8 +96,27 @@ def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:
 
 
 def number_parameters(values: Sequence[str]) -> dict[str, str]:
-    """The parameters of CONFIGS and MODES."""
+    """The parameters of `configs_of` and `modes_of`."""
     return {f"one{place}": value for place, value in enumerate(values)}
+
+
+@lru_cache(64)
+def configs_of(number: int) -> PreparedStatement:
+    """The configs of so many scopes."""
+    return PreparedStatement(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, number)))
+
+
+@lru_cache(64)
+def modes_of(number: int) -> PreparedStatement:
+    """The modes of so many scopes."""
+    return PreparedStatement(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, number)))
+
+
+def chunks(values: Collection[T]) -> Iterator[list[T]]:
+    """The values in lists that a statement can look for; each value once."""
+    unique = iter(dict.fromkeys(values))
+    while some := list(islice(unique, _CHUNK)):
+        yield some
 
 
 _FULL_OF = FULL.where(versions.c.subject == bindparam("subject"))
@@ -110,11 +139,6 @@ VERSIONS = PreparedStatement(ROW.where(versions.c.subject == bindparam("subject"
 HOLDERS = PreparedStatement(
     FULL.where(versions.c.context == bindparam("context"), versions.c.id == bindparam("id")).order_by(versions.c.seq)
 )
-# one query for each number of scopes
-CONFIGS = [
-    PreparedStatement(select(configs.c.scope, configs.c.body).where(_any_of(configs.c.scope, n))) for n in range(4)
-]
-MODES = [PreparedStatement(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, n))) for n in range(4)]
 # Not min(): SQLite would walk through the ids of the context instead of using the index on identity.
 ID_OF = PreparedStatement(select(schemas.c.id).where(schemas.c.context == bindparam("context"), _SAME))
 IDS_OF = PreparedStatement(

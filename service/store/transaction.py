@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -11,6 +11,7 @@ from sqlalchemy import (
     Connection,
     Select,
     and_,
+    bindparam,
     case,
     delete,
     exists,
@@ -44,22 +45,24 @@ from service.registry.read_set import (
 )
 from service.store.statements import (
     BY_CONTENT,
-    CONFIGS,
     FIRST_ID,
     FULL,
     HOLDERS,
+    HOLDING,
     ID_OF,
     IDS_OF,
     LATEST,
     LOOKALIKES,
     MAX_ID,
-    MODES,
     NEXT_ID,
     PUT_SCHEMA,
     PUT_VERSION,
     ROW,
     VERSION_OF,
     VERSIONS,
+    chunks,
+    configs_of,
+    modes_of,
     number_parameters,
 )
 from service.store.tables import (
@@ -134,6 +137,29 @@ class Transaction:
         self._reads.add(id_part(context, schema_id))
         return self._all(HOLDERS(self._sql, context=context, id=schema_id))
 
+    def holders_of(self, context: str, ids: Collection[int]) -> list[VersionRow]:
+        self._reads.update(id_part(context, one) for one in ids)
+        query = ROW.where(versions.c.context == context, ~versions.c.deleted).order_by(versions.c.seq)
+        cursors = (self._sql.execute(query.where(versions.c.id.in_(some))) for some in chunks(ids))
+        return [row for cursor in cursors for row in self._rows(cursor)]
+
+    def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
+        self._reads.add(ANYTHING)
+        query = HOLDING.where(~versions.c.deleted).order_by(versions.c.context, versions.c.id, versions.c.seq)
+        cursors = (self._sql.execute(query.where(schemas.c.identity.in_(some))) for some in chunks(identities))
+        found = [row for cursor in cursors for row in cursor]
+        return [(bytes(one), VersionRow(subject, version, id_, False)) for one, subject, version, id_ in found]
+
+    def newest(self, part: str, text: str) -> list[StoredVersion]:
+        self._reads.add(ANYTHING)
+        higher = versions.alias()
+        above = exists().where(higher.c.subject == versions.c.subject, higher.c.version > versions.c.version)
+        query = FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
+        for column, looked_for in ((func.lower(versions.c.subject), part.lower()), (schemas.c.text, text)):
+            if looked_for:  # a LIKE has a longest pattern, and letters of its own
+                query = query.where(func.replace(column, looked_for, "") != column)
+        return sorted(self._all(self._sql.execute(query)), key=lambda stored: stored.subject)
+
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
         if "\0" in prefix:
@@ -179,7 +205,7 @@ class Transaction:
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         self._reads.update(map(config_part, scopes))
-        rows = CONFIGS[len(scopes)](self._sql, **number_parameters(scopes))
+        rows = configs_of(len(scopes))(self._sql, **number_parameters(scopes))
         return {scope: json.loads(body) for scope, body in rows}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
@@ -188,7 +214,7 @@ class Transaction:
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         self._reads.update(map(mode_part, scopes))
-        return dict(MODES[len(scopes)](self._sql, **number_parameters(scopes)).fetchall())
+        return dict(modes_of(len(scopes))(self._sql, **number_parameters(scopes)).fetchall())
 
     def all_modes(self) -> dict[str, str]:
         self._reads.add(ANYTHING)
@@ -321,9 +347,17 @@ class Transaction:
     def put_warning(self, warned: StoredWarning) -> None:
         self._sql.execute(insert(warnings).values(**asdict(warned)))
 
-    def put_lineage(self, one: Lineage) -> None:
-        self._sql.execute(delete(lineage).where(lineage.c.key == one.key))
-        self._sql.execute(insert(lineage).values(**asdict(one)))
+    def add_lineage(self, edges: Collection[Lineage]) -> None:
+        c, there = lineage.c, set[str]()
+        for some in chunks([one.key for one in edges]):
+            there.update(self._sql.execute(select(c.key).where(c.key.in_(some))).scalars())
+        more = update(lineage).where(c.key == bindparam("of"))
+        more = more.values(rows=c.rows + bindparam("more"), last=bindparam("now"))
+        told_again = [{"of": one.key, "more": one.rows, "now": one.last} for one in edges if one.key in there]
+        new = [asdict(one) for one in edges if one.key not in there]
+        for statement, rows in ((more, told_again), (insert(lineage), new)):
+            if rows:
+                self._sql.execute(statement, rows)
 
     # ---- rows
 

@@ -9,8 +9,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from schemas.model.event import tso_physical_ms
-from service.history.ports import History
 from service.registry.deadline import Outage
+from service.store.history_reader import HistoryStore
 from service.tracker.tracker import Trackers
 
 _COUNTED = (
@@ -26,7 +26,7 @@ _COUNTED = (
 class TrackerMetrics(Collector):
     """Per changefeed: what its tracker in this process has done, and what its history holds."""
 
-    def __init__(self, history: History, trackers: Trackers) -> None:
+    def __init__(self, history: HistoryStore, trackers: Trackers) -> None:
         self._history, self._trackers = history, trackers
 
     def describe(self) -> list[Metric]:

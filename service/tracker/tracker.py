@@ -16,9 +16,9 @@ from schemas.model.event import tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.ports import ClaimChecks, SchemaSource
 from service.history.model import DEFAULT_CHANGEFEED, Batch
-from service.history.ports import History
 from service.registry.ports import Store
 from service.registry_view import StoreSchemas
+from service.store.history_reader import HistoryStore
 from service.tracker.config import TrackedChangefeed
 from service.tracker.progress import Progress
 from service.tracker.reader import EventReader
@@ -48,7 +48,7 @@ class Tracker:
         self,
         following: TrackerOptions,
         source: Source,
-        history: History,
+        history: HistoryStore,
         schemas: SchemaSource,
         claims: ClaimChecks | None = None,
     ) -> None:
@@ -57,7 +57,7 @@ class Tracker:
         self._stopping = threading.Event()
         name = following.changefeed
         self._observer = RowValidator(name, lambda db, table, ts: history.version_at(name, db, table, ts))
-        places = history.places(name)
+        places = history.places().get(name, {})
         context = Context(schemas, None, Options.of({}, time_zone=following.time_zone), claims)
         self._reader = EventReader(name, following.format, context, self._observer, self.progress, places)
         self._source.start({place: offset for place, (offset, _) in places.items()})
@@ -130,7 +130,7 @@ _STOP_SECONDS: Final = 15.0
 class Trackers:
     """All changefeeds that the service follows."""
 
-    def __init__(self, changefeeds: list[TrackedChangefeed], history: History, store: Store) -> None:
+    def __init__(self, changefeeds: list[TrackedChangefeed], history: HistoryStore, store: Store) -> None:
         self._history, self._store = history, store
         self._stopping = threading.Event()
         self._running: dict[str, Tracker] = {}
@@ -191,7 +191,7 @@ class Trackers:
 
 def tracker_of(
     changefeed: TrackedChangefeed,
-    history: History,
+    history: HistoryStore,
     store: Store,
     most: int,
     until: int | None = None,

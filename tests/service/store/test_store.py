@@ -10,7 +10,7 @@ from sqlalchemy import text
 
 from schemas.model.errors import RegistryError, SetupError
 from service.registry.identity import identity
-from service.registry.model import Content, Counts, Reference, StoredWarning
+from service.registry.model import Content, Counts, Lineage, Reference, StoredWarning
 from service.registry.ports import StoreWriter
 from service.store import SqlStore, open_store
 from tests.support.table import check_rows
@@ -67,6 +67,45 @@ def test_soft_deleted_versions_count_only_when_asked(store: SqlStore) -> None:
         assert tx.by_content("s", LONG, deleted=True) == with_deleted
         tx.soft_delete("s", [1])
         assert tx.subjects() == [("s", False)]
+
+
+def test_many_at_once(store: SqlStore) -> None:
+    with store.write() as tx:
+        for subject, version, content in (
+            ("T_a", 1, INT),
+            ("T_a", 2, LONG),
+            ("u", 1, LONG),
+            ("u", 2, INT),
+            ("v", 1, INT),
+        ):
+            add(tx, subject, version, content)
+        add(tx, ":.c:x", 1, LONG, ".c")
+        tx.soft_delete("u", [2])
+        tx.add_lineage([Lineage("k", "{}", 5, 1, 1), Lineage("l", "{}", 1, 1, 1)])
+        tx.add_lineage([Lineage("k", "{}", 2, 9, 9), Lineage("m", "{}", 3, 9, 9)])
+    with store.read() as reader:
+        assert [(one.subject, one.version) for one in reader.newest("", "")] == [
+            (":.c:x", 1), ("T_a", 2), ("u", 1), ("v", 1),
+        ]  # fmt: skip
+        assert [one.subject for one in reader.newest("T_A", "")] == ["T_a"]
+        assert [one.subject for one in reader.newest("", "int")] == ["v"]
+        assert reader.newest("%", "_") == []
+        assert [(row.subject, row.version) for row in reader.holders_of(".", {1, 2, 7})] == [
+            ("T_a", 1), ("T_a", 2), ("u", 1), ("v", 1),
+        ]  # fmt: skip
+        holding = [
+            (one, row.subject, row.version, row.id) for one, row in reader.holding({INT.identity, LONG.identity})
+        ]
+        assert holding == [
+            (INT.identity, "T_a", 1, 1), (INT.identity, "v", 1, 1), (LONG.identity, "T_a", 2, 2),
+            (LONG.identity, "u", 1, 2), (LONG.identity, ":.c:x", 1, 1),
+        ]  # fmt: skip
+        assert {(one.key, one.rows, one.first, one.last) for one in reader.lineage()} == {
+            ("k", 7, 1, 9), ("l", 1, 1, 1), ("m", 3, 9, 9),
+        }  # fmt: skip
+        assert reader.configs([f"s{n}" for n in range(300)]) == {}
+        with store.read() as inner:
+            assert inner is reader
 
 
 def test_an_id_is_never_handed_out_twice(store: SqlStore, store_url: str) -> None:
