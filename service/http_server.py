@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import signal
 import socket
 import ssl
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from ipaddress import ip_address
+from types import FrameType
 from typing import Any, Final
 
 import uvicorn
@@ -24,7 +27,9 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 from schemas.model.errors import SetupError
 from service.api.authentication import CERTIFICATE_STATE
 from service.auth.file_watcher import FileWatcher
+from service.logs import print_line
 from service.settings import Settings
+from service.store.urls import mask_store_url
 
 REQUIRED: Final = "required"
 OPTIONAL: Final = "optional"
@@ -236,3 +241,47 @@ def server(app: ASGIApp, settings: Settings, on_ready: Callable[[], None], tls: 
         ssl_context_factory=None if tls is None else lambda _config, _default: tls,
     )
     return Server(config, on_ready, settings.read_seconds)
+
+
+def serve_on(
+    listening: socket.socket,
+    service: ASGIApp,
+    settings: Settings,
+    more: str = "",
+    on_ready: Callable[[], None] | None = None,
+) -> None:
+    """Serve until Ctrl-C or SIGTERM, with TLS where it is set; `more` ends the line that says where."""
+    tls, tls_files = watched_context(settings)
+    for warning in exposure_warnings(settings, listening.getsockname()[0]):
+        _LOG.warning(warning)
+    tls_files.start()
+    url = base_url(listening, "https" if tls else "http")
+
+    def ready() -> None:
+        print_line(f"listening on {url} store={mask_store_url(settings.store)} profile={settings.profile}{more}")
+        if on_ready is not None:
+            on_ready()
+
+    # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
+    signal.signal(signal.SIGTERM, _ignore_signal)
+    signal.signal(signal.SIGINT, _ignore_signal)
+    server(service, settings, ready, tls).run(sockets=[listening])
+    tls_files.close()
+
+
+def exposure_warnings(settings: Settings, address: str) -> list[str]:
+    """What an operator has to know about who can reach the service; nothing on loopback."""
+    if ip_address(address.partition("%")[0]).is_loopback:
+        return []
+    if not settings.controls_access:
+        return [
+            f"ANYBODY who can reach {address} can read, change and delete every schema: set --auth-file "
+            "(and --acl-file), or --tls-client-ca, or listen on 127.0.0.1 only"
+        ]
+    if settings.auth_file and not settings.tls_cert:
+        return ["passwords and tokens are sent unencrypted: set --tls-cert and --tls-key, or put TLS in front"]
+    return []
+
+
+def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
+    """The signal has done its work already."""

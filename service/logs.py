@@ -16,6 +16,7 @@ REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 
 
 ACCESS: Final = logging.getLogger("service.access")
+_LOG: Final = logging.getLogger("service")
 _EXTRA: Final = ("method", "path", "status", "ms")
 _WORD: Final = re.compile(r"\S+")
 # Where a credential may stand in a text → what stays of it.
@@ -82,6 +83,11 @@ def configure(log_format: str, level: str) -> None:
     root.handlers = [handler]
     root.setLevel(logging.WARNING)
     logging.getLogger("service").setLevel(level.upper())
+
+
+def print_line(text: str) -> None:
+    """Say something on stderr, whatever the log level is."""
+    _LOG.handle(_LOG.makeRecord(_LOG.name, logging.INFO, "", 0, text, (), None))
 
 
 def log_access(method: str, path: str, status: int, seconds: float) -> None:

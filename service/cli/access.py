@@ -8,9 +8,6 @@ from typing import Annotated, Final
 import typer
 
 from schemas.model.errors import SetupError
-from service.auth import acl, credentials
-from service.auth.acl import OF_SERVER, OF_SUBJECTS
-from service.auth.file_watcher import read_text
 from service.cli.output import exit_with
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for.")]
@@ -26,6 +23,8 @@ def hash_password(name: Name) -> None:
 
     Try it:  python -m service hash-password alice >> users.htpasswd
     """
+    from service.auth import credentials
+
     if sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
@@ -45,6 +44,8 @@ def new_token(name: Name) -> None:
 
     Try it:  python -m service new-token ticdc >> users.htpasswd
     """
+    from service.auth import credentials
+
     token, hashed = credentials.new_token()
     line = f"{name}:{hashed}"
     try:
@@ -62,6 +63,9 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
 
     Try it:  python -m service check-acl acl.toml ticdc shop.orders-value
     """
+    from service.auth import acl, credentials
+    from service.auth.file_watcher import read_text
+
     try:
         rules = acl.read(read_text(file), file)
         names = credentials.read(read_text(auth_file), auth_file).names if auth_file else set()
@@ -78,10 +82,10 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
         print("everything (admin)")
         return
     if subject is not None:
-        allowed = [operation for operation in OF_SUBJECTS if access.may(operation, subject)]
+        allowed = [operation for operation in acl.OF_SUBJECTS if access.may(operation, subject)]
         print(", ".join(allowed) or "nothing: looks absent")
         raise typer.Exit(0 if allowed else _REFUSED)
-    print("on the server:", ", ".join(one for one in OF_SERVER if access.may_serve(one)) or "nothing")
+    print("on the server:", ", ".join(one for one in acl.OF_SERVER if access.may_serve(one)) or "nothing")
     for rule in access.rules:
         where = [*sorted(rule.subjects), *(f"{one}…" for one in rule.prefixes), *(one.text for one in rule.patterns)]
         print(f"{', '.join(sorted(rule.may))}: {', '.join(where)}")

@@ -8,22 +8,13 @@ from typing import Annotated
 import typer
 
 from schemas.model.errors import BridgeError
-from service import logs
-from service.cli.output import exit_with, print_line
-from service.registry.deadline import retry_until
-from service.settings import Settings
-from service.store import SqlStore, dialect_of, mask_store_url
-from service.store.backup import backup as write_backup
-from service.store.backup import restore as read_backup
-
-StoreUrl = Annotated[
-    str,
-    typer.Option(help="sqlite:///PATH or postgresql://USER@HOST/DATABASE.", envvar="BRIDGE_STORE", show_envvar=True),
-]
+from service.cli.options import RequiredStoreUrl
+from service.cli.output import exit_with, load_settings
+from service.logs import print_line
 
 
 def backup(
-    store: StoreUrl,
+    store: RequiredStoreUrl,
     out: Annotated[Path, typer.Option(metavar="FILE", help="Written beside and renamed when it is whole.")],
 ) -> None:
     """Write all that a store holds to one file, while it is in use.
@@ -32,6 +23,10 @@ def backup(
 
     Try it:  python -m service backup --store sqlite:///registry.db --out registry.backup
     """
+    from service.registry.deadline import retry_until
+    from service.store import dialect_of, mask_store_url
+    from service.store.backup import backup as write_backup
+
     settings = load_settings()
     try:
         dialect = dialect_of(store, settings.store_wait_seconds, 1)
@@ -45,7 +40,7 @@ def backup(
 
 
 def restore(
-    store: StoreUrl,
+    store: RequiredStoreUrl,
     source: Annotated[Path, typer.Option("--in", metavar="FILE", help="What backup wrote.")],
 ) -> None:
     """Fill an empty store from a backup: all of it or, when anything is wrong, nothing.
@@ -55,6 +50,10 @@ def restore(
 
     Try it:  python -m service restore --store postgresql://registry@db/registry --in registry.backup
     """
+    from service.registry.deadline import retry_until
+    from service.store import SqlStore, dialect_of, mask_store_url
+    from service.store.backup import restore as read_backup
+
     settings = load_settings()
     try:
         dialect = dialect_of(store, settings.store_wait_seconds, 1)
@@ -65,10 +64,3 @@ def restore(
         exit_with(error.detail)
     what = f"{contents.summary()} from {source}"
     print_line(f"restore: {mask_store_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")
-
-
-def load_settings() -> Settings:
-    """The settings, with logs going to stderr."""
-    settings = Settings()
-    logs.configure(settings.log_format, settings.log_level)
-    return settings

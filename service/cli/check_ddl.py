@@ -13,21 +13,9 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from schemas.inputs import definition_files
-from schemas.model import values
 from schemas.model.errors import BridgeError, SetupError
-from service.changefeed.reader import MAX_CONFIG, read_files
+from service.cli.options import Config, SinkUri
 from service.cli.output import exit_with
-from service.ddl_check import render
-from service.ddl_check.report import EXIT
-from service.ddl_check.request import CheckRequest, answer_request, catalog_of, run_check
-from service.history.times import tso_of
-from service.migration.http_client import RemoteService
-from service.registry.registry import Registry
-from service.registry_view import RegistryView, view_of_entries
-from service.schema_types.base import LEVELS
-from service.store import open_store
-from service.store.history_reader import HistoryStore
 
 Format = Literal["text", "json", "github"]
 _MAX_SQL = 16 << 20
@@ -41,8 +29,6 @@ Ddl = Annotated[str | None, typer.Option(help="Table definitions: JSON lines of 
 Schemas = Annotated[str | None, typer.Option(help="With --ddl: registered schemas, JSON lines or a meta.json.")]
 Compatibility = Annotated[str, typer.Option(help="With --schemas: the level of all subjects.")]
 At = Annotated[str | None, typer.Option(help="Check against the tables of then: a commit_ts or an RFC 3339 time.")]
-SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
-Config = Annotated[str | None, typer.Option(help="The changefeed's configuration file (TOML, or JSON of cdc cli).")]
 Changefeed = Annotated[str | None, typer.Option(help="Name of the tracked changefeed whose history is meant.")]
 Keyspace = Annotated[str, typer.Option(help="TiCDC's keyspace (namespace), part of Avro names.")]
 Zone = Annotated[str | None, typer.Option(help="The sessions' time zone, of TIMESTAMP defaults.")]
@@ -78,6 +64,11 @@ def check_ddl(
 
     Try it:  python -m service check-ddl --db shop --service http://127.0.0.1:8081 "ALTER TABLE orders ADD note TEXT"
     """
+    from service.changefeed.reader import read_files
+    from service.ddl_check.report import EXIT
+    from service.ddl_check.request import CheckRequest
+    from service.history.times import tso_of
+
     try:
         text, name = _statements(sql, file)
         request: dict[str, Any] = {
@@ -129,6 +120,8 @@ def _read(path: str, limit: int) -> bytes:
 
 
 def _zone(name: str | None) -> str | None:
+    from schemas.model import values
+
     try:
         return name if name is None else (values.zone(name), name)[1]
     except ValueError as error:
@@ -138,6 +131,11 @@ def _zone(name: str | None) -> str | None:
 # ---- where the answer comes from
 def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
     """The service's own answer."""
+    from service.changefeed.reader import MAX_CONFIG
+    from service.ddl_check import render
+    from service.ddl_check.report import EXIT
+    from service.migration.http_client import RemoteService
+
     settings: dict[str, Any] = {name: feed[name] for name in ("sink_uri", "keyspace") if feed[name]}
     if feed["config"]:
         try:
@@ -162,6 +160,14 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
 @contextmanager
 def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
+    from schemas.inputs import definition_files
+    from service.ddl_check.request import answer_request, catalog_of, run_check
+    from service.registry.registry import Registry
+    from service.registry_view import RegistryView, view_of_entries
+    from service.schema_types.base import LEVELS
+    from service.store import open_store
+    from service.store.history_reader import HistoryStore
+
     if store:
         _must_exist(store)
         with closing(open_store(store)) as opened:
@@ -198,6 +204,8 @@ def _parse_file(option: str, path: str, reader: Any) -> Any:
 
 # ---- how it is shown
 def _show(form: dict[str, Any], format_: Format, file: str) -> None:
+    from service.ddl_check import render
+
     if format_ == "json":
         print(json.dumps(form, ensure_ascii=False))
     elif format_ == "text":

@@ -4,26 +4,25 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import quote
 
 import typer
 
 from schemas.model.errors import SetupError
-from schemas.model.table import TableId
-from service.changefeed.doctor import Finding, examine, exit_code
-from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
-from service.changefeed.reader import read_files
-from service.changefeed.settings import ChangefeedSettings
+from service.cli.options import Config, SinkUri
 from service.cli.output import exit_with
-from service.ddl_check.render import annotation
-from service.migration.http_client import RemoteService
+
+if TYPE_CHECKING:
+    from schemas.model.table import TableId
+    from service.changefeed.doctor import Finding
+    from service.changefeed.doctor_input import DoctorInput
+    from service.changefeed.settings import ChangefeedSettings
+    from service.migration.http_client import RemoteService
 
 _MOST_SUBJECTS: Final = 500
 _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
 
-SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
-Config = Annotated[str | None, typer.Option(help="Its configuration file (TOML, or JSON of cdc cli).")]
 Service = Annotated[str | None, typer.Option(help="URL of a registry: levels and modes of the subjects are looked at.")]
 TimeZone = Annotated[str, typer.Option(help="Time zone of TiCDC's servers, if it is known and given to readers.")]
 FailOn = Annotated[
@@ -49,6 +48,11 @@ def doctor(
 
     Try it:  python -m service doctor --sink-uri "kafka://127.0.0.1:9092/t?protocol=avro" --config changefeed.toml
     """
+    from service.changefeed.doctor import examine, exit_code
+    from service.changefeed.doctor_input import DoctorInput
+    from service.changefeed.reader import read_files
+    from service.migration.http_client import RemoteService
+
     try:
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
@@ -64,6 +68,8 @@ def doctor(
 
 def _ask_registry(remote: RemoteService, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
+    from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
+
     pattern = topic_patterns(feed)
     names = [s for s in remote.get("/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
     facts = [
@@ -85,6 +91,8 @@ def _ask_registry(remote: RemoteService, feed: ChangefeedSettings) -> DoctorInpu
 
 def _tables(remote: RemoteService) -> Iterator[TableId]:
     """Known tables, of a service that tracks a history; other registries have none."""
+    from schemas.model.table import TableId
+
     offset: int | None = 0
     while offset is not None:
         try:
@@ -110,6 +118,8 @@ def _text(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str
 
 
 def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str]:
+    from service.changefeed.doctor import exit_code
+
     form: dict[str, Any] = {
         "protocol": patient.protocol or None,
         "healthy": not exit_code(findings),
@@ -120,6 +130,8 @@ def _json(findings: list[Finding], patient: DoctorInput, _: str) -> Iterator[str
 
 
 def _github(findings: list[Finding], patient: DoctorInput, file: str) -> Iterator[str]:
+    from service.ddl_check.render import annotation
+
     for one in findings:
         yield annotation(_ANNOTATIONS[one.severity], file, 1, f"doctor: {one.id}", f"{one.text}. Fix: {one.fix}")
     yield from (annotation("notice", "", None, "doctor", note) for note in patient.notes)

@@ -7,21 +7,18 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from schemas.model.errors import BridgeError, SetupError
-from service import logs
-from service.cli.output import exit_with, print_line
-from service.history.manual_entry import record_snapshot
-from service.history.model import Batch
-from service.history.table_json import HistoryMode, replay
-from service.registry.registry import Registry
-from service.registry_view import RegistryView
-from service.settings import Settings
-from service.store import open_store
-from service.store.history_reader import HistoryStore
+from service.cli.options import StoreUrl
+from service.cli.output import exit_with, load_settings
+from service.logs import print_line
+
+if TYPE_CHECKING:
+    from service.registry_view import RegistryView
+    from service.store.history_reader import HistoryStore
 
 history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
 
@@ -29,7 +26,7 @@ HistoryFile = Annotated[
     str, typer.Argument(metavar="FILE", help="JSON lines of a recorded DDL history; - is standard input.")
 ]
 ReplayMode = Annotated[
-    HistoryMode, typer.Option(help="wire: the statements as TiCDC sends them; typed: as they were typed.")
+    Literal["wire", "typed"], typer.Option(help="wire: the statements as TiCDC sends them; typed: as they were typed.")
 ]
 
 
@@ -43,6 +40,8 @@ def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
 
     Try it:  python -m service history replay ddl.jsonl --mode typed
     """
+    from service.history.table_json import replay
+
     done = failed = 0
     try:
         with open(0 if file == "-" else file, encoding="utf-8", closefd=file != "-") as lines:
@@ -56,7 +55,6 @@ def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
     print_line(f"history replay: {done} statements, {failed} that could not be read or applied")
 
 
-StoreUrl = Annotated[str | None, typer.Option(help="Where histories are kept. [BRIDGE_STORE, sqlite:///registry.db]")]
 Feed = Annotated[str | None, typer.Option("--changefeed", help="The history it is for. [the only one]")]
 ShowCreate = Annotated[
     str | None, typer.Argument(metavar="SQL", help="What SHOW CREATE TABLE printed; - is standard input.")
@@ -75,9 +73,13 @@ All = Annotated[bool, typer.Option("--all", help="Make all versions anew, not on
 @contextmanager
 def _open_histories(url: str | None) -> Iterator[tuple[HistoryStore, RegistryView]]:
     """The store's histories. BridgeError and ValueError end the command with exit code 2."""
+    from service.registry.registry import Registry
+    from service.registry_view import RegistryView
+    from service.store import open_store
+    from service.store.history_reader import HistoryStore
+
+    settings = load_settings(store=url)
     try:
-        settings = Settings() if url is None else Settings(store=url)
-        logs.configure(settings.log_format, settings.log_level)
         store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
         try:
             yield HistoryStore(store), RegistryView(Registry(store))
@@ -107,6 +109,9 @@ def history_snapshot(
 
     Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | python -m service history snapshot - --db shop
     """
+    from service.history.manual_entry import record_snapshot
+    from service.history.model import Batch
+
     body: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
     with _open_histories(store) as (histories, view):
         if sql is not None:

@@ -8,20 +8,20 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
-from typing import Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from schemas.model.errors import BridgeError, SetupError
-from service import logs
-from service.cli.output import exit_with, print_line
-from service.history.times import tso_of
-from service.settings import Settings
-from service.store import open_store
-from service.store.history_reader import HistoryStore
-from service.tracker.config import TrackedChangefeed, inputs
-from service.tracker.progress import Progress
-from service.tracker.tracker import Tracker, tracker_of
+from service.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
+from service.cli.output import exit_with, load_settings
+from service.logs import print_line
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+    from service.tracker.config import TrackedChangefeed
+    from service.tracker.progress import Progress
+    from service.tracker.tracker import Tracker
 
 _AT_ONCE: Final = 1000
 _NOT_ALL: Final = 1
@@ -32,10 +32,7 @@ In = Annotated[
     typer.Option("--in", metavar="FILE|kafka:T", help="A file of messages or of DDL, or topics: kafka:T1,T2."),
 ]
 Name = Annotated[str, typer.Option(help="The history to write; each changefeed has one of its own.")]
-StoreUrl = Annotated[str | None, typer.Option(help="Where histories are kept. [BRIDGE_STORE, sqlite:///registry.db]")]
 FormatName = Annotated[str, typer.Option("--format", help="The messages' format; auto tells each message's own.")]
-Servers = Annotated[str | None, typer.Option(help="Kafka: HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")]
-KafkaConfig = Annotated[Path | None, typer.Option(help="Kafka: client settings, one name=value a line.")]
 Until = Annotated[
     str | None,
     typer.Option(
@@ -45,9 +42,6 @@ Until = Annotated[
     ),
 ]
 AtEnd = Annotated[bool, typer.Option("--until-end", help="Kafka: stop when what was there at the start is read.")]
-DdlZone = Annotated[
-    str | None, typer.Option(help="Zone of the sessions that ran the DDL: of literal TIMESTAMP defaults.")
-]
 Zone = Annotated[str, typer.Option(help="Zone of TIMESTAMP text in rows.")]
 Claims = Annotated[Path | None, typer.Option(help="The folder of claim-check files.")]
 
@@ -74,9 +68,10 @@ def track(
 
     Try it:  python -m service track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
     """
+    from service.tracker.config import TrackedChangefeed, inputs
+
+    settings = load_settings(store=store)
     try:
-        settings = Settings() if store is None else Settings(store=store)
-        logs.configure(settings.log_format, settings.log_level)
         topics, file = inputs(in_)
         of = (changefeed, topics, file, format_, bootstrap_servers, kafka_config, ddl_time_zone, time_zone)
         code = _run(settings, TrackedChangefeed(*of, claim_check_dir).check(), _parse_until(until_resolved), until_end)
@@ -101,10 +96,16 @@ def _parse_until(text: str | None) -> int | None:
     """0 stands for all that was there at the start."""
     if text is None:
         return None
+    from service.history.times import tso_of
+
     return 0 if text == _END else tso_of(text)
 
 
 def _run(settings: Settings, changefeed: TrackedChangefeed, until: int | None, at_end: bool) -> int:
+    from service.store import open_store
+    from service.store.history_reader import HistoryStore
+    from service.tracker.tracker import tracker_of
+
     store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
     # Tables live long and refer to nothing that refers to them: look through them seldom.
     gc.freeze()

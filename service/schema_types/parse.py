@@ -13,8 +13,6 @@ from service.schema_types.avro.compatibility import AmbiguousAlias, incompatibil
 from service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
 from service.schema_types.avro.parse import parse
 from service.schema_types.base import Comparable, ReferencedText, TaggedPart, Tags
-from service.schema_types.json_schema.schema import parse_json
-from service.schema_types.protobuf.schema import parse_protobuf
 
 
 class ParsedSchema(Comparable, Protocol):
@@ -93,9 +91,22 @@ def collect(node: Node, into: dict[str, NamedType]) -> None:
                 collect(inner.type, into)
 
 
+# Most registries hold Avro alone, and a start need not wait for the others.
+def _parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ParsedSchema:
+    from service.schema_types.json_schema.schema import parse_json
+
+    return parse_json(text, referenced, strict)
+
+
+def _parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ParsedSchema:
+    from service.schema_types.protobuf.schema import parse_protobuf
+
+    return parse_protobuf(text, referenced, strict)
+
+
 # The order is that of `GET /schemas/types`.
 KINDS: Final[dict[str, Callable[[str, Sequence[ReferencedText], bool], ParsedSchema]]] = {
-    "JSON": parse_json,
-    "PROTOBUF": parse_protobuf,
+    "JSON": _parse_json,
+    "PROTOBUF": _parse_protobuf,
     "AVRO": parse_avro,
 }

@@ -7,10 +7,6 @@ from typing import Any
 
 from schemas.formats.format_table import FORMATS
 from spark_jobs.commands import options
-from spark_jobs.commands.codec_arguments import read_side, write_side
-from spark_jobs.commands.job_runner import run_job
-from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.job import Job
 
 _EXAMPLES = """\
 examples
@@ -32,6 +28,11 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from spark_jobs.commands.codec_arguments import read_side, write_side
+    from spark_jobs.commands.job_runner import run_job
+    from spark_jobs.pipeline.codec_config import PLAIN
+    from spark_jobs.pipeline.job import Job
+
     args.format = PLAIN
     read = read_side(args, "error", warn=FORMATS[args.to].zone is not None and args.to_options is None)
     write = write_side(args, read)

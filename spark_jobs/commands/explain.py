@@ -7,27 +7,55 @@ from pathlib import Path
 from typing import Any
 
 from schemas.model.errors import SetupError
-from schemas.model.options import Options
 from spark_jobs.commands import options
-from spark_jobs.commands.codec_arguments import kafka_of, options_file, read_side
-from spark_jobs.jobs import explain
+
+_DESCRIPTION = """\
+Shows one message from its bytes to its values: how it is framed, which schema it names and where
+that is registered, the table's version at its commit_ts, and for each field where it stands, its
+bytes, its type on the wire, its TiDB type, its value, and what each other format would carry for
+it (or why it can't)."""
+_EPILOG = """\
+which message
+  FILE             the first message of a message file;  FILE#7  the message on line 7
+  TOPIC@2:1041     offset 1041 of partition 2 of a Kafka topic (also kafka:TOPIC@2:1041)
+
+examples
+  python -m spark_jobs explain messages.jsonl#3 --registry http://localhost:8081
+  python -m spark_jobs explain shop_orders@0:1041 --bootstrap-servers localhost:9092 --ddl history.jsonl
+  python -m spark_jobs explain --in messages.jsonl --format-out json | jq '.events[0].fields[] | {column, wire, value}'
+
+reading it
+  after.price    the column `price` of the new row; `before.` is the old row
+  bytes          where the field stands: value @41 +7 is seven bytes from offset 41 of the value on
+  wire           its type in the message;  type  what it is in TiDB;  value  as decode prints it
+  debezium, …    what a message of that format would have there; `-` where that is not known
+
+exit codes
+  0 explained   1 the message can't be read (its bytes and the reason are shown)   2 wrong usage, or no such message
+"""
 
 
 def add(commands: Any) -> None:
     p = commands.add_parser(
         "explain",
         help="one message, from its bytes to its values",
-        description=explain.DESCRIPTION,
-        epilog=explain.EPILOG,
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    explain.add_arguments(p)
+    p.add_argument("place", nargs="?", metavar="FILE[#LINE] | TOPIC@PARTITION:OFFSET", help="which message")
+    p.add_argument("--in", dest="source", metavar="FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", help="the same")
+    p.add_argument("--format-out", choices=("text", "json"), default="text", help="for people (text) or programs")
     p.add_argument("--format", default="auto", choices=options.READ, help="format (told by the message)")
     options.add_reading(p)
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the formats compared with (JSON)")
 
 
 def run(args: argparse.Namespace) -> int:
+    from schemas.model.options import Options
+    from spark_jobs.commands.codec_arguments import kafka_of, options_file, read_side
+    from spark_jobs.jobs import explain
+
     place = args.source or args.place
     if place is None or (args.source and args.place):
         raise SetupError("USAGE", details="which message? FILE#LINE or TOPIC@PARTITION:OFFSET, once")

@@ -14,7 +14,6 @@ import traceback
 
 from schemas.model.errors import BridgeError
 from spark_jobs.commands import decode, demo, encode, explain, merge, options, package, replay, transcode, verify
-from spark_jobs.spark.errors import error_of
 
 COMMANDS = {
     "decode": decode, "encode": encode, "transcode": transcode, "explain": explain, "verify": verify,
@@ -53,6 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except Exception as error:
+        from spark_jobs.spark.errors import error_of
+
         reason = error_of(error)
         if reason is not None:
             print(f"error {reason.code}: {reason.detail}; the output is not complete", file=sys.stderr)

@@ -6,15 +6,9 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from spark_jobs.commands import options
-from spark_jobs.commands.codec_arguments import read_side, view_of
-from spark_jobs.commands.job_runner import run_job
-from spark_jobs.io.locations import delta_path_of
-from spark_jobs.lake.column_history import statements_of
 from spark_jobs.lake.engines.base import AUTO, ENGINES
-from spark_jobs.pipeline.job import Job
 
 _EXAMPLES = """\
 examples
@@ -44,6 +38,13 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from schemas.inspect.format_lookup import format_named
+    from spark_jobs.commands.codec_arguments import read_side, view_of
+    from spark_jobs.commands.job_runner import run_job
+    from spark_jobs.io.locations import delta_path_of
+    from spark_jobs.lake.column_history import statements_of
+    from spark_jobs.pipeline.job import Job
+
     if delta_path_of(args.out) is None:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
     zoned = args.types == "typed" and format_named(args.format).zone is None

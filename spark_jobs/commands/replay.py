@@ -7,18 +7,15 @@ import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import ERRORS, SetupError
-from schemas.model.event import Message
 from spark_jobs.commands import options
-from spark_jobs.commands.codec_arguments import kafka_of
-from spark_jobs.io.endpoints import message_sink, read_source
-from spark_jobs.io.locations import KafkaClient, check_different, delta_path_of, topic_of_location
-from spark_jobs.io.message_files import message_of_row
-from spark_jobs.jobs.replay import Incoming, LetterFilter, replay
-from spark_jobs.pipeline.progress import show_progress, tell_lines
-from spark_jobs.streaming import lineage
+
+if TYPE_CHECKING:
+    from schemas.model.event import Message
+    from spark_jobs.io.locations import KafkaClient
+    from spark_jobs.jobs.replay import Incoming
 
 _EXAMPLES = """\
 examples
@@ -47,6 +44,13 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from spark_jobs.commands.codec_arguments import kafka_of
+    from spark_jobs.io.endpoints import message_sink
+    from spark_jobs.io.locations import check_different
+    from spark_jobs.jobs.replay import LetterFilter, replay
+    from spark_jobs.pipeline.progress import tell_lines
+    from spark_jobs.streaming import lineage
+
     for code in args.reason:
         if code not in ERRORS:
             raise SetupError("USAGE", details=f"--reason {code} is not known; known: {', '.join(sorted(ERRORS))}")
@@ -69,6 +73,10 @@ def run(args: argparse.Namespace) -> int:
 
 def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
+    from spark_jobs.io.endpoints import read_source
+    from spark_jobs.io.locations import delta_path_of, topic_of_location
+    from spark_jobs.pipeline.progress import show_progress
+
     if (path := delta_path_of(place)) is not None:
         return lambda: show_progress(_of_table(path), "replay")
     if topic_of_location(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
@@ -79,6 +87,7 @@ def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
 
 def _of_table(path: str) -> Iterator[Message]:
     """The rows of a Delta table with Kafka's columns. SetupError USAGE for any other place."""
+    from spark_jobs.io.message_files import message_of_row
     from spark_jobs.lake import tables
     from spark_jobs.lake.engines import delta_files
 

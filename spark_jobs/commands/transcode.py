@@ -6,11 +6,7 @@ import argparse
 from typing import Any
 
 from schemas.formats.format_table import FORMATS
-from schemas.inspect.format_lookup import format_named
 from spark_jobs.commands import options
-from spark_jobs.commands.codec_arguments import read_side, write_side
-from spark_jobs.commands.job_runner import run_job
-from spark_jobs.pipeline.job import Job
 
 _EXAMPLES = """\
 examples
@@ -31,6 +27,11 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from schemas.inspect.format_lookup import format_named
+    from spark_jobs.commands.codec_arguments import read_side, write_side
+    from spark_jobs.commands.job_runner import run_job
+    from spark_jobs.pipeline.job import Job
+
     read = read_side(args, "error", warn=None in (format_named(args.format).zone, FORMATS[args.to].zone))
     write = write_side(args, read)
     return run_job(args, Job(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))

@@ -6,16 +6,12 @@ import argparse
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schemas.plain.writer import json_line
 from spark_jobs.commands import options
-from spark_jobs.commands.codec_arguments import kafka_of, read_side
-from spark_jobs.io.endpoints import plain_source, read_source
-from spark_jobs.io.locations import KafkaClient
-from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.progress import show_progress
-from spark_jobs.streaming import lineage
+
+if TYPE_CHECKING:
+    from spark_jobs.io.locations import KafkaClient
 
 _EXAMPLES = """\
 examples
@@ -34,11 +30,14 @@ exit codes
 """
 
 
+_FORMATS = [*options.READ, "plain"]
+
+
 def add(commands: Any) -> None:
     p = options.command(commands, "verify", "two topics or files: the same events?", _EXAMPLES, "")
-    p.add_argument("--from", dest="format", required=True, choices=[*options.READ, PLAIN], help="format of --in")
+    p.add_argument("--from", dest="format", required=True, choices=_FORMATS, help="format of --in")
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="one side")
-    p.add_argument("--to", required=True, choices=[*options.READ, PLAIN], help="format of --against")
+    p.add_argument("--to", required=True, choices=_FORMATS, help="format of --against")
     p.add_argument("--against", required=True, metavar="FILE|kafka:TOPIC", help="the other side")
     options.add_reading(p)
     p.add_argument("--to-registry", metavar="URL", help="registry of --against (default: --registry)")
@@ -51,7 +50,10 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from schemas.plain.writer import json_line
+    from spark_jobs.commands.codec_arguments import kafka_of, read_side
     from spark_jobs.jobs.verify import ComparedInput, VerifyReport, compare
+    from spark_jobs.streaming import lineage
 
     kafka = kafka_of(args)
     first = replace(read_side(args, "flag"), verify_checksum=True)
@@ -81,4 +83,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _read_incoming(format_: str, place: str, kafka: KafkaClient) -> Any:
+    from spark_jobs.io.endpoints import plain_source, read_source
+    from spark_jobs.pipeline.codec_config import PLAIN
+    from spark_jobs.pipeline.progress import show_progress
+
     return show_progress((plain_source if format_ == PLAIN else read_source)(place, kafka), f"verify {place}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import textwrap
@@ -27,31 +26,6 @@ from spark_jobs.pipeline.stream_definitions import LearningDecoder
 _WIDTH, _LABEL = 100, 15
 _AT = re.compile(r"(?:kafka:)?([^#@]+)@(\d{1,9}):(\d{1,18})\Z", re.ASCII)
 _LINE = re.compile(r"(.+)#(\d{1,12})\Z", re.ASCII)
-
-DESCRIPTION = """\
-Shows one message from its bytes to its values: how it is framed, which schema it names and where
-that is registered, the table's version at its commit_ts, and for each field where it stands, its
-bytes, its type on the wire, its TiDB type, its value, and what each other format would carry for
-it (or why it can't)."""
-EPILOG = """\
-which message
-  FILE             the first message of a message file;  FILE#7  the message on line 7
-  TOPIC@2:1041     offset 1041 of partition 2 of a Kafka topic (also kafka:TOPIC@2:1041)
-
-examples
-  python -m spark_jobs explain messages.jsonl#3 --registry http://localhost:8081
-  python -m spark_jobs explain shop_orders@0:1041 --bootstrap-servers localhost:9092 --ddl history.jsonl
-  python -m spark_jobs explain --in messages.jsonl --format-out json | jq '.events[0].fields[] | {column, wire, value}'
-
-reading it
-  after.price    the column `price` of the new row; `before.` is the old row
-  bytes          where the field stands: value @41 +7 is seven bytes from offset 41 of the value on
-  wire           its type in the message;  type  what it is in TiDB;  value  as decode prints it
-  debezium, …    what a message of that format would have there; `-` where that is not known
-
-exit codes
-  0 explained   1 the message can't be read (its bytes and the reason are shown)   2 wrong usage, or no such message
-"""
 
 
 def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
@@ -217,10 +191,3 @@ def _json_text(field: dict[str, Any]) -> str:
     if not field["wire"].startswith("JSON") or field["hex"].endswith("…"):
         return ""
     return " " + bytes.fromhex(field["hex"]).decode("utf-8", "replace")
-
-
-def add_arguments(p: argparse.ArgumentParser) -> None:
-    """explain's own arguments; those of reading are decode's."""
-    p.add_argument("place", nargs="?", metavar="FILE[#LINE] | TOPIC@PARTITION:OFFSET", help="which message")
-    p.add_argument("--in", dest="source", metavar="FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", help="the same")
-    p.add_argument("--format-out", choices=("text", "json"), default="text", help="for people (text) or programs")

@@ -11,13 +11,15 @@ import subprocess
 import sys
 from collections.abc import Iterable, Iterator
 from functools import cached_property
-from itertools import islice
-from typing import Any
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
-from spark_jobs.arrow.input_batches import Item, batch_items, batch_of_messages
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.result import Summary
+
+if TYPE_CHECKING:
+    from spark_jobs.arrow.input_batches import Item
 
 AFTER = 5000  # messages: they take the plain codec as long as loading the kernels takes
 
@@ -70,10 +72,17 @@ class BatchDecoder:
     def __call__(self, incoming: Iterable[Item]) -> Iterator[Any]:
         """Items, lists of text, and record batches."""
         items = iter(incoming)
+        yield from islice(items, AFTER)
+        for first in items:
+            yield from self._read_batches(chain((first,), items))
+
+    def _read_batches(self, items: Iterator[Item]) -> Iterator[Any]:
         try:
-            yield from islice(items, AFTER)
             if not self._can_read():
                 yield from items
+                return
+            from spark_jobs.arrow.input_batches import batch_items
+
             while chunk := list(batch_items(items)):
                 if self._warming.check():
                     yield from self._read(chunk)
@@ -97,6 +106,8 @@ class BatchDecoder:
         return LineReader(self._side) if self._schema is None else ChangeReader(self._side, self._schema)
 
     def _read(self, chunk: list[Item]) -> Iterator[Any]:
+        from spark_jobs.arrow.input_batches import batch_of_messages
+
         batch = batch_of_messages(chunk, timed=self._schema is not None)
         if batch is None:
             yield from chunk

@@ -22,7 +22,9 @@ from typing import Any, TextIO
 _PRELOADED = [
     "tests.support.forked_service",
     "service.cli",
-    "service.app",
+    "service.migration.mirror_service",
+    "service.schema_types.json_schema.schema",
+    "service.schema_types.protobuf.schema",
     "service.store.dialects.postgres",
     "service.store.dialects.sqlite",
     "service.tracker.tracker",

@@ -16,10 +16,10 @@ import pytest
 
 from schemas.model.errors import SetupError
 from service.app import create_app
-from service.cli.mirror import MirrorOptions, open_mirror
 from service.migration.http_client import V1, AppRegistry, HttpRegistry, RegistryClient, RegistryLogin, RegistryResponse
 from service.migration.mirror import Mirror, RestMirrorSource
 from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, subject_of
+from service.migration.mirror_service import MirrorOptions, open_mirror
 from service.migration.plan import fingerprint
 from service.migration.snapshot import snapshot_of
 from service.settings import Settings

@@ -1,0 +1,114 @@
+"""Options that several commands take, and how a group of them becomes part of a command.
+
+What is imported at the top of a file of `service.cli` is there for `--help` too: typer, options, no more. A command
+imports what does its work in the function that needs it.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+StoreUrl = Annotated[
+    str | None,
+    typer.Option(
+        help="The store of schemas and histories: sqlite:///PATH or postgresql://USER@HOST/DATABASE. "
+        "[BRIDGE_STORE, sqlite:///registry.db]"
+    ),
+]
+RequiredStoreUrl = Annotated[
+    str,
+    typer.Option(help="sqlite:///PATH or postgresql://USER@HOST/DATABASE.", envvar="BRIDGE_STORE", show_envvar=True),
+]
+Servers = Annotated[
+    str | None, typer.Option("--bootstrap-servers", help="Kafka brokers, HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")
+]
+KafkaConfig = Annotated[
+    Path | None,
+    typer.Option(
+        "--kafka-config",
+        metavar="FILE",
+        help="Kafka client settings, name=value a line: SASL, TLS, anything.",
+    ),
+]
+SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
+Config = Annotated[str | None, typer.Option(help="The changefeed's configuration file (TOML, or JSON of cdc cli).")]
+DdlZone = Annotated[
+    str | None, typer.Option(help="Zone of the sessions that ran the DDL: of literal TIMESTAMP defaults.")
+]
+
+Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
+Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
+Profile = Annotated[
+    int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
+]
+LogFormat = Annotated[str | None, typer.Option(help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")]
+AccessLog = Annotated[
+    bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")
+]
+
+User = Annotated[
+    str | None,
+    typer.Option(metavar="NAME:PASSWORD", help="Basic auth for a registry over HTTP. [BRIDGE_REGISTRY_USER]"),
+]
+Token = Annotated[str | None, typer.Option(help="Bearer token for a registry over HTTP. [BRIDGE_REGISTRY_TOKEN]")]
+Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="Certificates to trust (PEM) instead of the system's.")]
+
+
+def spread_options(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for typer in which each field of a parameter that is a dataclass is an option, in its place."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, type[Any]] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        if isinstance(parameter.annotation, type) and is_dataclass(parameter.annotation):
+            groups[parameter.name] = parameter.annotation
+            parameters += inspect.signature(parameter.annotation, eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+
+    @functools.wraps(command)
+    def gather(**values: Any) -> None:
+        for name, group in groups.items():
+            values[name] = group(**{field.name: values.pop(field.name) for field in fields(group)})
+        command(**values)
+
+    order = [one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in parameters]
+    gather.__signature__ = inspect.Signature(order)  # type: ignore[attr-defined]
+    return gather
+
+
+@dataclass(frozen=True, slots=True)
+class TransferArguments:
+    """What import and export share: how the two places are reached, and what is moved."""
+
+    servers: Servers = None
+    kafka_config: KafkaConfig = None
+    user: User = None
+    token: Token = None
+    to_user: Annotated[
+        str | None,
+        typer.Option(metavar="NAME:PASSWORD", help="The same for the target, if both are over HTTP. [BRIDGE_TO_USER]"),
+    ] = None
+    to_token: Annotated[
+        str | None, typer.Option(help="The same for the target, if both are over HTTP. [BRIDGE_TO_TOKEN]")
+    ] = None
+    ca: Ca = None
+    wait: Annotated[float, typer.Option(min=0, help="Seconds to try again where a registry can't be reached.")] = 30.0
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False
+    skip_broken: Annotated[
+        bool,
+        typer.Option("--skip-broken", help="Leave out records that can't be read; they are counted, and exit is 1."),
+    ] = False
+    overwrite_settings: Annotated[
+        bool, typer.Option("--overwrite-settings", help="Where configs or modes differ, the source's win.")
+    ] = False
+    no_modes: Annotated[bool, typer.Option("--no-modes", help="Leave the target's modes as they are.")] = False
+    drop_rule_sets: Annotated[
+        bool, typer.Option("--drop-rule-sets", help="Move schemas without their rule sets (encryption, migrations).")
+    ] = False

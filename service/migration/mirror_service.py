@@ -1,0 +1,135 @@
+"""A mirror at work: its store, its sources and its service put together, once or until it is stopped."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Final
+
+from starlette.types import ASGIApp
+
+from schemas.inputs.kafka_settings import client_settings
+from schemas.model.errors import SetupError
+from service.app import create_app, wrap_served
+from service.http_server import bind, serve_on
+from service.logs import print_line
+from service.migration.endpoints import TOPIC
+from service.migration.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin, mask_login
+from service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
+from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
+from service.migration.schemas_topic import SchemasTopic
+from service.migration.transfer import SAYS_NO, count_text
+from service.settings import Settings
+from service.store import open_store
+
+_PATIENCE: Final = 5.0
+"""Seconds until a mirror that can't reach its upstream says so; it tries again for ever."""
+
+
+@dataclass(frozen=True, slots=True)
+class MirrorOptions:
+    """The options of a mirror."""
+
+    source: str
+    compared_with: str | None
+    access: RegistryLogin
+    servers: str | None
+    kafka_config: Path | None
+    report: Path | None
+    ignored: tuple[str, ...]
+    overwrite: bool
+    forward_writes: bool = False
+
+
+@contextmanager
+def open_mirror(options: MirrorOptions, settings: Settings) -> Iterator[tuple[Mirror, ASGIApp]]:
+    """The mirror, and its service as an ASGI app. Raises SetupError."""
+    with ExitStack() as stack:
+        store: Any = open_store(
+            settings.store, wait_seconds=settings.store_wait_seconds, connections=settings.store_connections
+        )
+        stack.callback(store.close)
+        app = create_app(settings, store, ReadOnlyStore)
+        own = AppRegistry(SubjectOfRequest(create_app(without_access_control(settings), store, ReadOnlyStore)))
+        stack.callback(own.close)
+        upstream = None
+        if options.compared_with is not None:
+            upstream = HttpRegistry(
+                options.compared_with, replace(options.access, wait=_PATIENCE, passing=(408, 429, *GATEWAY))
+            )
+            stack.callback(upstream.close)
+        one = Mirror(
+            store,
+            _open_source(options, stack),
+            own,
+            upstream,
+            report=options.report,
+            ignored=options.ignored,
+            overwrite=options.overwrite,
+        )
+        one.check_store()
+        install(app, one)
+        served: ASGIApp = SubjectOfRequest(wrap_served(app, settings))
+        if options.forward_writes:
+            if options.compared_with is None:
+                raise SetupError(
+                    "USAGE", details="--forward-writes needs a registry over HTTP: name it with --compare-with"
+                )
+            forwarded = HttpRegistry(options.compared_with, replace(options.access, wait=settings.store_wait_seconds))
+            stack.callback(forwarded.close)
+            served = WriteForwarder(served, forwarded, one)
+        yield one, served
+
+
+def without_access_control(settings: Settings) -> Settings:
+    """The settings without what would keep the mirror from asking its own service."""
+    return settings.model_copy(update={"auth_file": "", "acl_file": "", "tls_client_ca": ""})
+
+
+def _open_source(options: MirrorOptions, stack: ExitStack) -> MirrorSource:
+    if options.source.startswith(TOPIC):
+        topic = SchemasTopic(
+            options.source[len(TOPIC) :], client_settings(options.servers, options.kafka_config, "a topic")
+        )
+        stack.callback(topic.close)
+        return TopicMirrorSource(topic)
+    http = HttpRegistry(options.source, replace(options.access, wait=_PATIENCE))
+    stack.callback(http.close)
+    return RestMirrorSource(http)
+
+
+def compare_once(options: MirrorOptions, settings: Settings) -> int:
+    """One sync and every question; 0 if all answers are the same, else 1. Raises SetupError."""
+    with open_mirror(options, settings) as (one, _):
+        plan = one.sync(whole=True)
+        print_line(
+            f"mirror: {mask_login(options.source)}: "
+            + (count_text(plan.changes) or "nothing new")
+            + f"; {plan.same} versions the same"
+        )
+        differ = one.compare()
+        status = one.status()
+        for problem in status["not_carried_over"]:
+            print_line(f"not carried over: {problem}")
+        print_line(f"mirror: {status['compared']} answers compared, {differ} differ")
+        for line in status["differing"]:
+            print(f"  {line}", file=sys.stderr)
+        return SAYS_NO if differ else 0
+
+
+def follow(options: MirrorOptions, settings: Settings, interval: float, sample: int) -> int:
+    """Serve and follow until Ctrl-C or SIGTERM. Raises SetupError if it can't start."""
+    with bind(settings.host, settings.port) as listening, open_mirror(options, settings) as (one, app):
+        stop = threading.Event()
+        thread = threading.Thread(target=one.run, args=(stop, interval, sample), name="mirror", daemon=True)
+
+        serve_on(listening, app, settings, f" mirror of {mask_login(options.source)}", thread.start)
+        stop.set()
+        if thread.ident is not None:
+            thread.join()
+    print_line("stopped")
+    return 0

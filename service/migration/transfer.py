@@ -1,0 +1,155 @@
+"""Moving a registry from one place to another, and what is said about it on stderr."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+from service.logs import print_line
+from service.migration.endpoints import (
+    ConnectionOptions,
+    EmptyEndpoint,
+    Endpoint,
+    Planner,
+    ReadResult,
+    WriteResult,
+    endpoint_of,
+    is_there,
+    planner_of,
+)
+from service.migration.plan import Conflict
+from service.migration.progress import progress
+from service.migration.snapshot import Snapshot
+from service.registry.model import context_of
+
+SAYS_NO: Final = 1
+_SHOWN: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class TransferOptions:
+    """The options of a move. `reading` and `writing` say how the two places are reached."""
+
+    reading: ConnectionOptions = field(default_factory=ConnectionOptions)
+    writing: ConnectionOptions = field(default_factory=ConnectionOptions)
+    dry_run: bool = False
+    skip_broken: bool = False
+    overwrite_settings: bool = False
+    no_modes: bool = False
+    drop_rule_sets: bool = False
+
+
+def move(what: str, source: str, target: str, options: TransferOptions) -> int:
+    """Read the source, plan, write the target; the exit code. Raises SetupError."""
+    with (
+        progress(print_line) as report,
+        endpoint_of(source, replace(options.reading, told=report), create=False) as one,
+        open_target(target, replace(options.writing, told=report), options) as other,
+    ):
+        print_line(f"{what}: {one.name} to {other.name}" + (" (dry run)" if options.dry_run else ""))
+        result = one.read()
+        tell_read(result)
+        if result.broken and not options.skip_broken:
+            print_list(
+                f"{result.broken_count} broken records, nothing was written (--skip-broken leaves them out):",
+                result.broken,
+            )
+            return SAYS_NO
+        if result.broken:
+            print_list(f"{result.broken_count} broken records left out:", result.broken)
+        return write_and_report(what, other, result, options)
+
+
+def open_target(target: str, ways: ConnectionOptions, options: TransferOptions) -> AbstractContextManager[Endpoint]:
+    """The target; a dry run makes no store."""
+    if options.dry_run and not is_there(target):
+        return nullcontext(EmptyEndpoint(target))
+    return endpoint_of(target, ways)
+
+
+def write_and_report(what: str, target: Endpoint, source: ReadResult, options: TransferOptions) -> int:
+    """Write, and say what came of it. The exit code."""
+    result = target.write(source.snapshot, planner(source.snapshot, options), dry_run=options.dry_run)
+    plan = result.plan
+    if plan.conflicts:
+        tell_conflicts(plan.conflicts)
+        print_line(f"{what}: {len(plan.conflicts)} conflicts; nothing was written")
+        return SAYS_NO
+    tell_result(what, result, options)
+    return SAYS_NO if source.broken else 0
+
+
+def planner(source: Snapshot, options: TransferOptions) -> Planner:
+    """The plan of an import with what the options say about it."""
+    if options.no_modes:
+        source.modes = {}
+    if options.drop_rule_sets:
+        for key, stored in source.versions.items():
+            source.versions[key] = replace(stored, content=replace(stored.content, rule_set=None))
+    return planner_of(source, overwrite_settings=options.overwrite_settings)
+
+
+# ---- what is said
+
+
+def tell_read(result: ReadResult) -> None:
+    snapshot = result.snapshot
+    deleted = sum(stored.deleted for stored in snapshot.versions.values())
+    ids = len({(context_of(stored.subject), stored.id) for stored in snapshot.versions.values()})
+    print_line(
+        f"read: {len(snapshot.versions)} versions ({deleted} soft-deleted) of {len(snapshot.subjects)} subjects, "
+        f"{ids} ids, {len(snapshot.configs)} configs, {len(snapshot.modes)} modes, {len(snapshot.contexts)} contexts"
+    )
+    if result.counted:
+        print_line("read: " + count_text(result.counted))
+    if snapshot.marks:
+        marks = sorted(snapshot.marks.items())
+        print_line("highest id ever used: " + ", ".join(f"{number} in context {context}" for context, number in marks))
+    if result.unknown:
+        print_line("left out, for they mean nothing here: " + count_text(result.unknown))
+    for reason, number in sorted(result.left_out.items()):
+        print_line(f"left out: {number} × {reason}")
+
+
+def tell_conflicts(conflicts: list[Conflict]) -> None:
+    by_kind: dict[str, list[str]] = {}
+    for one in conflicts:
+        by_kind.setdefault(one.kind, []).append(one.what)
+    for kind, some in by_kind.items():
+        print_list(f"{len(some)} × {kind}:", some)
+
+
+def tell_result(what: str, result: WriteResult, options: TransferOptions) -> None:
+    plan = result.plan
+    if result.unread:
+        print_list(
+            f"{len(result.unread)} versions have a schema that this registry can't read; they are kept and answered "
+            "byte for byte, but nothing can be checked against them:",
+            result.unread,
+        )
+    for note in result.notes:
+        print_line(f"not carried over: {note}")
+    there = f"{plan.same} versions and {plan.settings} configs and modes were there already"
+    if not plan.changes:
+        print_line(f"{what}: nothing to do; {there}")
+    else:
+        word = "would be written" if options.dry_run else "written"
+        print_line(f"{what}: {word}: {count_text(plan.changes)}; {there}")
+
+
+def count_text(numbers: dict[str, int] | Counter[str]) -> str:
+    return ", ".join(f"{number} {what}" for what, number in numbers.items())
+
+
+def print_list(title: str, lines: Iterable[str]) -> None:
+    """A title and its lines, not too many of them."""
+    lines = list(lines)
+    print_line(title)
+    for line in lines[:_SHOWN]:
+        print(f"  {line}", file=sys.stderr)
+    if len(lines) > _SHOWN:
+        print(f"  … and {len(lines) - _SHOWN} more", file=sys.stderr)
