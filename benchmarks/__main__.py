@@ -30,6 +30,7 @@ from benchmarks import (
     spark_kafka,
     spark_scale,
     spark_transcode,
+    start,
 )
 from benchmarks.figures import HEADER, Benchmark, Figure, Run
 
@@ -71,6 +72,7 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     Benchmark("sizes", "Message sizes of all formats, raw and zlib", sizes.run),
     Benchmark("registry", "The registry over HTTP, beside a bare ASGI app, and new schemas that last", registry.run),
     Benchmark("registry-postgresql", "The registry with its store in PostgreSQL, beside SQLite", registry_postgres.run),
+    Benchmark("start", "CPU of a start: help, one message, a service that answers", start.run),
     Benchmark("history", "Table histories: 100,000 DDL events of 10,000 tables, and lookups over REST", history.run),
 )
 _EPILOG = """\

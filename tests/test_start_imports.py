@@ -1,0 +1,85 @@
+"""What a start does not import: a command that shows its help, or has one message, loads nothing heavy."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.support.golden import GOLDEN
+from tests.support.table import check_rows
+
+_SERVICE_HELP = """
+from typer.testing import CliRunner
+from service.cli import app
+names = [c.name or c.callback.__name__.replace("_", "-") for c in app.registered_commands]
+for words in ([], *([name] for name in names), ["history"], ["history", "replay"]):
+    result = CliRunner().invoke(app, [*words, "--help"])
+    assert result.exit_code == 0, (words, result.output)
+"""
+_JOBS_HELP = """
+import contextlib, io
+from spark_jobs.commands.main import COMMANDS, main
+for words in ([], *([name] for name in COMMANDS)):
+    with contextlib.redirect_stdout(io.StringIO()), contextlib.suppress(SystemExit):
+        main([*words, "--help"])
+"""
+_ONE_MESSAGE = """
+import sys
+from spark_jobs.commands.main import main
+assert main(["decode", "--format", "craft", "--in", sys.argv[1], "--out", sys.argv[2]]) == 0
+"""
+_APP = """
+import sys
+from service.app import create_served
+from service.http_server import bind
+from service.settings import Settings
+create_served(Settings(store="sqlite:///" + sys.argv[2] + ".db"))
+"""
+_BATCHES = {"numba", "llvmlite", "numpy", "pyarrow", "pandas", "pyspark", "deltalake"}
+_SERVER = {
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "sqlalchemy",
+    "pydantic_settings",
+    "jinja2",
+    "prometheus_client",
+    "bcrypt",
+}
+_CLIENTS = {"confluent_kafka", "httpx2", "psycopg", "google.protobuf", "regex", "rich.progress"}
+_OWN = {"schemas.formats.format_table", "service.registry", "service.store", "service.migration", "service.tracker"}
+
+
+@dataclass(frozen=True)
+class Start:
+    """Python that starts something, and the modules that are not to be there afterwards."""
+
+    name: str
+    code: str
+    heavy: set[str]
+
+
+STARTS = [
+    Start("service --help", _SERVICE_HELP, _BATCHES | _SERVER | _CLIENTS | _OWN),
+    Start(
+        "spark_jobs --help",
+        _JOBS_HELP,
+        _BATCHES | _SERVER | _CLIENTS | {"spark_jobs.jobs", "spark_jobs.sources.http_client"},
+    ),
+    Start("decode", _ONE_MESSAGE, _BATCHES | _SERVER | _CLIENTS),
+    Start("serve", _APP, _BATCHES | {"confluent_kafka", "psycopg", "google.protobuf", "regex"}),
+]
+
+
+def test_nothing_heavy_is_imported(tmp_path: Path) -> None:
+    def check(start: Start) -> None:
+        path, out = GOLDEN / "craft" / "pk_int.batch1.jsonl", tmp_path / "out"
+        code = start.code + "\nimport sys\nprint(*sys.modules, sep='\\n')\n"
+        words = [sys.executable, "-c", code, str(path), str(out)]
+        done = subprocess.run(words, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        assert set(done.stdout.split()) & start.heavy == set()
+
+    check_rows(STARTS, check, lambda start: start.name)
