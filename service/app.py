@@ -45,6 +45,7 @@ _VIEW_BYTES = 8 * 1024 * 1024  # of answers that are kept for one set of rights
 
 ROUTERS = (
     subjects.router,
+    subjects.overview_router,
     schemas.router,
     server_info.router,
     compatibility.router,

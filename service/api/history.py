@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import zip_longest
 from typing import Any, Final
 
 from fastapi import Response
 
 from schemas.ddl.executor.versions import in_utc
 from schemas.model.errors import DdlError, RegistryError
+from schemas.model.table import TableId
 from service.api import history_json as shapes
 from service.api.bodies import INTEGER, TEXT, WholeBody, as_is, object_schema
 from service.api.request import ApiCall
@@ -45,6 +47,8 @@ _TABLE = Parameter("table", "Only of this table", STRING)
 _FROM = Parameter("from", "Since this commit_ts or RFC 3339 time", STRING)
 _TO = Parameter("to", "Up to this commit_ts or RFC 3339 time", STRING)
 _REGISTRY = Parameter("registry", "false leaves out the newest schemas that no version gives")
+_NAME = Parameter("name", "Only tables with this text in db.table, whatever its case", STRING)
+_NEWEST = Parameter("newest", "The newest first, each with what it changed; `total` says how many there are")
 _INCLUSIVE = Parameter("inclusive", "What the table is just after the DDL at this commit_ts")
 _OF_TABLE = ("changefeed", "keyspace", "ddl_time_zone")
 _UNKNOWN = {409: "The table is unknown since a DDL that was not understood"}
@@ -65,20 +69,22 @@ def _time(call: ApiCall, name: str) -> int | None:
     return tso_of(text) if text else None
 
 
-@router.declare("GET", "/changefeeds", needs=HISTORY)
+@router.declare("GET", "/changefeeds", needs=HISTORY, query=("db", _TABLE))
 def changefeeds(call: Called) -> Response:
-    history = call.services.history
+    """All of them; with `db` and `table` those that know this table."""
+    history, table = call.services.history, (call.text("db"), call.text("table"))
     with call.registry.store.read():
-        feeds, numbers, places = history.changefeeds(), history.numbers(), history.places()
+        feeds = history.changefeeds(TableId(*table) if all(table) else None)
+        numbers, places = history.numbers(), history.places()
     return call.answer([shapes.changefeed(one, numbers[one.name], places.get(one.name, {})) for one in feeds])
 
 
-@router.declare("GET", "/tables", needs=HISTORY, query=("changefeed", "db", *PAGE))
+@router.declare("GET", "/tables", needs=HISTORY, query=("changefeed", "db", _NAME, *PAGE))
 def tables(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
-        rows = history.tables(feed.name, call.text("db") or None, offset, limit)
+        rows = history.tables(feed.name, call.text("db") or None, offset, limit, call.text("name"))
     following = offset + limit if len(rows) == limit else None
     return call.answer(shapes.listing(feed, "tables", [shapes.name(row) for row in rows], following))
 
@@ -94,13 +100,14 @@ def ddl(call: Called) -> Response:
     return call.answer(shapes.listing(feed, "ddl", [shapes.event(one) for one in events], following))
 
 
-@router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", _REGISTRY, *PAGE))
+@router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", "db", _TABLE, _REGISTRY, *PAGE))
 def drift(call: Called) -> Response:
     """What contradicts the history; and what the registry's newest schemas are that no version gives."""
     history, (offset, limit) = call.services.history, _limits(call)
+    names = (call.text("db") or None, call.text("table") or None)
     with call.registry.store.read() as tx:
         feed = history.changefeed(changefeed_of(call))
-        drifts = history.drift(feed.name, offset, limit)
+        drifts = history.drift(feed.name, *names, offset, limit)
         following = offset + limit if len(drifts) == limit else None
         answer = shapes.listing(feed, "drift", [shapes.drift(one) for one in drifts], following)
         if offset == 0 and call.text("registry").lower() != "false":
@@ -109,30 +116,32 @@ def drift(call: Called) -> Response:
     return call.answer(answer)
 
 
-@router.declare("GET", "/{db}/{table}/versions", needs=HISTORY, query=(*_OF_TABLE, *PAGE), answers=_UNKNOWN)
+@router.declare("GET", "/{db}/{table}/versions", needs=HISTORY, query=(*_OF_TABLE, _NEWEST, *PAGE), answers=_UNKNOWN)
 def versions(call: Called) -> Response:
     history, (offset, limit) = call.services.history, _limits(call)
-    db, table = call.segment("db"), call.segment("table")
+    db, table, newest = call.segment("db"), call.segment("table"), call.flag("newest")
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
-        rows = history.versions(feed.name, db, table, offset, limit + 1)
-        if not rows and (offset == 0 or history.version_at(feed.name, db, table) is None):
+        rows, total = history.versions(feed.name, db, table, offset, limit + newest, newest_first=newest)
+        if not total:
             raise shapes.never_seen_error(feed, db, table)
-        following = offset + limit if len(rows) > limit else None
-        rows = rows[:limit]
-        events = history.events(feed.name, [row.ddl for row in rows])
+        shown = rows[:limit]
+        events = history.events(feed.name, [row.ddl for row in shown])
         fitting = history.count_fitting(feed.name, db, table)
-        derived = [None if row.table is None else _derive_schemas(call, row) for row in rows]
+        derived = [None if row.table is None else _derive_schemas(call, row) for row in shown]
         linked = iter(links([one for one in derived if one is not None], call.services.view))
     entries = [
         {
             **shapes.version(row, events.get(row.ddl)),
             "rows_fitting": fitting.get(row.from_ts, 0),
             "subjects": [] if of is None else next(linked),
+            **({"changes": shapes.changes(row, before)} if newest else {}),
         }
-        for row, of in zip(rows, derived, strict=True)
+        for row, of, before in zip_longest(shown, derived, rows[1:][: len(shown)])
     ]
-    return call.answer(shapes.listing(feed, "versions", entries, following, db=db, table=table))
+    following = offset + limit if offset + limit < total else None
+    more: dict[str, Any] = {"db": db, "table": table, **({"total": total} if newest else {})}
+    return call.answer(shapes.listing(feed, "versions", entries, following, **more))
 
 
 def _derive_schemas(call: ApiCall, row: TableVersionRow) -> TableSchemas:

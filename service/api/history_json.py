@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.model.errors import RegistryError
+from service.history.changes import changes as table_changes
 from service.history.model import AsOf, DdlRecord, Drift, HistoryState, NameRow, Place, State, TableVersionRow
 from service.history.times import time_text
 from service.registry.model import StoredWarning
@@ -62,6 +63,12 @@ def version(row: TableVersionRow, ddl: DdlRecord | None) -> Json:
         "columns": len(row.table.columns) if row.table is not None and row.is_live else None,
         "ddl": None if ddl is None else event(ddl),
     }
+
+
+def changes(row: TableVersionRow, before: TableVersionRow | None) -> list[Json]:
+    """What a version changed of the one before it."""
+    tables = [one.table if one is not None and one.is_live else None for one in (before, row)]
+    return [{"kind": kind, "text": text} for kind, text in table_changes(*tables)]
 
 
 def event(record: DdlRecord) -> Json:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from service.registry.config import FIELDS, LEVEL
 from service.registry.identity import guid
 from service.registry.model import Content, LookupResult, StoredVersion, context_of, qualify
+from service.registry.overview import SubjectOverview
 from service.registry.schemas import AliasedVersion
 from service.schema_types.base import TaggedPart
 
@@ -112,3 +113,18 @@ def _times(stored: StoredVersion) -> Json:
 
 def _drop_empty(shape: Json) -> Json:
     return {key: value for key, value in shape.items() if value or isinstance(value, _BOOLEANS_AND_NUMBERS)}
+
+
+def overview(one: SubjectOverview) -> Json:
+    """A subject as `/overview` shows it; no schema is in it."""
+    return {
+        "subject": one.subject,
+        "versions": [
+            {"version": row.version, "id": row.id, "schemaType": row.kind, "ts": row.ts, "deleted": row.deleted}
+            for row in one.versions
+        ],
+        "compatibilityLevel": one.level,
+        "ownCompatibilityLevel": one.own_level,
+        "mode": one.mode,
+        "ownMode": one.own_mode,
+    }

@@ -1,4 +1,4 @@
-"""`/subjects`: registering, looking up, reading and deleting."""
+"""`/subjects`: registering, looking up, reading and deleting. `/overview`: what pages show of many of them; ours."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from fastapi import Response
 from service.api import responses
 from service.api.bodies import SCHEMA, TAGS, Body, new_schema, tag_request
 from service.api.request import ApiCall
-from service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
+from service.api.routing import INTEGER, KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
 from service.api.schemas import text_of_query, view_of_query
 from service.auth.acl import DELETE, WRITE
-from service.registry import lookup, subjects
+from service.registry import lookup, overview, subjects
 from service.registry import register as registry_register
 from service.registry.model import StoredVersion
-from service.registry.names import version_number
+from service.registry.names import normalize_subject, version_number
 
 router = Router("/subjects")
 
@@ -138,3 +138,27 @@ def delete_version(call: Called) -> Response:
 def version_of(call: ApiCall) -> StoredVersion:
     subject, version = call.subject, version_number(call.segment("version"))
     return subjects.get_version(call.registry, subject, version, deleted=call.flag("deleted"))
+
+
+overview_router = Router("/overview")
+_LARGEST_OVERVIEW = 1000
+_FOUND_BY = (
+    Parameter("name", "Only subjects with this text in their names, whatever its case", STRING),
+    Parameter("id", "Only subjects with a version that has this id, in any context", INTEGER),
+    Parameter("column", "Only subjects whose latest schema has a field with this text in its name", STRING),
+    Parameter("subject", "This subject alone, whatever it has", STRING),
+)
+
+
+@overview_router.declare("GET", needs=KNOWN, query=(*_FOUND_BY, "deleted", *PAGE))
+def list_overviews(call: Called) -> Response:
+    """Subjects with their versions and the settings in force; `total` counts those of all pages."""
+    name, schema_id, column = call.text("name"), call.integer("id", -1), call.text("column")
+    deleted, subject = call.flag("deleted"), normalize_subject(call.text("subject"))
+    with call.registry.store.read():
+        names = [subject]
+        if not subject:
+            number = None if schema_id < 0 else schema_id
+            names = overview.find_subjects(call.registry, name=name, schema_id=number, column=column, deleted=deleted)
+        shown = overview.describe_subjects(call.registry, call.page(names, _LARGEST_OVERVIEW))
+    return call.answer({"total": len(names), "subjects": list(map(responses.overview, shown))})

@@ -17,6 +17,7 @@ from service.registry.model import (
     Content,
     Counts,
     Lineage,
+    ListedVersion,
     StoredVersion,
     StoredWarning,
     VersionRow,
@@ -72,14 +73,17 @@ class FilteredReader:
     def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
         return self._visible_versions(self._tx.holders(context, schema_id))
 
-    def holders_of(self, context: str, ids: Collection[int]) -> list[VersionRow]:
-        return [row for row in self._tx.holders_of(context, ids) if self._sees(row.subject)]
+    def holders_of(self, context: str | None, ids: Collection[int], *, deleted: bool = False) -> list[VersionRow]:
+        return [row for row in self._tx.holders_of(context, ids, deleted=deleted) if self._sees(row.subject)]
 
     def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
         return [one for one in self._tx.holding(identities) if self._sees(one[1].subject)]
 
-    def newest(self, part: str, text: str) -> list[StoredVersion]:
-        return self._visible_versions(self._tx.newest(part, text))
+    def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
+        return self._visible_versions(self._tx.newest(part, text, deleted=deleted))
+
+    def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
+        return self._tx.versions_of([subject for subject in subjects if self._sees(subject)])
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         return self._visible_versions(self._tx.search(prefix, deleted=deleted))

@@ -105,7 +105,7 @@ class EffectiveConfig:
 def resolve_subject(registry: Registry, tx: StoreReader, subject: str) -> tuple[str, EffectiveConfig]:
     """The subject that is meant (see `target`), and what a registration of it has to obey."""
     stored = tx.configs(chain(subject))
-    meant = _resolve_alias(subject, stored.get(subject, {}))
+    meant = resolve_alias(subject, stored.get(subject, {}))
     if meant != subject:
         subject, stored = meant, tx.configs(chain(meant))
     return subject, _effective_config(registry, subject, stored)
@@ -117,7 +117,7 @@ def effective_config(registry: Registry, tx: StoreReader, subject: str) -> Effec
 
 
 def _effective_config(registry: Registry, subject: str, stored: Mapping[str, Config]) -> EffectiveConfig:
-    config = _nearest_config(registry, subject, stored)
+    config = nearest_config(registry, subject, stored)
     return EffectiveConfig(
         LEVELS[config[LEVEL]],
         lenient=config.get("compatibilityPolicy") == _LENIENT,
@@ -135,10 +135,10 @@ def target(tx: StoreReader, subject: str) -> str:
 
     Raises INVALID_SUBJECT for an alias that can't be a subject.
     """
-    return _resolve_alias(subject, tx.configs([subject]).get(subject, {}))
+    return resolve_alias(subject, tx.configs([subject]).get(subject, {}))
 
 
-def _resolve_alias(subject: str, config: Config) -> str:
+def resolve_alias(subject: str, config: Config) -> str:
     alias = config.get("alias")
     return check_subject(normalize_subject(qualify(alias, context_of(subject)))) if alias else subject
 
@@ -157,7 +157,7 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
     scope = scope_of(subject)
     with registry.store.read() as tx:
         if default_to_global:
-            return _nearest_config(registry, scope, tx.configs(chain(scope)))
+            return nearest_config(registry, scope, tx.configs(chain(scope)))
         own = tx.configs([scope]).get(scope)
     if own is None and scope != SERVER:
         raise RegistryError("COMPATIBILITY_NOT_CONFIGURED", subject=subject)
@@ -200,7 +200,7 @@ def _complete(registry: Registry, config: Config) -> Config:
     return {name: filled[name] for name in _ORDER if name in filled}
 
 
-def _nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
+def nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
     """The first config on the way up decides; some keys that it lacks come from the ones above."""
     configs = [stored[one] for one in chain(scope) if one in stored]
     config: Config = dict(configs[0]) if configs else {}

@@ -7,6 +7,7 @@ IMPORT, FORWARD               schemas with a given id only; nothing is checked o
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from schemas.model.errors import RegistryError
@@ -25,9 +26,12 @@ _GIVEN_IDS: Final = (IMPORT, FORWARD)
 
 def find_mode(tx: StoreReader, subject: str | None) -> str:
     """The mode in force for a subject, or for the server (None)."""
-    scopes = chain(subject or SERVER)
-    stored = tx.modes(scopes)
-    return next((stored[scope] for scope in scopes if scope in stored), READWRITE)
+    return nearest_mode(subject, tx.modes(chain(subject or SERVER)))
+
+
+def nearest_mode(subject: str | None, stored: Mapping[str, str]) -> str:
+    """The mode in force, of those stored for scopes."""
+    return next((stored[scope] for scope in chain(subject or SERVER) if scope in stored), READWRITE)
 
 
 def imports(mode: str) -> bool:

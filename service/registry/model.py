@@ -91,6 +91,14 @@ class VersionRow:
 
 
 @dataclass(frozen=True, slots=True)
+class ListedVersion(VersionRow):
+    """A version as lists show it: with its schema type and time, in ms."""
+
+    kind: str
+    ts: int
+
+
+@dataclass(frozen=True, slots=True)
 class LookupResult:
     """A version that has the schema asked for.
 

@@ -14,7 +14,7 @@ from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from typing import Any, Protocol, TypeVar
 
-from service.registry.model import Content, Counts, Lineage, StoredVersion, StoredWarning, VersionRow
+from service.registry.model import Content, Counts, Lineage, ListedVersion, StoredVersion, StoredWarning, VersionRow
 from service.registry.read_set import Listener
 
 T = TypeVar("T")
@@ -44,15 +44,18 @@ class StoreReader(Protocol):
     def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
         """All versions, of any subject, with this id, in the order they were registered."""
 
-    def holders_of(self, context: str, ids: Collection[int]) -> list[VersionRow]:
-        """All undeleted versions, of any subject, with one of these ids, in the order they were registered."""
+    def holders_of(self, context: str | None, ids: Collection[int], *, deleted: bool = False) -> list[VersionRow]:
+        """All versions of a context (None: of any) with one of these ids, in the order they were registered."""
 
     def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
         """All undeleted versions with one of these identities, each with its own."""
 
-    def newest(self, part: str, text: str) -> list[StoredVersion]:
-        """The highest undeleted version of each subject that has `part` in its name, whatever the case of ASCII
-        letters, and `text` in its schema; ordered by subject."""
+    def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
+        """The highest version of each subject that has `part` in its name and `text` in its schema, whatever the case
+        of ASCII letters; ordered by subject."""
+
+    def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
+        """All versions of these subjects, soft-deleted ones too, ascending."""
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         """All versions of the subjects that start with `prefix`, ordered by subject and version."""

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, and_, func, select
+from sqlalchemy import Connection, Select, and_, func, select
 
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.versions import in_utc
@@ -45,9 +45,15 @@ class HistoryStore(HistoryWriteStore):
         super().__init__(store, table_codec.TableCache())
 
     # ---- changefeeds
-    def changefeeds(self) -> list[HistoryState]:
+    def changefeeds(self, table: TableId | None = None) -> list[HistoryState]:
+        c, key = sql.names.c, key_of(table or ("", ""))
         with self._store.read() as tx:
-            return _changefeeds(tx.connection)
+            feeds = _all(tx.connection)
+            if table is not None:
+                query = select(c.changefeed).distinct().where(c.db_key == key[0], c.table_key == key[1])
+                there = set(tx.connection.execute(query).scalars())
+                feeds = [one for one in feeds if one[0] in there]
+        return [feed for _, feed in feeds]
 
     def changefeed(self, name: str | None = None) -> HistoryState:
         with self._store.read() as tx:
@@ -92,12 +98,20 @@ class HistoryStore(HistoryWriteStore):
             return AsOf(feed, version, queries.event(row.ddl), pending, to_ts)
 
     def versions(
-        self, changefeed: str | None, db: str, table: str, offset: int = 0, limit: int | None = None
-    ) -> list[TableVersionRow]:
-        """Versions of a name, oldest first."""
+        self,
+        changefeed: str | None,
+        db: str,
+        table: str,
+        offset: int = 0,
+        limit: int | None = None,
+        *,
+        newest_first: bool = False,
+    ) -> tuple[list[TableVersionRow], int]:
+        """Versions of a name, and how many there are in all."""
         key, end = key_of((db, table)), None if limit is None else offset + limit
         with self._open_reader(changefeed) as (queries, _, feed):
-            return _versions(queries, feed, _spans(queries.histories_of([key])[key])[offset:end])
+            spans = _spans(queries.histories_of([key])[key])[:: -1 if newest_first else 1]
+            return _versions(queries, feed, spans[offset:end]), len(spans)
 
     def versions_of(
         self, changefeed: str | None, ids: Collection[TableId], *, newest: bool = False
@@ -135,10 +149,7 @@ class HistoryStore(HistoryWriteStore):
                 query = query.where(c.commit_ts >= from_ts)
             if to_ts is not None:
                 query = query.where(c.commit_ts <= to_ts)
-            if db is not None:
-                query = query.where(func.lower(c.db) == db.lower())
-            if table is not None:
-                query = query.where(func.lower(c.tbl) == table.lower())
+            query = _of_table(query, c, db, table)
             return queries.records(query.order_by(c.commit_ts, c.ordinal).offset(offset).limit(limit))
 
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:
@@ -146,10 +157,18 @@ class HistoryStore(HistoryWriteStore):
         with self._open_reader(changefeed) as (queries, _, _feed):
             return {one.seq: one for one in queries.events(seqs)}
 
-    def drift(self, changefeed: str | None = None, offset: int = 0, limit: int = 1000) -> list[Drift]:
+    def drift(
+        self,
+        changefeed: str | None = None,
+        db: str | None = None,
+        table: str | None = None,
+        offset: int = 0,
+        limit: int = 1000,
+    ) -> list[Drift]:
         """What contradicts the history, oldest first."""
+        c = sql.drift.c
         with self._open_reader(changefeed) as (queries, number, feed):
-            query = select(sql.drift).where(sql.drift.c.changefeed == number).order_by(sql.drift.c.seq)
+            query = _of_table(select(sql.drift), c, db, table).where(c.changefeed == number).order_by(c.seq)
             return [drift_row(feed.name, row) for row in queries.connection.execute(query.offset(offset).limit(limit))]
 
     def count_fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
@@ -201,8 +220,9 @@ class _CatalogSnapshot:
         return read
 
 
-def _changefeeds(connection: Connection) -> list[HistoryState]:
-    return [one for _, one in _all(connection)]
+def _of_table(query: Select[Any], c: Any, db: str | None, table: str | None) -> Select[Any]:
+    query = query if db is None else query.where(func.lower(c.db) == db.lower())
+    return query if table is None else query.where(func.lower(c.tbl) == table.lower())
 
 
 def _all(connection: Connection) -> list[tuple[int, HistoryState]]:

@@ -72,6 +72,7 @@ def _escape_nul(value: Any) -> Any:
     return value.replace("\0", "\1") if isinstance(value, str) else value
 
 
+ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
 _SCHEMA_OF = and_(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
 FULL = select(
     versions.c.subject,
@@ -85,9 +86,9 @@ FULL = select(
     schemas.c.refs,
     schemas.c.metadata,
 ).join_from(versions, schemas, _SCHEMA_OF)
+LISTED = select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_from(versions, schemas, _SCHEMA_OF)
 HOLDING = select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
 HOLDING = HOLDING.join_from(versions, schemas, _SCHEMA_OF)
-ROW = select(versions.c.subject, versions.c.version, versions.c.id, versions.c.deleted)
 
 
 def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:

@@ -27,6 +27,7 @@ from service.registry.model import (
     Content,
     Counts,
     Lineage,
+    ListedVersion,
     Reference,
     StoredVersion,
     StoredWarning,
@@ -52,6 +53,7 @@ from service.store.statements import (
     ID_OF,
     IDS_OF,
     LATEST,
+    LISTED,
     LOOKALIKES,
     MAX_ID,
     NEXT_ID,
@@ -137,9 +139,11 @@ class Transaction:
         self._reads.add(id_part(context, schema_id))
         return self._all(HOLDERS(self._sql, context=context, id=schema_id))
 
-    def holders_of(self, context: str, ids: Collection[int]) -> list[VersionRow]:
-        self._reads.update(id_part(context, one) for one in ids)
-        query = ROW.where(versions.c.context == context, ~versions.c.deleted).order_by(versions.c.seq)
+    def holders_of(self, context: str | None, ids: Collection[int], *, deleted: bool = False) -> list[VersionRow]:
+        self._reads.add(ANYTHING)
+        query = ROW if deleted else ROW.where(~versions.c.deleted)
+        query = query if context is None else query.where(versions.c.context == context)
+        query = query.order_by(versions.c.seq)
         cursors = (self._sql.execute(query.where(versions.c.id.in_(some))) for some in chunks(ids))
         return [row for cursor in cursors for row in self._rows(cursor)]
 
@@ -150,15 +154,21 @@ class Transaction:
         found = [row for cursor in cursors for row in cursor]
         return [(bytes(one), VersionRow(subject, version, id_, False)) for one, subject, version, id_ in found]
 
-    def newest(self, part: str, text: str) -> list[StoredVersion]:
+    def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
         higher = versions.alias()
         above = exists().where(higher.c.subject == versions.c.subject, higher.c.version > versions.c.version)
-        query = FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
-        for column, looked_for in ((func.lower(versions.c.subject), part.lower()), (schemas.c.text, text)):
+        query = FULL.where(~above) if deleted else FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
+        for column, looked_for in ((versions.c.subject, part), (schemas.c.text, text)):
             if looked_for:  # a LIKE has a longest pattern, and letters of its own
-                query = query.where(func.replace(column, looked_for, "") != column)
+                query = query.where(func.replace(func.lower(column), func.lower(looked_for), "") != func.lower(column))
         return sorted(self._all(self._sql.execute(query)), key=lambda stored: stored.subject)
+
+    def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
+        self._reads.add(ANYTHING)
+        query = LISTED.order_by(versions.c.version)
+        cursors = (self._sql.execute(query.where(versions.c.subject.in_(some))) for some in chunks(subjects))
+        return [ListedVersion(*row[:3], bool(row.deleted), row.kind, row.ts) for cursor in cursors for row in cursor]
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)

@@ -46,6 +46,12 @@ def page_router(prefix: str = "") -> Router:
 class FormError(ValueError):
     """What was filled in can't be used; the text says why."""
 
+    status = 400
+
+
+class FormTooLarge(FormError):
+    status = 413
+
 
 def segment(text: str) -> str:
     """A value as one part of a path."""
@@ -141,7 +147,7 @@ async def form(request: Request) -> dict[str, str]:
     async for chunk in request.stream():
         size += len(chunk)
         if size > limit:
-            raise FormError(f"More than {limit} bytes were sent.")
+            raise FormTooLarge(f"More than {limit} bytes were sent.")
         chunks.append(chunk)
     try:
         body = b"".join(chunks).decode("ascii")
@@ -169,7 +175,7 @@ def with_error_pages(render: Page) -> Page:
         except ApiError as refused:
             return _refusal(refused.answer)
         except FormError as problem:
-            return page("error.html", 400, title="Not done", problem=str(problem))
+            return page("error.html", problem.status, title="Not done", problem=str(problem))
 
     return route
 

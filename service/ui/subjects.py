@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -23,28 +21,10 @@ from service.ui.pages import FormError, number_of, page, page_router, part, pret
 router = page_router("/ui/subjects")
 
 _PAGE: Final = 50
-_SCANNED: Final = 20_000
-_SCAN_PAGE: Final = 1000
-_ALL: Final = ":*:"
 _COMPARING: Final = anyio.CapacityLimiter(2)
 NOTHING_PASTED: Final = {"schema": "", "kind": "AVRO", "against": "", "references": ""}
 _BY: Final = {"name": "name", "id": "schema id", "column": "column"}
-
-
-@dataclass(frozen=True, slots=True)
-class SubjectRow:
-    """A row of the list."""
-
-    subject: str
-    context: str
-    name: str
-    kind: str
-    versions: str
-    latest_id: int | None
-    level: str
-    own_level: bool
-    mode: str
-    deleted: bool
+_CHOICES: Final[dict[str, Any]] = {"levels": list(LEVELS), "modes": [one for one in MODES if one != FORWARD]}
 
 
 @router.get("")
@@ -52,98 +32,42 @@ class SubjectRow:
 async def list_subjects(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
-    start = number_of(query.get("from", "")) or 0
-    names, note = await _find_subjects(api, text, by if by in _BY else "name", deleted)
-    live = set(await api.need("subjects", subjectPrefix=_ALL)) if deleted else set(names)
-    rows = [await _subject_row(api, name, name not in live) for name in names[start : start + _PAGE]]
+    start, by = number_of(query.get("from", "")) or 0, by if by in _BY else "name"
+    if text and by == "id" and number_of(text) is None:
+        raise FormError(f"A schema id is a number, not {text[:100]!r}.")
+    of = {by: text} if text else {}
+    answer = await api.need("overview", **of, deleted=deleted, offset=start, limit=_PAGE)
     values = {"q": text, "by": by, **({"deleted": "1"} if deleted else {})}
     return page(
         "subjects.html",
-        rows=rows,
-        total=len(names),
+        rows=[_row(one) for one in answer["subjects"]],
+        total=answer["total"],
         start=start,
         size=_PAGE,
         q=text,
         by=by,
         choices=_BY,
         deleted=deleted,
-        note=note,
         earlier=urlencode({**values, "from": start - _PAGE}) if start >= _PAGE else "",
-        later=urlencode({**values, "from": start + _PAGE}) if start + _PAGE < len(names) else "",
+        later=urlencode({**values, "from": start + _PAGE}) if start + _PAGE < answer["total"] else "",
         level=(await api.get("config")).value.get("compatibilityLevel", "not to be seen"),
         mode=(await api.get("mode")).value.get("mode", "not to be seen"),
-        levels=list(LEVELS),
-        modes=[one for one in MODES if one != FORWARD],
+        **_CHOICES,
     )
 
 
-async def _find_subjects(api: ApiClient, text: str, by: str, deleted: bool) -> tuple[list[str], str]:
-    """(subjects, what was not looked through)."""
-    if text and by == "id":
-        return await _with_id(api, text, deleted), ""
-    if text and by == "column":
-        return await _with_column(api, text, deleted)
-    names = await api.need("subjects", subjectPrefix=_ALL, deleted=deleted)
-    return [name for name in names if text.casefold() in name.casefold()], ""
-
-
-async def _with_id(api: ApiClient, text: str, deleted: bool) -> list[str]:
-    """Subjects of any context where a version has this id; an id of another context is another schema's."""
-    if number_of(text) is None:
-        raise FormError(f"A schema id is a number, not {text[:100]!r}.")
-    subjects: list[str] = []
-    for context in dict.fromkeys([".", *(await api.need("contexts"))]):
-        within = ("contexts", context) if context != "." else ()
-        answer = await api.get(*within, "schemas", "ids", text, "versions", deleted=deleted)
-        subjects += [one["subject"] for one in answer.value] if answer.is_ok else []
-    return sorted(set(subjects))
-
-
-async def _with_column(api: ApiClient, text: str, deleted: bool) -> tuple[list[str], str]:
-    """Subjects whose latest version has a field of this name (parts of a name count too)."""
-    pattern = re.compile(r'"name"\s*:\s*"[^"]*' + re.escape(json.dumps(text, ensure_ascii=False)[1:-1]), re.IGNORECASE)
-    subjects: list[str] = []
-    for start in range(0, _SCANNED, _SCAN_PAGE):
-        schemas = await api.need(
-            "schemas", subjectPrefix=_ALL, latestOnly=True, deleted=deleted, offset=start, limit=_SCAN_PAGE
-        )
-        subjects += [one["subject"] for one in schemas if _has_column(one, pattern, text)]
-        if len(schemas) < _SCAN_PAGE:
-            return subjects, ""
-    return subjects, f"Only the first {_SCANNED} subjects were looked through."
-
-
-def _has_column(schema: dict[str, Any], pattern: re.Pattern[str], text: str) -> bool:
-    kind = schema.get("schemaType", "AVRO")
-    return bool(pattern.search(schema["schema"]) if kind == "AVRO" else text.casefold() in schema["schema"].casefold())
-
-
-async def _subject_row(api: ApiClient, subject: str, deleted: bool) -> SubjectRow:
-    numbers = await api.get("subjects", subject, "versions", deleted=deleted)
-    versions = numbers.value if numbers.is_ok else []
-    latest: dict[str, Any] = {}
-    if versions:
-        answer = await api.get("subjects", subject, "versions", str(versions[-1]), deleted=deleted)
-        latest = answer.value if answer.is_ok else {}
-    own = await api.get("config", subject)
-    level = (
-        own
-        if own.is_ok and own.value.get("compatibilityLevel")
-        else await api.get("config", subject, defaultToGlobal=True)
-    )
-    mode = await api.get("mode", subject, defaultToGlobal=True)
-    return SubjectRow(
-        subject,
-        context_of(subject),
-        name_of(subject),
-        latest.get("schemaType", "AVRO") if latest else "",
-        _ranges(versions),
-        latest.get("id"),
-        level.value.get("compatibilityLevel", "") if level.is_ok else "",
-        level is own,
-        mode.value.get("mode", "") if mode.is_ok else "",
-        deleted,
-    )
+def _row(one: dict[str, Any]) -> dict[str, Any]:
+    """A row of the list: of a deleted subject, its deleted versions."""
+    live = [version for version in one["versions"] if not version["deleted"]]
+    versions = live or one["versions"]
+    return {
+        **one,
+        "context": context_of(one["subject"]),
+        "name": name_of(one["subject"]),
+        "latest": versions[-1] if versions else None,
+        "ranges": _ranges(version["version"] for version in versions),
+        "deleted": not live,
+    }
 
 
 def _ranges(numbers: Iterable[int]) -> str:
@@ -169,37 +93,28 @@ async def show(request: Request) -> Response:
 async def subject_page(request: Request, subject: str, **more: Any) -> Response:
     """The page of a subject, its newest versions first. more: what else its template shows, and the status."""
     api = ApiClient(request)
-    numbers = list(reversed(await api.need("subjects", subject, "versions", deleted=True)))
-    live = await api.get("subjects", subject, "versions")
-    start = min(number_of(request.query_params.get("from", "")) or 0, len(numbers) - 1)
-    rows = []
-    for place, number in enumerate(numbers[start : start + _PAGE], start):
-        one = await api.need("subjects", subject, "versions", str(number), deleted=True)
-        before = numbers[place + 1] if place + 1 < len(numbers) else None
-        rows.append({**one, "deleted": not (live.is_ok and number in live.value), "before": before})
-    own = await api.get("config", subject)
-    level = await api.get("config", subject, defaultToGlobal=True)
-    own_mode, mode = await api.get("mode", subject), await api.get("mode", subject, defaultToGlobal=True)
+    await api.need("subjects", subject, "versions", deleted=True)  # says what is wrong where there is nothing
+    [one] = (await api.need("overview", subject=subject))["subjects"]
+    own, versions = await api.get("config", subject), list(reversed(one["versions"]))
+    for row, before in zip(versions, [*versions[1:], {"version": None}], strict=True):
+        row["before"] = before["version"]
+    start = min(number_of(request.query_params.get("from", "")) or 0, len(versions) - 1)
     return page(
         "subject.html",
         more.pop("status", 200),
         **{
+            "one": one,
             "subject": subject,
             "context": context_of(subject),
-            "rows": rows,
-            "total": len(numbers),
+            "rows": versions[start : start + _PAGE],
+            "total": len(versions),
             "start": start,
-            "older": start + _PAGE if start + _PAGE < len(numbers) else None,
-            "live": live.value if live.is_ok else [],
-            "level": level.value.get("compatibilityLevel", "") if level.is_ok else "",
-            "own_level": own.is_ok and "compatibilityLevel" in own.value,
+            "older": start + _PAGE if start + _PAGE < len(versions) else None,
+            "live": [row["version"] for row in one["versions"] if not row["deleted"]],
             "settings": own.value if own.is_ok else {},
-            "mode": mode.value.get("mode", "") if mode.is_ok else "",
-            "own_mode": own_mode.is_ok,
-            "levels": list(LEVELS),
-            "modes": [one for one in MODES if one != FORWARD],
             "pasted": NOTHING_PASTED,
             "checked": None,
+            **_CHOICES,
             **more,
         },
     )

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -13,96 +10,11 @@ from fastapi import Request, Response
 from service.ui.api_client import ApiAnswer, ApiClient
 from service.ui.pages import form, go, number_of, page, page_router, part, segment, with_error_pages
 
-_LINE: Final = re.compile(r"  (?!`)(.+?),?")
-_KEY: Final = re.compile(r"(PRIMARY KEY|(?:UNIQUE |FULLTEXT |SPATIAL )?KEY `(?:[^`]|``)+`)(.*)")
-_END: Final = ") "
-
-
-@dataclass(frozen=True, slots=True)
-class TableLines:
-    """A table version for comparison: columns and keys by name, each as a line of text; options after the brackets."""
-
-    columns: Mapping[str, str]
-    keys: Mapping[str, str]
-    options: str
-
-
-def table_lines(answer: Mapping[str, Any]) -> TableLines | None:
-    """Of an answer of /history/{db}/{table}/at/…; None where the columns are not known."""
-    table, text = answer.get("table"), answer.get("show_create")
-    if not table:
-        return None
-    lines = text.split("\n") if isinstance(text, str) else []
-    matches = (_KEY.fullmatch(match[1]) for line in lines if (match := _LINE.fullmatch(line)))
-    options = lines[-1].removeprefix(_END) if lines and lines[-1].startswith(_END) else ""
-    return TableLines(
-        {one["name"]: _column(one) for one in table["columns"]},
-        {match[1]: match[2].strip() for match in matches if match},
-        options,
-    )
-
-
-def _column(one: Mapping[str, Any]) -> str:
-    words = [str(one["type"])]
-    if one.get("generated"):
-        words.append(f"AS ({one['generated']}) {'STORED' if one.get('stored') else 'VIRTUAL'}")
-    words.append("NULL" if one["nullable"] else "NOT NULL")
-    if one["default"] is not None:
-        words.append(f"DEFAULT {one['default']}")
-    if one.get("auto_increment"):
-        words.append("AUTO_INCREMENT")
-    if one.get("collate") not in (None, "", "binary"):
-        words.append(f"COLLATE {one['collate']}")
-    if one.get("comment"):
-        words.append(f"COMMENT {one['comment']}")
-    return " ".join(words)
-
-
-def changes(before: TableLines | None, now: TableLines | None) -> list[tuple[str, str]]:
-    """(kind, text) of each difference, kind one of gone, new, changed; nothing for the first version that is known."""
-    if before is None or now is None:
-        return []
-    renamed = _find_renames(list(before.columns.items()), list(now.columns.items()))
-    old = {renamed.get(name, name): text for name, text in before.columns.items()}
-    differences = [("changed", f"{name} is now called {other}") for name, other in renamed.items()]
-    differences += _compare_columns(old, now.columns)
-    stayed = [name for name in old if name in now.columns]
-    if stayed != [name for name in now.columns if name in old]:
-        differences.append(("changed", f"the order of the columns: {', '.join(now.columns)}"))
-    differences += _compare_columns(before.keys, now.keys)
-    if before.options != now.options:
-        differences.append(("changed", f"{before.options} → {now.options}"))
-    return differences
-
-
-def _find_renames(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> dict[str, str]:
-    """Columns that have another name and are the same otherwise, in the same place of as many columns."""
-    if len(before) != len(now):
-        return {}
-    names, others = {name for name, _ in before}, {name for name, _ in now}
-    return {
-        name: other
-        for (name, text), (other, as_now) in zip(before, now, strict=True)
-        if text == as_now and name not in others and other not in names
-    }
-
-
-def _compare_columns(before: Mapping[str, str], now: Mapping[str, str]) -> list[tuple[str, str]]:
-    gone = [("gone", f"{name} {text}") for name, text in before.items() if name not in now]
-    new = [("new", f"{name} {text}") for name, text in now.items() if name not in before]
-    changed = [
-        ("changed", f"{name}: {before[name]} → {text}") for name, text in now.items() if before.get(name, text) != text
-    ]
-    return [*gone, *new, *changed]
-
-
 router = page_router("/ui/tables")
 dry_run = page_router("/ui/dry-run")
 
 
 _PAGE: Final = 50
-_PICKS: Final = 100
-_EVERY: Final = 10_000
 
 
 @router.get("")
@@ -115,17 +27,15 @@ async def list_tables(request: Request) -> Response:
     answer: dict[str, Any] = {"tables": [], "next_offset": None}
     drift: dict[str, Any] = {"drift": []}
     if chosen:
-        limit = None if text else _PAGE
-        answer = await api.need("history", "tables", changefeed=chosen, offset=start, limit=limit)
+        answer = await api.need("history", "tables", changefeed=chosen, name=text or None, offset=start, limit=_PAGE)
         drift = await api.need("history", "drift", changefeed=chosen, limit=_PAGE)
-    names = [one for one in answer["tables"] if text.casefold() in f"{one['db']}.{one['table']}".casefold()]
     values = {"changefeed": chosen, "q": text}
     return page(
         "tables.html",
         feeds=feeds,
         chosen=chosen,
         q=text,
-        rows=names,
+        rows=answer["tables"],
         drift=drift,
         earlier=urlencode({**values, "from": max(start - _PAGE, 0)}) if start else "",
         later=urlencode({**values, "from": answer["next_offset"]}) if answer["next_offset"] else "",
@@ -140,48 +50,30 @@ async def show(request: Request) -> Response:
     feed, start = request.query_params.get("changefeed") or None, number_of(request.query_params.get("from", "")) or 0
     if feed is None and (response := await _choose_changefeed(api, db, table)) is not None:
         return response
-    answer = await api.need("history", db, table, "versions", changefeed=feed, limit=_EVERY)
-    newest_first = list(reversed(answer["versions"]))
-    rows: list[dict[str, Any]] = []
-    before: TableLines | None = None
-    for one in reversed(newest_first[start : start + _PAGE + 1]):
-        now = await _fetch_lines(api, db, table, one["commit_ts"], feed)
-        rows.append({**one, "changes": changes(before, now)})
-        before = now
-    rows = rows[-_PAGE:] if len(rows) > _PAGE else rows
-    drift = await api.need("history", "drift", changefeed=answer["changefeed"], registry=False, limit=1000)
+    answer = await api.need("history", db, table, "versions", changefeed=feed, newest=True, offset=start, limit=_PAGE)
+    drift = await api.need("history", "drift", changefeed=answer["changefeed"], db=db, table=table, registry=False)
     return page(
         "table.html",
         db=db,
         table=table,
         feed=answer["changefeed"],
         sealed_ts=answer["sealed_ts"],
-        rows=list(reversed(rows)),
-        total=len(newest_first),
+        rows=answer["versions"],
+        total=answer["total"],
         start=start,
-        later=start + _PAGE if start + _PAGE < len(newest_first) else None,
-        picks=newest_first[:_PICKS],
-        drift=[one for one in drift["drift"] if (one["db"], one["table"]) == (db, table)],
+        later=answer["next_offset"],
+        drift=drift["drift"],
     )
 
 
 async def _choose_changefeed(api: ApiClient, db: str, table: str) -> Response | None:
     """Where to go if nobody said which of several changefeeds is meant: to the one that has the table, or a choice."""
-    feeds = [one["changefeed"] for one in await api.need("history", "changefeeds")]
-    if len(feeds) < 2:
+    if len(await api.need("history", "changefeeds")) < 2:
         return None
-    candidates = [
-        feed for feed in feeds if (await api.get("history", db, table, "versions", changefeed=feed, limit=1)).is_ok
-    ]
-    if len(candidates) == 1:
-        return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(candidates[0])}")
-    return page("choose_changefeed.html", db=db, table=table, feeds=candidates) if candidates else None
-
-
-async def _fetch_lines(api: ApiClient, db: str, table: str, commit_ts: int, feed: str | None) -> TableLines | None:
-    """The table just after a DDL; None where nothing is known."""
-    answer = await api.get("history", db, table, "at", str(commit_ts), inclusive=True, changefeed=feed)
-    return table_lines(answer.value) if answer.is_ok else None
+    feeds = [one["changefeed"] for one in await api.need("history", "changefeeds", db=db, table=table)]
+    if len(feeds) == 1:
+        return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(feeds[0])}")
+    return page("choose_changefeed.html", db=db, table=table, feeds=feeds) if feeds else None
 
 
 @router.get("/{db}/{table}/at")

@@ -61,6 +61,6 @@ def everything(history: HistoryStore, changefeed: str) -> dict[str, list[Any]]:
     for row in history.tables(changefeed, limit=10_000):
         found[str(row.id).lower()] = [
             (v.from_ts, v.to_ts, str(v.state), v.table_id, v.since, v.reason, v.table)
-            for v in history.versions(changefeed, *row.id)
+            for v in history.versions(changefeed, *row.id)[0]
         ]
     return found

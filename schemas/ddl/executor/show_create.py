@@ -19,14 +19,29 @@ _TEXTUAL = (Kind.TEXT, Kind.ENUM, Kind.SET)
 def show_create(table: Table) -> str:
     """CREATE TABLE text. A table known in part has the types that stand for it; see `Column.vague`."""
     lines = [_column(c, table) for c in table.columns]
-    lines += [line for index in table.indexes if (line := _index(index, table))]
-    options = " ENGINE=InnoDB"
+    lines += [f"{name} {columns}" for name, columns in key_texts(table).items()]
+    return f"CREATE TABLE {_quote(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {option_text(table)}"
+
+
+def option_text(table: Table) -> str:
+    """What stands after the brackets."""
+    options = "ENGINE=InnoDB"
     if table.charset:
         options += f" DEFAULT CHARSET={table.charset}"
         options += f" COLLATE={table.collate}" if table.collate and table.collate != "binary" else ""
-    if table.comment:
-        options += f" COMMENT='{_escape(table.comment)}'"
-    return f"CREATE TABLE {_quote(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n){options}"
+    return options + (f" COMMENT='{_escape(table.comment)}'" if table.comment else "")
+
+
+def key_texts(table: Table) -> dict[str, str]:
+    """Each key's words and name → its columns in brackets."""
+    known = [index for index in table.indexes if index.columns and table.by_name.keys() >= set(index.columns)]
+    return {_key(index): "(" + ",".join(map(_quote, index.columns)) + ")" for index in known}
+
+
+def _key(index: Index) -> str:
+    if index.name == PRIMARY:
+        return "PRIMARY KEY"
+    return f"{'UNIQUE KEY' if index.unique else 'KEY'} {_quote(index.name)}"
 
 
 def _column(column: Column, table: Table) -> str:
@@ -65,15 +80,6 @@ def _default(column: Column) -> str:
     if column.type.kind is Kind.BIT:
         return f" DEFAULT {default}"
     return f" DEFAULT '{_escape(default)}'"
-
-
-def _index(index: Index, table: Table) -> str:
-    if not index.columns or not table.by_name.keys() >= set(index.columns):
-        return ""
-    columns = "(" + ",".join(map(_quote, index.columns)) + ")"
-    if index.name == PRIMARY:
-        return f"PRIMARY KEY {columns}"
-    return f"{'UNIQUE KEY' if index.unique else 'KEY'} {_quote(index.name)} {columns}"
 
 
 def _quote(name: str) -> str:

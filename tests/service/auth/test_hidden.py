@@ -202,7 +202,7 @@ IN_QUERY: Final[dict[str, tuple[str, ...]]] = {
     "format": ("resolved",), "referenceFormat": ("qualified",), "findTags": ("*",), "key": ("zq7_key",),
     "value": ("zq7_value",), "ruleType": ("",), "offset": ("0",), "limit": ("1000",), "changefeed": ("default",),
     "keyspace": ("default",), "ddl_time_zone": ("UTC",), "db": ("shop",), "table": ("orders",), "from": ("1",),
-    "to": (str(TS + 1),), "job": ("j",), "topic": ("t",),
+    "to": (str(TS + 1),), "name": ("zq7",), "id": ("5",), "column": ("zq7_column",), "job": ("j",), "topic": ("t",),
 }  # fmt: skip
 
 # Where another query than what IN_QUERY gives for a route's parameters is wanted as well, and those of pages.
@@ -233,8 +233,9 @@ TELLING: Final = frozenset({
     ("GET", "/subjects/{subject}/versions/{version}"), ("GET", "/subjects/{subject}/metadata"),
     ("GET", "/schemas/ids/{id}"), ("GET", "/schemas/ids/{id}/subjects"), ("GET", "/schemas/guids/{guid}"),
     ("GET", "/history/drift"), ("GET", "/history/{db}/{table}/versions"), ("GET", "/history/{db}/{table}/at/{when}"),
-    ("GET", "/lineage"), ("POST", "/history/dry-run"), ("GET", "/ui/subjects"), ("GET", "/ui/tables"),
-    ("GET", "/ui/lineage"), ("POST", "/ui/dry-run"), ("POST", "/subjects/{subject}"), ("POST", "/ui/explain"),
+    ("GET", "/lineage"), ("GET", "/overview"), ("POST", "/history/dry-run"), ("GET", "/ui/subjects"),
+    ("GET", "/ui/tables"), ("GET", "/ui/lineage"), ("POST", "/ui/dry-run"), ("POST", "/subjects/{subject}"),
+    ("POST", "/ui/explain"),
 })  # fmt: skip
 """Some routes that tell an admin of what is hidden: the requests here reach it."""
 

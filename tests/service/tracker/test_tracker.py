@@ -76,7 +76,7 @@ def test_simple_and_debezium_describe_tables_whose_create_was_not_seen(histories
         # Bootstraps name the schema by a version that the golden's clock does not have: leave them out.
         file.write_text("".join(one for one in lines[create + 1 :] if "bootstrap" not in one), encoding="utf-8")
         progress = followed(histories, format_, file)
-        first = histories.versions(format_, "test", "evo")[0]
+        first = histories.versions(format_, "test", "evo")[0][0]
         assert first.state is State.KNOWN
         assert first.table is not None
         assert [c.name for c in first.table.columns] == ["id", "v", "c1"]

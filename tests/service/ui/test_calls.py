@@ -1,0 +1,118 @@
+"""Each page asks the API a few times, however many rows it shows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+from starlette.types import Receive, Scope, Send
+
+from service.app import create_app
+from service.settings import Settings
+from tests.support.access import InProcess
+from tests.support.service import column, record
+from tests.support.table import check_rows
+
+ROWS, STEP = 60, 1 << 18
+SHOWN = 50  # rows of a page
+
+
+class CountedPages:
+    """Pages in this process, and what they have asked the API for."""
+
+    def __init__(self, folder: Path) -> None:
+        self.asked: list[str] = []
+        self._app = create_app(Settings(store=f"sqlite:///{folder / 'registry.db'}"))
+        self._app.state.served = self._serve
+        self._client = InProcess(self._app)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.asked.append(f"{scope['method']} {scope['path']}?{scope['query_string'].decode()}")
+        await self._app(scope, receive, send)
+
+    def send(self, method: str, path: str, body: object = None) -> str:
+        self.asked.clear()
+        answer = self._client.send(method, path, body)
+        assert answer.status == 200, answer
+        return answer.body.decode()
+
+    def close(self) -> None:
+        self._client.close()
+        self._app.state.services.registry.store.close()
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountedPages]:
+    """Many subjects, contexts, tables and edges; a subject and a table of many versions; rows in two changefeeds."""
+    with closing(CountedPages(tmp_path_factory.mktemp("pages"))) as pages:
+        pages.send("PUT", "/config", {"compatibility": "NONE"})
+        for number in range(ROWS):
+            fill(pages, number)
+        pages.send("POST", "/history/ddl?changefeed=b", {"commit_ts": 9, "db": "d", "query": "CREATE TABLE u (a INT)"})
+        yield pages
+
+
+def fill(pages: CountedPages, number: int) -> None:
+    text = record("r", column(f"c{number}"))
+    for subject in ("many", f"s{number}-value", f":.x{number}:s"):
+        pages.send("POST", f"/subjects/{subject}/versions", {"schema": text})
+    for ts, query in (
+        (1 + number, f"CREATE TABLE t{number} (id INT PRIMARY KEY)"),
+        ((1 + number) * STEP, f"ALTER TABLE t0 ADD c{number} INT"),
+    ):
+        pages.send("POST", "/history/ddl?changefeed=a", {"commit_ts": ts, "db": "d", "query": query})
+    head = {
+        "job": f"j{number}",
+        "command": "decode",
+        "from": "avro",
+        "to": "delta",
+        "source": "kafka",
+        "target": "lake",
+    }
+    edge = {"topic": "t", "db": "d", "table": f"t{number}", "table_version": 1, "schema_id": number + 1, "rows": 1}
+    pages.send("POST", "/lineage", {**head, "tables": [edge]})
+
+
+# Method, path, form; the most calls; what of each row is in the page, and how many rows.
+PAGES: list[tuple[str, str, dict[str, str], int, str, int]] = [
+    ("GET", "/ui/subjects", {}, 3, 'scope="row"', SHOWN),
+    ("GET", "/ui/subjects?from=50", {}, 3, 'scope="row"', SHOWN),
+    ("GET", "/ui/subjects?deleted=1", {}, 3, 'scope="row"', SHOWN),
+    ("GET", "/ui/subjects?by=id&q=1", {}, 3, 'scope="row"', SHOWN),
+    ("GET", "/ui/subjects?by=column&q=c5", {}, 3, 'scope="row"', 22),
+    ("GET", "/ui/subjects/many", {}, 3, 'scope="row"', SHOWN),
+    ("GET", "/ui/subjects/many/versions/7", {}, 4, "s6-value version", 1),
+    ("GET", "/ui/subjects/many/diff", {}, 3, "<mark>", 1),
+    ("GET", "/ui/subjects/many/delete", {}, 2, "many", 1),
+    ("POST", "/ui/subjects/many/check", {"schema": '"int"', "kind": "AVRO"}, 4, 'role="status"', 1),
+    ("GET", "/ui/tables?changefeed=a", {}, 3, 'scope="row"', SHOWN),
+    ("GET", "/ui/tables?changefeed=a&q=T5", {}, 3, 'scope="row"', 11),
+    ("GET", "/ui/tables/d/t0?changefeed=a", {}, 2, "<li>", SHOWN),
+    ("GET", f"/ui/tables/d/t0/at?changefeed=a&when={9 * STEP}", {}, 2, "c7", 1),
+    ("GET", "/ui/dry-run", {}, 1, "<option", 2),
+    ("POST", "/ui/dry-run", {"db": "d", "sql": "DROP TABLE t1", "changefeed": "a"}, 2, 'role="status"', 1),
+    ("GET", "/ui/lineage", {}, 1, 'scope="row"', ROWS),
+    ("GET", "/ui/explain", {}, 0, "<form", 1),
+]  # fmt: skip
+
+
+def test_calls_of_a_page_do_not_grow_with_its_rows(pages: CountedPages) -> None:
+    def check(row: tuple[str, str, dict[str, str], int, str, int]) -> None:
+        method, path, form, most, mark, rows = row
+        shown = pages.send(method, path, urlencode(form).encode() if form else None)
+        assert len(pages.asked) <= most, pages.asked
+        assert shown.count(mark) >= rows, (shown.count(mark), shown)
+
+    check_rows(PAGES, check, name=lambda row: f"{row[0]} {row[1]}")
+
+
+def test_a_table_of_nobody_knows_which_changefeed(pages: CountedPages) -> None:
+    pages.asked.clear()
+    answer = pages._client.send("GET", "/ui/tables/d/t0")
+    assert (answer.status, answer.headers["location"]) == (303, "/ui/tables/d/t0?changefeed=a")
+    assert len(pages.asked) == 2
+    assert json.loads(pages.send("GET", "/history/changefeeds?db=D&table=U"))[0]["changefeed"] == "b"
