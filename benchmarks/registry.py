@@ -56,6 +56,22 @@ function request()
 end
 """
 
+# One of 20 requests registers a schema; the others read one of the first FEW by its id.
+_MIXED = """\
+local file = io.open(os.getenv("BENCH_BODY"), "rb")
+local before, after = string.match(file:read("*all"), "^(.*)NUMBER(.*)$")
+local headers = {["Content-Type"] = "application/vnd.schemaregistry.v1+json"}
+local prefix, number = "m" .. os.time() .. "x", 0
+function request()
+  number = number + 1
+  if number % 20 > 0 then
+    return wrk.format("GET", "/schemas/ids/" .. math.random(FEW))
+  end
+  local name = prefix .. number
+  return wrk.format("POST", "/subjects/" .. name .. "/versions", headers, before .. name .. after)
+end
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class Served:
@@ -99,6 +115,7 @@ def run(asked: Run) -> Iterator[Figure]:
         folder = Path(name)
         with registry(folder) as served:
             yield from known(asked, served, folder, seconds, rounds)
+        yield from mixed(asked, folder, seconds, rounds)
         yield from growing(asked, folder, many, seconds, rounds)
 
 
@@ -121,6 +138,19 @@ def known(asked: Run, served: Served, folder: Path, seconds: int, rounds: int) -
             ours, rival = in_turn(asked, name, (served, bare), load, folder, seconds, rounds)
         yield Figure(f"registry.{name}", ours.per_second, "requests/s", "more", rival.per_second, target)
         yield Figure(f"registry.{name}.cpu", ours.cpu, "us/request", "less", rival.cpu)
+
+
+def mixed(asked: Run, folder: Path, seconds: int, rounds: int) -> Iterator[Figure]:
+    """95 % reads by id, 5 % new schemas: what kept answers are worth while the registry changes all the time."""
+    store = folder / "mixed"
+    store.mkdir()
+    load = Load("/", _MIXED.replace("FEW", str(FEW)), json.dumps({"schema": schema("NUMBER")}), 1)
+    with registry(store) as served:
+        fill(served, FEW, "few")
+        with bare_app(folder, ask(served.url, "GET", "/schemas/ids/1", None)) as bare:
+            ours, rival = in_turn(asked, "mixed", (served, bare), load, folder, seconds, rounds)
+    yield Figure("registry.mixed", ours.per_second, "requests/s", "more", rival.per_second)
+    yield Figure("registry.mixed.cpu", ours.cpu, "us/request", "less", rival.cpu)
 
 
 def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> Iterator[Figure]:

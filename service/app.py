@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -41,7 +42,8 @@ from service.tracker.metrics import TrackerMetrics
 from service.tracker.tracker import Trackers
 from service.ui import router as ui_router
 
-_VIEW_BYTES = 8 * 1024 * 1024  # of answers that are kept for one set of rights
+_KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do everything
+_VIEW_BYTES = 8 * 1024 * 1024  # for another set of rights
 
 ROUTERS = (
     subjects.router,
@@ -124,17 +126,13 @@ def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:
     services: Services = app.state.services
     registry = services.registry
 
-    def make_answers(view: Registry) -> CachedAnswers:
+    def make_answers(view: Registry, most_bytes: int) -> CachedAnswers:
         lane = RegistrationBatcher(replace(services, registry=view))
-        return CachedAnswers(app, view.store, app.state.metrics, lane, log=settings.access_log)
+        return CachedAnswers(app, lane, log=settings.access_log, most_bytes=most_bytes)
 
-    def make_view(view: Registry) -> CachedAnswers:
-        cached_app = make_answers(view)
-        cached_app.answers.limit = _VIEW_BYTES
-        return cached_app
-
-    served: ASGIApp = make_answers(registry)
+    served: ASGIApp = make_answers(registry, _KEPT_BYTES)
     if settings.controls_access:
+        make_view = partial(make_answers, most_bytes=_VIEW_BYTES)
         served = Authentication(app, served, registry, app.state.files, make_view, passwords=bool(settings.auth_file))
     app.state.served = served  # whatever asks the API from inside has to come in here, as any client does
     return served

@@ -1,6 +1,6 @@
 """Which parts of the store an answer was made from, so that it can be kept until one of them changes.
 
-A transaction notes what it reads in the footprint of the request it works for, and tells the store's listeners what it
+A transaction notes what it reads in the read set of the request it works for, and tells the store's listeners what it
 changed. A part is coarser than a query: all of a subject, all that holds an id, the config or mode of a scope.
 """
 
@@ -44,7 +44,7 @@ class ReadSet:
     route: str = ""
 
 
-current_reads: ContextVar[ReadSet | None] = ContextVar("footprint", default=None)
+current_reads: ContextVar[ReadSet | None] = ContextVar("reads", default=None)
 """Set for the time of a request whose answer may be kept; threads that work for it inherit it."""
 
 

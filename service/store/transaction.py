@@ -91,10 +91,10 @@ class Transaction:
         """`changes`: None to read only; else what this transaction changes is added to it."""
         self._sql = connection
         self._changes: set[Part] = set() if changes is None else changes
-        footprint = current_reads.get()
-        self._reads: set[Part] = set() if footprint is None else footprint.parts
-        if footprint is not None and changes is not None:
-            footprint.wrote = True
+        reads = current_reads.get()
+        self._reads: set[Part] = set() if reads is None else reads.parts
+        if reads is not None and changes is not None:
+            reads.wrote = True
 
     @property
     def connection(self) -> Connection:

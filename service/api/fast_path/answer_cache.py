@@ -24,11 +24,9 @@ from service.api.fast_path.registration_batches import ROUTE, RegistrationBatche
 from service.api.metrics import ServiceMetrics, Tally
 from service.api.routing import Route, all_routes
 from service.registry.deadline import Deadline, current_deadline
-from service.registry.ports import Store
 from service.registry.read_set import Part, ReadSet, current_reads
 
 _LONGEST_BODY: Final = 256 * 1024
-_KEPT_BYTES: Final = 48 * 1024 * 1024
 _OVERHEAD: Final = 1500
 _REMEMBERED: Final = 256
 _LOOK_EVERY: Final = 0.05
@@ -57,7 +55,8 @@ class CachedAnswer:
 class AnswerCache:
     """The answers that are kept, the least recently used dropped first. Keeps the promises of read_set.Listener."""
 
-    limit: int = _KEPT_BYTES
+    limit: int
+    """How many bytes may be kept."""
     _kept: OrderedDict[Key, CachedAnswer] = field(default_factory=OrderedDict)
     _by_part: dict[Part, set[Key]] = field(default_factory=dict)
     _size: int = 0
@@ -140,13 +139,12 @@ class AnswerCache:
 class CachedAnswers:
     """The middleware. Out: what the app would have answered, byte by byte, but for the request's id and the date."""
 
-    def __init__(
-        self, app: FastAPI, store: Store, metrics: ServiceMetrics, lane: RegistrationBatcher, *, log: bool
-    ) -> None:
+    def __init__(self, app: FastAPI, lane: RegistrationBatcher, *, log: bool, most_bytes: int) -> None:
         """`lane`: where new schemas go. `log`: every request is to be logged, which the app does; then all go there."""
-        self._app, self.store, self._metrics, self._lane, self._log = app, store, metrics, lane, log
-        self.answers = AnswerCache()
-        store.listen(self.answers)
+        self._app, self._lane, self._log, self.store = app, lane, log, lane.store
+        self._metrics: ServiceMetrics = app.state.metrics
+        self.answers = AnswerCache(most_bytes)
+        self.store.listen(self.answers)
         self._ids = request_ids()
         self._look_at = 0.0
         paths = {

@@ -66,7 +66,7 @@ class RegistrationBatcher:
 
     def __init__(self, services: Services) -> None:
         self._services = services
-        self._store = services.registry.store
+        self.store = services.registry.store
         self._thread = ThreadPoolExecutor(1, "registrations")
         self._waiting: deque[Waiting] = deque()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -107,7 +107,7 @@ class RegistrationBatcher:
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         batch = [self._waiting.popleft() for _ in range(min(len(self._waiting), _MOST))]
         self._loop = loop
-        self._late = loop.call_later(min(_PATIENCE, self._store.wait_seconds), self._give_up, batch)
+        self._late = loop.call_later(min(_PATIENCE, self.store.wait_seconds), self._give_up, batch)
         self._thread.submit(self._work, loop, batch)
 
     def _give_up(self, batch: list[Waiting]) -> None:
@@ -142,7 +142,7 @@ class RegistrationBatcher:
         works = [partial(self._register_one, wanted=request, new=new) for request, new in requests]
         try:
             outcomes: Sequence[RegistrationAnswer | Exception] = (
-                self._store.write_each(works, _TURN_SECONDS) if works else ()
+                self.store.write_each(works, _TURN_SECONDS) if works else ()
             )
         except BridgeError:
             return [None] * len(batch)
@@ -155,7 +155,7 @@ class RegistrationBatcher:
     ) -> list[tuple[PendingRegistration, NewSchema]]:
         """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer."""
         try:
-            with self._store.read() as tx:
+            with self.store.read() as tx:
                 return [(request, new) for request, new in requests if not self._is_known(tx, request.subject, new)]
         except BridgeError:
             return []

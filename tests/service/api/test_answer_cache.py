@@ -200,7 +200,7 @@ def kept(*parts: Part, size: int = 10) -> CachedAnswer:
 
 
 def test_what_changed_while_it_was_read_is_not_kept() -> None:
-    answers = AnswerCache()
+    answers = AnswerCache(1 << 20)
     began = answers.now()
     answers.before_change([S])
     answers.put(NAME, kept(S), began)  # between the two nobody knows which state was read

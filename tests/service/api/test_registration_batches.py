@@ -50,7 +50,7 @@ class Counted(RegistrationBatcher):
 def hot(folder: Path, name: str = "hot", **more: Any) -> tuple[CachedAnswers, Counted]:
     app = create_app(Settings(store=f"sqlite:///{folder / name}.db", **more))
     lane = Counted(app.state.services)
-    return CachedAnswers(app, app.state.services.registry.store, app.state.metrics, lane, log=False), lane
+    return CachedAnswers(app, lane, log=False, most_bytes=1 << 20), lane
 
 
 @pytest.fixture
