@@ -297,28 +297,17 @@ SCHEMA: Final[Fields] = {
 }
 
 TAGS: Final[Fields] = {
-    "newVersion": INTEGER,
-    "tagsToAdd": _TAGGED_PARTS,
-    "tagsToRemove": _TAGGED_PARTS,
-    "metadata": METADATA,
-}
+    "newVersion": INTEGER, "tagsToAdd": _TAGGED_PARTS, "tagsToRemove": _TAGGED_PARTS, "metadata": METADATA,
+}  # fmt: skip
 
 MODE: Final[Fields] = {"mode": TEXT}
 
 CONFIG: Final[Fields] = {
-    "alias": TEXT,
-    "aliasForDeks": TEXT,
-    "normalize": FLAG,
-    "validateFields": FLAG,
-    "validateNewSchemas": FLAG,
-    "validateRules": FLAG,
-    "compatibility": TEXT,
-    "compatibilityPolicy": TEXT,
-    "compatibilityGroup": TEXT,
-    "defaultMetadata": METADATA,
-    "overrideMetadata": METADATA,
-    "defaultRuleSet": as_is(_RULE_SET_SCHEMA),
-    "overrideRuleSet": as_is(_RULE_SET_SCHEMA),
+    **dict.fromkeys(("alias", "aliasForDeks"), TEXT),
+    **dict.fromkeys(("normalize", "validateFields", "validateNewSchemas", "validateRules"), FLAG),
+    **dict.fromkeys(("compatibility", "compatibilityPolicy", "compatibilityGroup"), TEXT),
+    **dict.fromkeys(("defaultMetadata", "overrideMetadata"), METADATA),
+    **dict.fromkeys(("defaultRuleSet", "overrideRuleSet"), as_is(_RULE_SET_SCHEMA)),
 }
 
 

@@ -17,7 +17,10 @@ from service.registry.names import normalize_subject, version_number
 
 router = Router("/subjects")
 
-_ENTITY = "RegisterSchemaRequest"
+_LOOK_UP = Body("lookUpSchemaUnderSubject", "RegisterSchemaRequest", SCHEMA)
+_REGISTER = Body("register", "RegisterSchemaRequest", SCHEMA)
+_TAG = Body("modifySchemaTags", "TagSchemaRequest", TAGS)
+_FORMS = ("format", "referenceFormat")
 _VERSION = "/{subject}/versions/{version}"
 _NEGATIVE = Parameter("deletedAsNegative", "Soft-deleted versions too, with a minus sign")
 _FORCE = Parameter("force", "Register without the check of compatibility")
@@ -37,12 +40,7 @@ def list_subjects(call: Called) -> Response:
 
 
 @router.declare(
-    "POST",
-    "/{subject}",
-    needs=KNOWN,
-    query=("normalize", "deleted", *SCHEMA_FORM),
-    body=Body("lookUpSchemaUnderSubject", _ENTITY, SCHEMA),
-    cacheable=True,
+    "POST", "/{subject}", needs=KNOWN, query=("normalize", "deleted", *SCHEMA_FORM), body=_LOOK_UP, cacheable=True
 )
 def look_up(call: Called) -> Response:
     normalize, deleted = call.flag("normalize"), call.flag("deleted")
@@ -64,11 +62,7 @@ def get_by_metadata(call: Called) -> Response:
 
 
 @router.declare(
-    "GET",
-    "/{subject}/versions",
-    needs=KNOWN,
-    query=("deleted", "deletedOnly", _NEGATIVE, *PAGE),
-    cacheable=True,
+    "GET", "/{subject}/versions", needs=KNOWN, query=("deleted", "deletedOnly", _NEGATIVE, *PAGE), cacheable=True
 )
 def list_versions(call: Called) -> Response:
     numbers = subjects.list_versions(
@@ -82,12 +76,7 @@ def list_versions(call: Called) -> Response:
 
 
 @router.declare(
-    "POST",
-    "/{subject}/versions",
-    needs=WRITE,
-    query=("normalize", _FORCE, "format", "referenceFormat"),
-    body=Body("register", _ENTITY, SCHEMA),
-    cacheable=True,
+    "POST", "/{subject}/versions", needs=WRITE, query=("normalize", _FORCE, *_FORMS), body=_REGISTER, cacheable=True
 )
 def register(call: Called) -> Response:
     normalize, force = call.flag("normalize"), call.flag("force")
@@ -109,13 +98,7 @@ def get_text(call: Called) -> Response:
     return call.raw(text_of_query(call, stored))
 
 
-@router.declare(
-    "POST",
-    f"{_VERSION}/tags",
-    needs=WRITE,
-    query=("format", "referenceFormat"),
-    body=Body("modifySchemaTags", "TagSchemaRequest", TAGS),
-)
+@router.declare("POST", f"{_VERSION}/tags", needs=WRITE, query=_FORMS, body=_TAG)
 def tag(call: Called) -> Response:
     """Register a version again, as the next one, with other tags in it."""
     version = version_number(call.segment("version"))
