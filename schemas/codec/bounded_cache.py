@@ -1,9 +1,11 @@
-"""A cache that hostile input can't make grow without end."""
+"""Caches that hostile input can't make grow without end: one that starts anew, one that drops what is least used."""
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable
-from typing import TypeVar
+from threading import Lock
+from typing import Generic, TypeVar
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,3 +30,35 @@ class BoundedCache(dict[K, V]):
                 self._weight = 0
             self._weight += weight
         super().__setitem__(key, value)
+
+
+class LruCache(Generic[K, V]):
+    """Values of which the least recently used are dropped first; for several threads.
+
+    most: the sum of what `weigh` says of them; what is heavier by itself is not kept.
+    """
+
+    def __init__(self, most: int, weigh: Callable[[K, V], int] = lambda _key, _value: 1) -> None:
+        self._most, self._weigh = most, weigh
+        self._weight = 0
+        self._entries: OrderedDict[K, V] = OrderedDict()
+        self._lock = Lock()
+
+    def get(self, key: K) -> V | None:
+        with self._lock:
+            value = self._entries.get(key)
+            if value is not None:
+                self._entries.move_to_end(key)
+            return value
+
+    def put(self, key: K, value: V) -> None:
+        with self._lock:
+            if key in self._entries or self._weigh(key, value) > self._most:
+                return
+            self._entries[key] = value
+            self._weight += self._weigh(key, value)
+            while self._weight > self._most:
+                self._weight -= self._weigh(*self._entries.popitem(last=False))
+
+    def __len__(self) -> int:
+        return len(self._entries)

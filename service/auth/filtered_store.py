@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
@@ -26,7 +25,7 @@ from service.registry.model import (
     qualify,
 )
 from service.registry.names import BELOW_ALL, SERVER, normalize_subject
-from service.registry.ports import Store, StoreReader, StoreWriter
+from service.registry.ports import Store, StoreReader, StoreWrapper, StoreWriter
 from service.registry.read_set import Listener, Part
 
 T = TypeVar("T")
@@ -321,12 +320,13 @@ class ListenerGroup:
             listener.forget()
 
 
-class FilteredStore:
+class FilteredStore(StoreWrapper):
     """Keeps the promises of `registry.ports.Store` for somebody's access."""
 
     def __init__(self, store: Store, access: Access, listeners: ListenerGroup) -> None:
         """`listeners` listens to the store already."""
-        self._store, self._access, self._listeners = store, access, listeners
+        super().__init__(store)
+        self._access, self._listeners = access, listeners
 
     @contextmanager
     def read(self) -> Iterator[FilteredReader]:
@@ -346,20 +346,3 @@ class FilteredStore:
 
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)
-
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    @property
-    def wait_seconds(self) -> float:
-        return self._store.wait_seconds
-
-    def refresh(self, max_age: float) -> Future[None] | None:
-        return self._store.refresh(max_age)
-
-    def check(self) -> None:
-        self._store.check()
-
-    def close(self) -> None:
-        """The store is not ours to close."""

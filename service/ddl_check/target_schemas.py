@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import product
 from typing import Any
 
 from schemas.ddl.executor.versions import in_utc
@@ -18,10 +17,10 @@ from schemas.model.errors import BridgeError
 from schemas.model.names import sanitise_name
 from schemas.model.options import Options
 from schemas.model.table import Table, TableId
-from schemas.model.types import Kind
 from service.changefeed.setting_keys import WITH_REGISTRY
 from service.changefeed.settings import ChangefeedSettings
 from service.changefeed.topics import subject_names, topic_name
+from service.history.table_schemas import different_modes
 from service.registry.model import StoredVersion
 from service.registry_view import RegistryView
 
@@ -130,16 +129,8 @@ def usual_target(table: TableId, changefeed: ChangefeedSettings) -> SubjectTarge
 
 def every_mode(table: Table, keyspace: str) -> Iterator[SubjectTarget]:
     """All ways in which TiCDC's Avro can be set that make a difference for the table, where nothing tells which."""
-    decimals = ("precise", "string") if any(c.type.kind is Kind.DECIMAL for c in table.columns) else ("precise",)
-    unsigned = any(c.unsigned and c.type.bits == 64 for c in table.columns)
-    for decimal, bigint, extension in product(decimals, ("long", "string") if unsigned else ("long",), (False, True)):
-        options = Options(
-            avro_decimal_handling_mode=decimal,
-            avro_bigint_unsigned_handling_mode=bigint,
-            enable_tidb_extension=extension,
-            keyspace=keyspace,
-        )
-        yield SubjectTarget("avro", options, "", None, "a mode that TiCDC's Avro can be in")
+    for mode in different_modes(table):
+        yield SubjectTarget("avro", mode.options(keyspace), "", None, "a mode that TiCDC's Avro can be in")
 
 
 def _of_table(table: TableId, view: RegistryView) -> list[StoredVersion]:

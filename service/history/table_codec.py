@@ -9,10 +9,9 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections import OrderedDict
-from threading import Lock
 from typing import Any, Final
 
+from schemas.codec.bounded_cache import BoundedCache, LruCache
 from schemas.model.table import Column, Index, Table, TableId
 from schemas.model.types import BY_NAME
 
@@ -21,6 +20,7 @@ _FLAGS: Final = (
     "zerofill", "auto_increment", "unique_key", "multiple_key",
 )  # fmt: skip
 _MOST_TEXTS: Final = 50_000
+_MOST_COLUMNS: Final = 250_000
 # Field of a column → its key in `others`, and what is left out.
 _OTHERS: Final = (
     ("length", "l", None), ("scale", "s", None), ("elements", "e", ()), ("default", "d", None), ("vague", "v", ""),
@@ -38,7 +38,7 @@ def encode(table: Table) -> bytes:
     return zlib.compress(text.encode("utf-8", "surrogatepass"), 1)
 
 
-_texts: dict[int, tuple[Column, str]] = {}
+_texts: BoundedCache[int, tuple[Column, str]] = BoundedCache(_MOST_TEXTS)
 
 
 def _column(column: Column) -> str:
@@ -53,8 +53,6 @@ def _column(column: Column) -> str:
         if value != left_out:
             others[key] = {"hex": value.hex()} if isinstance(value, bytes) else value
     text = _json([column.name, column.type.name, flags, others])
-    if len(_texts) >= _MOST_TEXTS:
-        _texts.clear()
     _texts[id(column)] = (column, text)
     return text
 
@@ -76,7 +74,7 @@ def decode(form: bytes, id_: TableId) -> Table:
     )
 
 
-_columns: dict[str, Column] = {}
+_columns: BoundedCache[str, Column] = BoundedCache(_MOST_TEXTS)
 
 
 def _intern_column(form: list[Any]) -> Column:
@@ -84,8 +82,6 @@ def _intern_column(form: list[Any]) -> Column:
     key = repr(form)
     column = _columns.get(key)
     if column is None:
-        if len(_columns) >= _MOST_TEXTS:
-            _columns.clear()
         column = _columns[key] = _read(*form)
     return column
 
@@ -106,29 +102,9 @@ def digest(form: bytes) -> bytes:
     return hashlib.blake2b(form, digest_size=16).digest()
 
 
-class TableCache:
-    """Decoded tables, the least recently used dropped first; `most` counts columns. For several threads."""
+TableCache = LruCache[tuple[bytes, TableId], Table]
+"""Decoded tables by the digest of their form and their name."""
 
-    def __init__(self, most: int = 250_000) -> None:
-        self._most = most
-        self._columns = 0
-        self._kept: OrderedDict[tuple[bytes, TableId], Table] = OrderedDict()
-        self._lock = Lock()
 
-    def get(self, form: bytes, id_: TableId) -> Table | None:
-        """form: its digest."""
-        with self._lock:
-            table = self._kept.get((form, id_))
-            if table is not None:
-                self._kept.move_to_end((form, id_))
-            return table
-
-    def put(self, form: bytes, table: Table) -> None:
-        with self._lock:
-            if (form, table.id) in self._kept:
-                return
-            self._kept[form, table.id] = table
-            self._columns += len(table.columns)
-            while self._columns > self._most and len(self._kept) > 1:
-                _, dropped = self._kept.popitem(last=False)
-                self._columns -= len(dropped.columns)
+def table_cache() -> TableCache:
+    return LruCache(_MOST_COLUMNS, lambda _key, table: len(table.columns))

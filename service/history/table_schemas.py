@@ -6,13 +6,12 @@ Tables from what people have at hand: a registered Avro schema, or a message tha
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from threading import Lock
 from typing import Any, Final
 
+from schemas.codec.bounded_cache import LruCache
 from schemas.ddl.executor.show_create import show_create
 from schemas.formats.avro import schema
 from schemas.formats.avro.record import RecordReader, compile_record
@@ -44,7 +43,8 @@ def table_of_schemas(value: str, key: str | None, db: str, table: str, subject: 
     id_ = TableId(db or record.id.db, table or record.id.table)
     columns = tuple(_column(c, primary) for c in record.columns)
     indexes = (Index("PRIMARY", primary, unique=True),) if primary else ()
-    reason = f"its schema in subject {subject} tells neither lengths, nor character sets, nor keys but the primary one"
+    # Whoever sees the table may not see the subject: it is not named.
+    reason = "its registered schema tells neither lengths, nor character sets, nor keys but the primary one"
     return Table(id_, columns, indexes), reason
 
 
@@ -101,6 +101,13 @@ class AvroModes:
 
 
 MODES: Final = tuple(AvroModes(*of) for of in product(_DECIMAL, _BIGINT, (False, True)))
+
+
+def different_modes(table: Table) -> list[AvroModes]:
+    """Those that make a difference for the table: most have neither DECIMAL nor BIGINT UNSIGNED."""
+    decimal = any(c.type.kind is Kind.DECIMAL for c in table.columns)
+    unsigned = any(c.unsigned and c.type.bits == 64 for c in table.columns)
+    return [m for m in MODES if (decimal or m.decimal == _DECIMAL[0]) and (unsigned or m.bigint == _BIGINT[0])]
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,25 +210,15 @@ def _debezium(table: Table) -> Json:
 
 
 class TableSchemaCache:
-    """The least recently used are dropped first."""
-
     def __init__(self, most: int = 400) -> None:
-        self._most = most
-        self._kept: OrderedDict[tuple[object, ...], TableSchemas] = OrderedDict()
-        self._lock = Lock()
+        self._kept: LruCache[tuple[object, ...], TableSchemas] = LruCache(most)
 
     def of(self, table: Table, form: bytes | None, keyspace: str = "default") -> TableSchemas:
         """form: `NameRow.form`."""
         zoned = tuple(c.default for c in table.columns if c.default_is_expr or c.type.kind is Kind.TIMESTAMP)
         key = (form, table.id, keyspace, zoned)
-        with self._lock:
-            schemas = self._kept.get(key)
-            if schemas is not None:
-                self._kept.move_to_end(key)
-                return schemas
-        schemas = derive(table, keyspace)
-        with self._lock:
-            self._kept[key] = schemas
-            while len(self._kept) > self._most:
-                self._kept.popitem(last=False)
+        schemas = self._kept.get(key)
+        if schemas is None:
+            schemas = derive(table, keyspace)
+            self._kept.put(key, schemas)
         return schemas

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Final, TypeVar
@@ -23,8 +22,7 @@ from service.api.routing import Router
 from service.migration.http_client import V1, RegistryClient, RegistryResponse
 from service.migration.mirror import Mirror
 from service.registry.names import context_text, normalize_subject
-from service.registry.ports import Store, StoreReader, StoreWriter
-from service.registry.read_set import Listener
+from service.registry.ports import StoreWrapper, StoreWriter
 
 router = Router("/mirror", retry_on_outage=False)
 T = TypeVar("T")
@@ -37,14 +35,8 @@ _NOT_FORWARDED: Final = 50003
 _NAMED: Final = (b"subjects", b"config", b"mode")
 
 
-class ReadOnlyStore:
+class ReadOnlyStore(StoreWrapper):
     """A store whose every write is refused as a registry in mode READONLY does it. What needs no write works."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-
-    def read(self) -> AbstractContextManager[StoreReader]:
-        return self._store.read()
 
     def write(self) -> AbstractContextManager[StoreWriter]:
         """Raises RegistryError READ_ONLY."""
@@ -55,26 +47,6 @@ class ReadOnlyStore:
         """As `write`, for each."""
         refused = RegistryError("READ_ONLY", subject="null", context=context_text(""))
         return [refused for _ in works]
-
-    @property
-    def url(self) -> str:
-        return self._store.url
-
-    @property
-    def wait_seconds(self) -> float:
-        return self._store.wait_seconds
-
-    def listen(self, listener: Listener) -> None:
-        self._store.listen(listener)
-
-    def refresh(self, max_age: float) -> Future[None] | None:
-        return self._store.refresh(max_age)
-
-    def check(self) -> None:
-        self._store.check()
-
-    def close(self) -> None:
-        """The mirror closes it."""
 
 
 class SubjectOfRequest:

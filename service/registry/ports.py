@@ -180,3 +180,33 @@ class Store(Protocol):
         """Raise BridgeError if the store can't be used now."""
 
     def close(self) -> None: ...
+
+
+class StoreWrapper:
+    """A store in front of another, which stays open when this one is closed; a subclass changes what it has to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    @property
+    def url(self) -> str:
+        return self._store.url
+
+    @property
+    def wait_seconds(self) -> float:
+        return self._store.wait_seconds
+
+    def read(self) -> AbstractContextManager[StoreReader]:
+        return self._store.read()
+
+    def listen(self, listener: Listener) -> None:
+        self._store.listen(listener)
+
+    def refresh(self, max_age: float) -> Future[None] | None:
+        return self._store.refresh(max_age)
+
+    def check(self) -> None:
+        self._store.check()
+
+    def close(self) -> None:
+        """The other one is not ours to close."""

@@ -242,7 +242,7 @@ class HistoryQueries:
         """Forms as tables of these names."""
         result, missing = dict[tuple[bytes, TableId], Table](), defaultdict[bytes, list[TableId]](list)
         for form, id_ in wanted:
-            table = self._tables.get(form, id_)
+            table = self._tables.get((form, id_))
             if table is None:
                 missing[form].append(id_)
             else:
@@ -250,7 +250,7 @@ class HistoryQueries:
         for form, body in self._bodies(missing):
             for id_ in missing[form]:
                 result[form, id_] = table_codec.decode(body, id_)
-                self._tables.put(form, result[form, id_])
+                self._tables.put((form, id_), result[form, id_])
         return result
 
     def _bodies(self, forms: Collection[bytes]) -> Iterator[tuple[bytes, bytes]]:

@@ -42,7 +42,7 @@ class HistoryStore(HistoryWriteStore):
     """Reading; the writing half is `history_store`."""
 
     def __init__(self, store: SqlStore) -> None:
-        super().__init__(store, table_codec.TableCache())
+        super().__init__(store, table_codec.table_cache())
 
     # ---- changefeeds
     def changefeeds(self, table: TableId | None = None) -> list[HistoryState]:

@@ -109,7 +109,7 @@ class HistoryRowWriter:
         return self.queries.next_name(key, after)
 
     def table(self, form: bytes, id_: TableId) -> Table:
-        return self._tables.get(form, id_) or self._load_table(form, id_)
+        return self._tables.get((form, id_)) or self._load_table(form, id_)
 
     def _load_table(self, form: bytes, id_: TableId) -> Table:
         self.flush()
@@ -121,7 +121,7 @@ class HistoryRowWriter:
         if form not in self._heads.forms:
             self._forms[form] = body
             self._heads.forms.add(form)
-        self._tables.put(form, table)
+        self._tables.put((form, table.id), table)
         return form
 
     # ---- Book

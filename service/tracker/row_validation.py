@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.model.event import RowChange
 from schemas.model.table import Column, Table
 from service.history.compare import difference
@@ -38,7 +39,8 @@ class RowValidator:
     def __init__(self, changefeed: str, at: At) -> None:
         self._changefeed, self._at = changefeed, at
         self._sights: dict[tuple[int, bool], RowSample] = {}
-        self._verdicts: dict[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]] = {}
+        verdicts = BoundedCache[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]](_MOST)
+        self._verdicts = verdicts
 
     def take_row(self, row: RowChange) -> str:
         """Why the row is not looked at, "" where it is."""
@@ -93,8 +95,6 @@ class RowValidator:
         entry = self._verdicts.get(key)
         if entry is not None and entry[0] is sight.table:
             return entry[1]
-        if len(self._verdicts) >= _MOST:
-            self._verdicts.clear()
         verdict = compare_tables(version.table, sight)
         self._verdicts[key] = (sight.table, verdict)
         return verdict

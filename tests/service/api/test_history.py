@@ -128,7 +128,8 @@ def test_a_registered_subject_and_a_message_as_snapshots(client: Client) -> None
     assert give(client, "snapshot", subject=subject, commit_ts=T0).status == 200
     row = client.get(f"/history/test/pk_int/at/{T0 + 1}").json
     assert row["state"] == "PARTIAL"
-    assert subject in row["reason"]
+    assert "registered schema" in row["reason"]
+    assert subject not in row["reason"]  # who sees the table may not see the subject
     assert row["table"]["primary_key"] == ["id"]
     assert {link["subject"] for link in row["subjects"]} == {s["subject"] for s in meta["registered_schemas"]}
     lines = (GOLDEN / "simple" / "wide.json.jsonl").read_text(encoding="utf-8").splitlines()

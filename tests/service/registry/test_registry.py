@@ -10,8 +10,7 @@ from service.registry.lookup import lookup
 from service.registry.model import NewSchema, Reference
 from service.registry.names import LATEST
 from service.registry.register import register
-from service.registry.registry import ParsedSchemaCache, Registry
-from service.schema_types.parse import parse_avro
+from service.registry.registry import Registry
 from tests.support.service import column, record
 
 
@@ -36,16 +35,6 @@ def test_a_known_text_is_not_parsed_again(registry: Registry) -> None:
     parsed = registry.cache.get(("AVRO", text, True))
     assert parsed is not None
     assert registry.parse("AVRO", text) is parsed
-
-
-def test_the_cache_is_bounded() -> None:
-    cache = ParsedSchemaCache(limit=100)
-    for number in range(50):
-        text = f'{{"type":"int","n":{number:05}1}}'.replace(":0", ":1")
-        cache.put(("AVRO", text, True), parse_avro(text, (), True))
-    assert 0 < len(cache) <= 4
-    cache.put(("AVRO", "x" * 101, True), parse_avro('"int"', (), True))
-    assert cache.get(("AVRO", "x" * 101, True)) is None
 
 
 def test_config_and_mode_go_with_the_last_version(registry: Registry) -> None:
