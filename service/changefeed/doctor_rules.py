@@ -65,19 +65,7 @@ def _unreadable_protocol(p: DoctorInput) -> list[str]:
 
 
 def _silent_ddl(p: DoctorInput) -> list[str]:
-    words = (
-        "create",
-        "drop",
-        "add",
-        "alter",
-        "modify",
-        "rename",
-        "truncate",
-        "ddl",
-        "recover",
-        "rebase",
-        "set default",
-    )
+    words = "create", "drop", "add", "alter", "modify", "rename", "truncate", "ddl", "recover", "rebase", "set default"
     all_events = []
     for one in p.feed.event_filters:
         events = [e for e in one.get("ignore-event") or () if isinstance(e, str) and e.lower().startswith(words)]
@@ -109,8 +97,8 @@ RULES: Final = (
     DoctorRule("bigint-unsigned-long", "warning",
          lambda p: p.uses("avro") and p.feed.get("avro-bigint-unsigned-handling-mode") == "long",
          "BIGINT UNSIGNED above 2^63-1 is written as a negative number: only a reader that knows the column's type "
-         "puts "
-         "it right", "Set avro-bigint-unsigned-handling-mode=string before the first registration: changing it later "
+         "puts it right",
+         "Set avro-bigint-unsigned-handling-mode=string before the first registration: changing it later "
          "breaks compatibility once", _AVRO_FILE),
     DoctorRule("bigint-unsigned-stops", "error",
          lambda p: p.uses("debezium-avro") and p.feed.get("avro-bigint-unsigned-handling-mode") == "long",
@@ -128,12 +116,11 @@ RULES: Final = (
     DoctorRule("null-as-default", "warning", lambda p: p.uses("debezium", "debezium-avro"),
          "A NULL in a column that has a default is written as the default: the two can't be told apart",
          "Use avro or open; or have no defaults on nullable columns. DATE and TIME columns with a default even stop "
-         "the "
-         "encoder at a NULL", _DEBEZIUM_FILE),
+         "the encoder at a NULL", _DEBEZIUM_FILE),
     DoctorRule("virtual-stops", "warning", lambda p: p.uses("debezium", "debezium-avro"),
          "A virtual generated column is listed twice in the schema: debezium-avro can't write such a table, Kafka "
-         "Connect "
-         "can't read it", "Make such columns STORED, or leave them out with a column selector", _DEBEZIUM_FILE),
+         "Connect can't read it",
+         "Make such columns STORED, or leave them out with a column selector", _DEBEZIUM_FILE),
     DoctorRule("zero-dates", "info", lambda p: p.uses("debezium", "debezium-avro"),
          "Zero and partial dates are written as NULL or as 1970-01-01, years below 100 move",
          "Use avro or open where such dates occur", "docs/formats.md"),
@@ -167,8 +154,7 @@ RULES: Final = (
     DoctorRule("force-replicate", "warning",
          lambda p: bool(p.feed.get("force-replicate")) and not p.uses(*AVRO),
          "force-replicate sends tables without a handle key: their rows can't be told apart, so repeats after a "
-         "restart "
-         "become duplicates", "Give each table a primary key, or a unique key over NOT NULL columns", _CODEC),
+         "restart become duplicates", "Give each table a primary key, or a unique key over NOT NULL columns", _CODEC),
     DoctorRule("no-primary-key", "info",
          lambda p: p.uses("avro") and not p.feed.get("avro-include-before-value"),
          "A table with a unique key but no PRIMARY KEY has no message key: its deletes are records without key and "
@@ -182,8 +168,7 @@ RULES: Final = (
     DoctorRule("no-extension", "warning",
          lambda p: p.uses("avro", "canal-json") and not p.feed.extension,
          "Without the TiDB extension rows have no commit_ts (Avro: nor an op): they can't be put in order, "
-         "deduplicated or "
-         "matched with a table version", "Set enable-tidb-extension=true", _AVRO_FILE),
+         "deduplicated or matched with a table version", "Set enable-tidb-extension=true", _AVRO_FILE),
     DoctorRule("no-watermark", "warning",
          lambda p: p.uses("debezium", "canal-json") and not p.feed.extension,
          "Without the TiDB extension no watermarks are sent: DDL can't be sealed, and no reader knows that a time is "
@@ -198,8 +183,7 @@ RULES: Final = (
     DoctorRule("avro-watermark", "error",
          lambda p: p.uses(*AVRO) and bool(p.feed.get("avro-enable-watermark")),
          "avro-enable-watermark is TiCDC's own test switch: its DDL and watermark messages have no schema id, and "
-         "every "
-         "Confluent deserializer fails at them (without the extension it does nothing)", "Leave it off",
+         "every Confluent deserializer fails at them (without the extension it does nothing)", "Leave it off",
          _AVRO_FILE),
     DoctorRule("before-missing", "warning", _lacks_old_values,
          "Old values are off: an insert can't be told from an update, and consumers that need `before` (Flink) fail",
@@ -227,24 +211,21 @@ RULES: Final = (
          "Give `track` snapshots after each DDL", "ticdc pkg/config/replica_config.go"),
     DoctorRule("routing", "warning",
          lambda p: [", ".join(d.matcher) for d in p.feed.dispatchers if d.routes],
-         "target-schema and target-table give tables another name downstream ({what}): table definitions must have "
-         "it too",
+         "target-schema and target-table give tables another name downstream ({what}): table definitions must have it "
+         "too",
          "Give readers definitions under the new names", "ticdc pkg/config/sink.go"),
     DoctorRule("case-sensitive", "info", lambda p: bool(p.feed.get("case-sensitive")),
          "case-sensitive: filters and dispatchers fit names with exactly these letters; TiDB's own names don't tell "
-         "cases "
-         "apart", "Write patterns as the tables are named", _ROUTER),
+         "cases apart", "Write patterns as the tables are named", _ROUTER),
     # ---- topics, partitions, sizes
     DoctorRule("one-topic-many-tables", "error", lambda p: p.shared_topics() if p.uses(*AVRO) else [],
          "Topic {what} takes several tables. Avro's subjects are named after the topic, so all of them share one "
-         "subject: "
-         "the second table's schema is refused, and the changefeed stops",
+         "subject: the second table's schema is refused, and the changefeed stops",
          "Give each table a topic: a dispatcher with matcher ['*.*'] and topic 'tidb_{schema}_{table}'",
          _AVRO_FILE),
     DoctorRule("topic-ambiguous", "info", lambda p: p.joined_rules() if p.uses(*AVRO) else [],
          "In {what} the tables `a_b`.`c` and `a`.`b_c` have one topic, and so one subject; characters that a topic "
-         "can't "
-         "have become `_` as well", "Put a `-` between the names", _ROUTER),
+         "can't have become `_` as well", "Put a `-` between the names", _ROUTER),
     DoctorRule("topic-collision", "error", lambda p: p.collisions() if p.uses(*AVRO) else [],
          "Different tables share a subject: {what}", "Rename one, or give it a dispatcher of its own", _ROUTER),
     DoctorRule("partition-ts", "warning", lambda p: p.partitions("ts"),
@@ -252,8 +233,7 @@ RULES: Final = (
          "Use index-value or table", _ROUTER),
     DoctorRule("partition-columns", "warning", lambda p: p.partitions("columns"),
          "Partition rule `columns` ({what}): a row whose columns change moves to another partition, where its order "
-         "to the "
-         "earlier rows is lost", "Use columns of the key that never change, or index-value", _ROUTER),
+         "to the earlier rows is lost", "Use columns of the key that never change, or index-value", _ROUTER),
     DoctorRule("partition-index", "info",
          lambda p: [", ".join(d.matcher) for d in p.feed.dispatchers if d.partition == "index-value" and d.index],
          "index-value by a named index ({what}): the index must be unique and exist in each of the tables, or the "
@@ -310,8 +290,7 @@ RULES: Final = (
          "The schema registry is not used with this protocol", "Leave it out", _CODEC),
     DoctorRule("registry-credentials", "warning", _credentials,
          "The registry's URL holds credentials: they are stored with the changefeed", "Use a password for this one "
-             "alone, "
-         "and TLS", _CODEC),
+             "alone, and TLS", _CODEC),
     DoctorRule("registry-plain", "warning",
          lambda p: _credentials(p) and p.registry is not None and p.registry.scheme == "http",
          "The registry's credentials go over plain http", "Use https://", _CODEC),
@@ -320,14 +299,12 @@ RULES: Final = (
          "Write them into the URL: https://KEY:SECRET@…", _AVRO_FILE),
     DoctorRule("registry-glue", "warning", lambda p: p.feed.uses_glue,
          "AWS Glue: messages begin with 03 00 and a UUID, which Confluent's deserializers do not read; compatibility "
-         "is set "
-         "in Glue", "Give our readers the schemas as a file (--schemas)", _AVRO_FILE),
+         "is set in Glue", "Give our readers the schemas as a file (--schemas)", _AVRO_FILE),
     DoctorRule("not-null-backward", "warning",
          lambda p: p.uses("avro") and (p.subjects is None or bool(_subjects_of_levels(p, "BACKWARD", "FULL"))),
          "A NOT NULL column added without a default is refused under BACKWARD, a registry's default level: the "
-         "changefeed "
-         "stops at the next row of the table", "Check each DDL first with `check-ddl`; add columns with NULL or a "
-                                               "default",
+         "changefeed stops at the next row of the table",
+         "Check each DDL first with `check-ddl`; add columns with NULL or a default",
          "the TiDB documents: TiCDC Avro Protocol, DDL events and schema changes"),
     DoctorRule("drop-forward", "warning",
          lambda p: _subjects_of_levels(p, "FORWARD", "FULL") if p.uses("avro") else [],
@@ -358,12 +335,10 @@ RULES: Final = (
          _AVRO_FILE),
     DoctorRule("checksum-upstream", "info", lambda p: p.feed.checksums,
          "The checksum fields stay empty unless TiDB writes checksums", "SET GLOBAL tidb_enable_row_level_checksum = "
-             "ON "
-         "upstream, before the rows", _AVRO_FILE),
+             "ON upstream, before the rows", _AVRO_FILE),
     DoctorRule("checksum-first", "warning", lambda p: p.uses("avro") and p.feed.checksums,
          "After ADD COLUMN … FIRST or AFTER TiCDC's encoder mixes columns up when row checksums are on: a row fails, "
-         "or its "
-         "checksum does not fit", "Add columns at the end only", _AVRO_FILE),
+         "or its checksum does not fit", "Add columns at the end only", _AVRO_FILE),
     # ---- the rest
     DoctorRule("not-read-here", "error", _unreadable_protocol,
          "Protocol {what} is not read by our jobs", f"Use one of {', '.join(FROM_TICDC)}",

@@ -23,7 +23,7 @@ from service.schema_types.avro.model import (
     Record,
     Union,
 )
-from service.schema_types.java_json import dump_avro, java_double, java_float, quote
+from service.schema_types.java_text import dump_json, java_double, java_float, quote
 
 _FIRST_PROPS: Final = ("logicalType", "precision", "scale")
 
@@ -35,7 +35,7 @@ def canonical_text(node: Node, type_names: Iterable[str] = ()) -> str:
 
 def canonical_field(field: Field) -> str:
     """A field with no more than name, shared type and default, as it stands in the canonical text of any record."""
-    default = "" if field.default is MISSING else f',"default":{dump_avro(field.default)}'
+    default = "" if field.default is MISSING else f',"default":{dump_json(field.default)}'
     return f'{{"name":{quote(field.name)},"type":{field.type.shared}{default}}}'
 
 
@@ -81,7 +81,7 @@ class _Writer:
             case Record():
                 parts.append('"fields":[' + ",".join(self.fields(node)) + "]")
             case Enum():
-                parts.append('"symbols":' + dump_avro(node.symbols))
+                parts.append('"symbols":' + dump_json(node.symbols))
                 if node.default is not None:
                     parts.append(f'"default":{quote(node.default)}')
             case Fixed():
@@ -89,7 +89,7 @@ class _Writer:
         parts += self.props(node.props)
         if node.aliases:
             parts.append(
-                '"aliases":' + dump_avro(self.aliases([printed_name(a, node.namespace) for a in node.aliases]))
+                '"aliases":' + dump_json(self.aliases([printed_name(a, node.namespace) for a in node.aliases]))
             )
         return self.object(parts)
 
@@ -105,7 +105,7 @@ class _Writer:
         if field.order != "ascending":
             parts.append(f'"order":{quote(field.order)}')
         if field.aliases:
-            parts.append('"aliases":' + dump_avro(self.aliases(field.aliases)))
+            parts.append('"aliases":' + dump_json(self.aliases(field.aliases)))
         if field.props:
             parts += self.props(field.props)
         return self.object(parts)
@@ -121,13 +121,13 @@ class _Writer:
         return [] if doc is None else [f'"doc":{quote(doc)}']
 
     def default(self, node: Node, value: Any) -> list[str]:
-        return [f'"default":{dump_avro(value)}']
+        return [f'"default":{dump_json(value)}']
 
     def aliases(self, aliases: list[str]) -> list[str]:
         return aliases
 
     def props(self, props: dict[str, Any]) -> list[str]:
-        return [f"{quote(key)}:{dump_avro(value)}" for key, value in props.items()]
+        return [f"{quote(key)}:{dump_json(value)}" for key, value in props.items()]
 
 
 class _NormalWriter(_Writer):
@@ -176,7 +176,7 @@ def convert_default(node: Node, value: Any) -> str:
             )
     if node.kind == "double":
         return java_double(float(value))
-    return java_float(float(value)) if node.kind == "float" else dump_avro(value)
+    return java_float(float(value)) if node.kind == "float" else dump_json(value)
 
 
 def sort_deep(value: Any) -> Any:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import marshal
 from typing import Any, Final, Generic, TypeVar
 
-from service.schema_types.java_json import MAX_DEPTH, TOO_DEEP
+from service.schema_types.java_text import MAX_DEPTH, TOO_DEEP
 
 _MOST: Final = 8192
 _LONGEST: Final = 512

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from service.schema_types import java_json
+from service.schema_types import java_text
 from service.schema_types.avro.canonical import canonical_field, canonical_text
 from service.schema_types.avro.defaults import is_valid_default
 from service.schema_types.avro.field_cache import FieldCache, is_surely_shallow, key_of
@@ -57,7 +57,7 @@ def parse(text: str, named_types: Mapping[str, NamedType] | None = None, *, stri
     Raises AvroSchemaError.
     """
     try:
-        return _Parser(named_types or {}, strict).parse(java_json.load_avro(text))
+        return _Parser(named_types or {}, strict).parse(java_text.load_avro(text))
     except AvroSchemaError:
         raise
     except ValueError as error:
@@ -84,7 +84,7 @@ class _Parser:
         self.keys: dict[int, list[bytes]] = {}
 
     def parse(self, value: Any) -> Node:
-        java_json.check_depth(self.without_shallow(value))
+        java_text.check_depth(self.without_shallow(value))
         root = self.node(value, "")
         if self.waiting:
             root = self.resolve_pending(root)
@@ -110,10 +110,10 @@ class _Parser:
         if isinstance(value, list):
             return self.shared_type(value, lambda: self.union(value, space))
         if not isinstance(value, dict):
-            raise AvroSchemaError(f"Schema not yet supported: {java_json.dump_avro(value)}")
+            raise AvroSchemaError(f"Schema not yet supported: {java_text.dump_json(value)}")
         kind = value.get("type")
         if not isinstance(kind, str):
-            raise AvroSchemaError(f"No type: {java_json.dump_avro(value)}")
+            raise AvroSchemaError(f"No type: {java_text.dump_json(value)}")
         if kind in PRIMITIVES:
             return self.shared_type(value, lambda: Primitive(kind, props=other_properties(value, _SCHEMA_RESERVED)))
         build = _BUILDERS.get(kind)
@@ -147,7 +147,7 @@ class _Parser:
         for value in values:
             branch = self.node(value, space)
             if isinstance(branch, Union):
-                raise AvroSchemaError(f"Nested union: {java_json.dump_avro(values)}")
+                raise AvroSchemaError(f"Nested union: {java_text.dump_json(values)}")
             name = union_name(branch)
             if name in names:
                 raise AvroSchemaError(f"Duplicate in union:{name}")
@@ -165,7 +165,7 @@ class _Parser:
 
     def part(self, value: dict[str, Any], key: str, problem: str, space: str) -> Node:
         if value.get(key) is None:
-            raise AvroSchemaError(f"{problem}: {java_json.dump_avro(value)}")
+            raise AvroSchemaError(f"{problem}: {java_text.dump_json(value)}")
         return self.node(value[key], space)
 
     def record(self, value: dict[str, Any], space: str) -> Node:
@@ -173,7 +173,7 @@ class _Parser:
         self.define(record)
         fields = value.get("fields")
         if not isinstance(fields, list):
-            raise AvroSchemaError(f"Record has no fields: {java_json.dump_avro(value)}")
+            raise AvroSchemaError(f"Record has no fields: {java_text.dump_json(value)}")
         keys = self.keys.get(id(fields)) or [key_of(item) for item in fields]
         record.fields = [
             _FIELDS.get(key) or self.field(item, record.namespace, key) for item, key in zip(fields, keys, strict=True)
@@ -186,10 +186,10 @@ class _Parser:
     def field(self, item: Any, space: str, key: bytes) -> Field:
         """A field that was not met before; `key` is what it will be known by."""
         if not isinstance(item, dict):
-            raise AvroSchemaError(f"Field is not an object: {java_json.dump_avro(item)}")
+            raise AvroSchemaError(f"Field is not an object: {java_text.dump_json(item)}")
         name = self.check_name(required_text(item, "name", "No field name"))
         if item.get("type") is None:
-            raise AvroSchemaError(f"No field type: {java_json.dump_avro(item)}")
+            raise AvroSchemaError(f"No field type: {java_text.dump_json(item)}")
         default = item.get("default", MISSING)
         if item.keys() <= _PLAIN_FIELD:
             field = Field(name, self.node(item["type"], space), default=default)
@@ -215,11 +215,11 @@ class _Parser:
         head = self.head(value, space)
         symbols = value.get("symbols")
         if not isinstance(symbols, list):
-            raise AvroSchemaError(f"Enum has no symbols: {java_json.dump_avro(value)}")
+            raise AvroSchemaError(f"Enum has no symbols: {java_text.dump_json(value)}")
         seen_symbols: set[str] = set()
         for symbol in symbols:
             if not isinstance(symbol, str):
-                raise AvroSchemaError(f"Enum symbol is not text: {java_json.dump_avro(symbol)}")
+                raise AvroSchemaError(f"Enum symbol is not text: {java_text.dump_json(symbol)}")
             if self.check_name(symbol) in seen_symbols:
                 raise AvroSchemaError(f"Duplicate enum symbol: {symbol}")
             seen_symbols.add(symbol)
@@ -233,7 +233,7 @@ class _Parser:
         head = self.head(value, space)
         size = value.get("size")
         if not isinstance(size, int) or isinstance(size, bool):
-            raise AvroSchemaError(f"Invalid or no size: {java_json.dump_avro(value)}")
+            raise AvroSchemaError(f"Invalid or no size: {java_text.dump_json(value)}")
         if size < 0:
             raise AvroSchemaError(f"Malformed data. Length is negative: {size}")
         return self.define(Fixed("fixed", *head, size=size, props=other_properties(value, _SCHEMA_RESERVED)))
@@ -325,7 +325,7 @@ def check_default(field: Field) -> None:
     if field.default is None and isinstance(field.type, Union) and _PLAIN["null"] in field.type.branches[:1]:
         return  # by far the most common, and valid
     if field.default is not MISSING and not is_valid_default(field.type, field.default):
-        text = java_json.dump_avro(field.default)
+        text = java_text.dump_json(field.default)
         raise AvroSchemaError(f"Invalid default for field {field.name}: {text} not a {canonical_text(field.type)}")
 
 
@@ -338,7 +338,7 @@ def other_properties(value: dict[str, Any], reserved: frozenset[str]) -> dict[st
 def required_text(value: dict[str, Any], key: str, problem: str) -> str:
     text = value.get(key)
     if not isinstance(text, str):
-        raise AvroSchemaError(f"{problem}: {java_json.dump_avro(value)}")
+        raise AvroSchemaError(f"{problem}: {java_text.dump_json(value)}")
     return text
 
 
@@ -352,8 +352,8 @@ def aliases_of(value: dict[str, Any]) -> list[str]:
     if aliases is None:
         return []
     if not isinstance(aliases, list):
-        raise AvroSchemaError(f"aliases not an array: {java_json.dump_avro(value)}")
+        raise AvroSchemaError(f"aliases not an array: {java_text.dump_json(value)}")
     for alias in aliases:
         if not isinstance(alias, str):
-            raise AvroSchemaError(f"alias not a string: {java_json.dump_avro(alias)}")
+            raise AvroSchemaError(f"alias not a string: {java_text.dump_json(alias)}")
     return list(dict.fromkeys(aliases))

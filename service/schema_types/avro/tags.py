@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Final
 
-from service.schema_types import java_json
+from service.schema_types import java_text
 from service.schema_types.avro.model import Array, Map, Node, Record, Union
 from service.schema_types.base import TaggedPart, Tags
 
@@ -48,7 +48,7 @@ def _own_tags(path: str, kind: str, props: dict[str, Any]) -> Iterator[TaggedPar
 
 def change(text: str, add: Tags, remove: Tags) -> str:
     """The schema text with tags added and removed. Raises ValueError for a part that is not there."""
-    value = java_json.load_avro(text)
+    value = java_text.load_avro(text)
     parts = dict(_parts(value, ""))
     for entity in dict.fromkeys((one.kind, one.path) for one in (*add, *remove)):
         part = parts.get(entity)
@@ -60,7 +60,7 @@ def change(text: str, add: Tags, remove: Tags) -> str:
         part[PROPERTY] = [tag for tag in tags if tag not in removed_tags]
         if not part[PROPERTY]:
             del part[PROPERTY]
-    return java_json.dump_avro(value)
+    return java_text.dump_json(value)
 
 
 def _parts(value: Any, space: str) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:

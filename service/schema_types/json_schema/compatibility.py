@@ -14,7 +14,7 @@ from collections.abc import Generator
 from itertools import chain
 from typing import Any, Final
 
-from service.schema_types.java_json import hash_order
+from service.schema_types.java_text import hash_order
 from service.schema_types.json_schema.differences import (
     LENIENT,
     ORDER,

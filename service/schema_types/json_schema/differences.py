@@ -221,15 +221,10 @@ def bounds(
             continue
         if before is None:
             yield f"{limit(keyword)}_ADDED", keyword
-        elif keyword in _UPPER_LIMITS and after < before:
+        elif keyword in _UPPER and after < before:
             yield f"{limit(keyword)}_DECREASED", keyword
-        elif keyword not in _UPPER_LIMITS and after > before:
+        elif keyword not in _UPPER and after > before:
             yield f"{limit(keyword)}_INCREASED", keyword
-
-
-_UPPER_LIMITS: Final = frozenset(
-    {"maxLength", "maximum", "exclusiveMaximum", "maxProperties", "maxItems", "maxContains"}
-)
 
 
 def multiple_of(before: Number | None, after: Number | None) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-from service.schema_types.java_json import dump_schema
+from service.schema_types.java_text import dump_json
 from service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, part
 from service.schema_types.json_schema.fields import Fields
 from service.schema_types.json_schema.model import (
@@ -37,17 +37,10 @@ _ONLY_SCHEMAS: Final = ("propertyNames", "unevaluatedItems", "unevaluatedPropert
 # The type that a keyword with a number belongs to.
 _Typed = Text | Numeric | Object | Array
 _LIMITS: Final[dict[str, type[_Typed]]] = {
-    "minLength": Text,
-    "maxLength": Text,
-    "minimum": Numeric,
-    "maximum": Numeric,
-    "exclusiveMinimum": Numeric,
-    "exclusiveMaximum": Numeric,
-    "multipleOf": Numeric,
-    "minProperties": Object,
-    "maxProperties": Object,
-    "minItems": Array,
-    "maxItems": Array,
+    **dict.fromkeys(("minLength", "maxLength"), Text),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), Numeric),
+    **dict.fromkeys(("minProperties", "maxProperties"), Object),
+    **dict.fromkeys(("minItems", "maxItems"), Array),
 }
 _TYPES: Final[dict[str, Callable[[], _Typed | Simple]]] = {
     "string": Text,
@@ -110,9 +103,9 @@ class _SchemaNodes:
     def combinations(self) -> None:
         fields = self.fields
         if "enum" in fields.raw:
-            self.nodes.append(Values("enum", frozenset(map(dump_schema, fields.array("enum")))))
+            self.nodes.append(Values("enum", frozenset(map(dump_json, fields.array("enum")))))
         if "const" in fields.raw:
-            self.nodes.append(Values("const", frozenset({dump_schema(fields.raw["const"])})))
+            self.nodes.append(Values("const", frozenset({dump_json(fields.raw["const"])})))
         self.nodes += [Combined(key, fields.schemas(key)) for key in CRITERIA if key in fields.raw]
         negated = fields.schema("not")
         if negated is not None:

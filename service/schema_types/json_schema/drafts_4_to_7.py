@@ -11,7 +11,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Final
 
-from service.schema_types.java_json import dump_schema
+from service.schema_types.java_text import dump_json
 from service.schema_types.json_schema.fields import Fields
 from service.schema_types.json_schema.model import (
     ANY,
@@ -55,13 +55,13 @@ def build(fields: Fields) -> Node:
         return Ref(fields.target())
     nodes: list[Node] = []
     if "enum" in fields.raw:
-        nodes.append(Values("enum", frozenset(map(dump_schema, fields.array("enum")))))
+        nodes.append(Values("enum", frozenset(map(dump_json, fields.array("enum")))))
     nodes += [Combined(criterion, fields.schemas(criterion)) for criterion in CRITERIA if criterion in fields.raw]
     negated = fields.schema("not")
     if negated is not None:
         nodes.append(Not(negated))
     if draft != DRAFT_4 and "const" in fields.raw:
-        nodes.append(Values("const", frozenset({dump_schema(fields.raw["const"])})))
+        nodes.append(Values("const", frozenset({dump_json(fields.raw["const"])})))
     used: set[str] = set()
     if "type" in fields.raw:
         nodes.append(type_node(fields, used))

@@ -7,35 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from decimal import Decimal
-from typing import Final
+from typing import Any, Final
 
-from service.schema_types.java_json import Json
+from service.schema_types.java_text import Json, java_type
 from service.schema_types.json_schema.model import InvalidSchema, Number, SchemaLocation
 from service.schema_types.json_schema.pattern import problem
 
-_INT, _LONG = 2**31, 2**63
-
 AddChild = Callable[[Json, SchemaLocation, str], SchemaLocation]
 Resolve = Callable[[SchemaLocation, str], SchemaLocation]
-
-
-def java_type(value: Json) -> str:
-    """The Java class that the parser would have found."""
-    match value:
-        case None:
-            return "Null"
-        case bool():
-            return "Boolean"
-        case int():
-            return "Integer" if -_INT <= value < _INT else "Long" if -_LONG <= value < _LONG else "BigInteger"
-        case Decimal():
-            return "BigDecimal"
-        case str():
-            return "String"
-        case list():
-            return "JsonArray"
-        case _:
-            return "JsonObject"
 
 
 _PYTHON: Final[dict[str, tuple[type, ...]]] = {
@@ -72,24 +51,23 @@ class Fields:
             raise self.refuse(expected, value, *steps)
         return value
 
-    def _get(self, keyword: str, expected: str) -> Json:
+    def _get(self, keyword: str, expected: str) -> Any:
         return self._check_type(self.raw[keyword], expected, keyword) if keyword in self.raw else None
 
     def string(self, keyword: str) -> str | None:
-        value = self._get(keyword, "String")
-        return value if isinstance(value, str) else None
+        value: str | None = self._get(keyword, "String")
+        return value
 
     def boolean(self, keyword: str) -> bool | None:
-        value = self._get(keyword, "Boolean")
-        return value if isinstance(value, bool) else None
+        value: bool | None = self._get(keyword, "Boolean")
+        return value
 
     def number(self, keyword: str) -> Number | None:
-        value = self._get(keyword, "Number")
-        return value if isinstance(value, int | Decimal) else None
+        value: Number | None = self._get(keyword, "Number")
+        return value
 
     def array(self, keyword: str) -> list[Json]:
-        value = self._get(keyword, "JsonArray")
-        return value if isinstance(value, list) else []
+        return self._get(keyword, "JsonArray") or []
 
     def strings(self, keyword: str) -> list[str]:
         return self.names(self.array(keyword), keyword)
@@ -98,8 +76,7 @@ class Fields:
         return [str(self._check_type(item, "String", *steps, str(at))) for at, item in enumerate(values)]
 
     def object(self, keyword: str) -> dict[str, Json]:
-        value = self._get(keyword, "JsonObject")
-        return value if isinstance(value, dict) else {}
+        return self._get(keyword, "JsonObject") or {}
 
     def integer(self, keyword: str) -> int | None:
         """A whole number of 32 bits, written without a fraction."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from service.schema_types.java_json import Json, kind_of
+from service.schema_types.java_text import Json, kind_of
 from service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
 from service.schema_types.json_schema.fields import Fields
 from service.schema_types.json_schema.model import Document, Empty, InvalidSchema, Never, Node, SchemaLocation

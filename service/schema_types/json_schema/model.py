@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Final
 
-from service.schema_types.java_json import Json, dump_schema
+from service.schema_types.java_text import Json, dump_json
 
 
 class ValueNumbers:
@@ -35,7 +35,7 @@ class ValueNumbers:
     def _shape(self, value: Json) -> int:
         if isinstance(value, dict | list):
             return self._known[id(value)]
-        return self._number_key(dump_schema(value))
+        return self._number_key(dump_json(value))
 
     def _number(self, value: dict[str, Json] | list[Json]) -> int:
         if isinstance(value, dict):

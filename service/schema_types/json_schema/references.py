@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 from urllib.parse import unquote, urldefrag, urljoin
 
-from service.schema_types.java_json import Json
+from service.schema_types.java_text import Json
 from service.schema_types.json_schema.model import Document, InvalidSchema, SchemaLocation
 
 DRAFT_4: Final = 4

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Final, cast
 
 from service.schema_types.base import Comparable, ReferencedText, SchemaParseError, SchemaValidityError
-from service.schema_types.java_json import Json, dump_schema
-from service.schema_types.java_json import load_schema as load
+from service.schema_types.java_text import Json, dump_json
+from service.schema_types.java_text import load_schema as load
 from service.schema_types.json_schema.compatibility import incompatibilities
 from service.schema_types.json_schema.differences import ComparisonTooLarge, SchemaDifference
 from service.schema_types.json_schema.load import load as load_schema
@@ -34,7 +34,7 @@ class JsonSchema:
 
     def normalized_text(self) -> str:
         """The text with the keys of all objects sorted."""
-        return dump_schema(self.value, ordered=True)
+        return dump_json(self.value, ordered=True)
 
     def resolved_text(self) -> str:
         """References stay references: Confluent has no other form of a JSON schema."""
@@ -92,7 +92,7 @@ def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) ->
                 raise SchemaValidityError(
                     f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix"
                 )
-    return JsonSchema(dump_schema(value), value, root, tuple(referenced))
+    return JsonSchema(dump_json(value), value, root, tuple(referenced))
 
 
 def root_problem(value: Json) -> str:

@@ -15,37 +15,9 @@ from service.schema_types.protobuf.parse import parse
 from service.schema_types.protobuf.scopes import DeclaredNames
 
 _GOOGLE: Final = {
-    "google.protobuf": (
-        "any",
-        "api",
-        "descriptor",
-        "duration",
-        "empty",
-        "field_mask",
-        "source_context",
-        "struct",
-        "timestamp",
-        "type",
-        "wrappers",
-    ),
-    "google.type": (
-        "calendar_period",
-        "color",
-        "date",
-        "datetime",
-        "dayofweek",
-        "decimal",
-        "expr",
-        "fraction",
-        "interval",
-        "latlng",
-        "money",
-        "month",
-        "phone_number",
-        "postal_address",
-        "quaternion",
-        "timeofday",
-    ),
+    "google.protobuf": "any api descriptor duration empty field_mask source_context struct timestamp type wrappers",
+    "google.type": "calendar_period color date datetime dayofweek decimal expr fraction interval latlng money month "
+    "phone_number postal_address quaternion timeofday",
 }
 
 _CONFLUENT: Final = {
@@ -84,7 +56,7 @@ def known_files() -> Mapping[str, File]:
     """Every built-in file by its import path."""
     files = {}
     for package, names in _GOOGLE.items():
-        for name in names:
+        for name in names.split():
             proto = descriptor_pb2.FileDescriptorProto()
             import_module(f"{package}.{name}_pb2").DESCRIPTOR.CopyToProto(proto)
             files[proto.name] = file_of(proto)

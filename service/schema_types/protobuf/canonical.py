@@ -21,7 +21,6 @@ from service.schema_types.protobuf.model import (
     PROTO3,
     SCALARS,
     STRING,
-    Constant,
     Enum,
     Extend,
     Extensions,
@@ -205,12 +204,9 @@ class _Printer:
             self.reserved(enum.reserved)
             self.option_lines(self.options.written_options(enum.options))
             for constant in constants:
-                self.constant(constant)
+                self.lines.add(f"{constant.name} = {constant.tag}{self.brackets(constant.options)};")
 
         self.block(f"enum {enum.name}", [body] if enum.reserved or enum.options or constants else [])
-
-    def constant(self, constant: Constant) -> None:
-        self.lines.add(f"{constant.name} = {constant.tag}{self.brackets(constant.options)};")
 
     def brackets(self, options: Sequence[Option]) -> str:
         printed_options = self.options.written_options(options)
@@ -246,22 +242,14 @@ class _Printer:
     def oneofs(self, oneofs: Sequence[OneOf]) -> None:
         for oneof in oneofs:
             fields, groups = oneof.fields, oneof.groups
-            self.block(
-                f"oneof {oneof.name}",
-                [
-                    self.option_section(oneof.options),
-                    partial(self.fields, fields) if fields else None,
-                    partial(self.groups, groups) if groups else None,
-                ],
-            )
+            inner = partial(self.fields, fields) if fields else None, partial(self.groups, groups) if groups else None
+            self.block(f"oneof {oneof.name}", [self.option_section(oneof.options), *inner])
 
     def groups(self, groups: Sequence[Group]) -> None:
         for group in groups if self.scope is None else sorted(groups, key=lambda one: one.tag):
             label = f"{group.label} " if group.label else ""
-            self.block(
-                f"{label}group {group.name} = {group.tag}",
-                [partial(self.fields, group.fields)] if group.fields else [],
-            )
+            sections = [partial(self.fields, group.fields)] if group.fields else []
+            self.block(f"{label}group {group.name} = {group.tag}", sections)
 
     def reserved(self, statements: Sequence[Reserved]) -> None:
         for values in statements if self.scope is None else split_values(statements):
@@ -295,23 +283,15 @@ class _Printer:
 
     def extend_lines(self, extends: Sequence[Extend]) -> None:
         for extend in extends:
-            self.block(
-                f"extend {extend.name}",
-                [partial(self.fields, extend.fields)] if extend.fields else [],
-            )
+            self.block(f"extend {extend.name}", [partial(self.fields, extend.fields)] if extend.fields else [])
 
     def service(self, service: Service) -> None:
-        self.block(
-            f"service {service.name}",
-            [
-                self.option_section(service.options),
-                (lambda: self.rpcs(service.rpcs)) if service.rpcs else None,
-            ],
-        )
+        def rpcs() -> None:
+            for rpc in service.rpcs:
+                self.rpc(rpc)
 
-    def rpcs(self, rpcs: Sequence[Rpc]) -> None:
-        for rpc in rpcs:
-            self.rpc(rpc)
+        sections = [self.option_section(service.options), rpcs if service.rpcs else None]
+        self.block(f"service {service.name}", sections)
 
     def rpc(self, rpc: Rpc) -> None:
         request, response = rpc.request, rpc.response

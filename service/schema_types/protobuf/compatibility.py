@@ -7,10 +7,11 @@ and reserved numbers is compatible to Confluent.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from service.schema_types.java_text import hash_order
 from service.schema_types.protobuf.model import SCALARS, Enum, File, Message, map_parts
 from service.schema_types.protobuf.scopes import DeclaredNames, DeclaredType, Scope
 
@@ -122,7 +123,7 @@ class _Comparison:
         problems: list[ProtobufIncompatibility] = []
         olds = {one.name: one for one in old if isinstance(one, Message)}
         news = {one.name: one for one in new if isinstance(one, Message)}
-        for name in java_order(java_order(olds), java_order(news)):
+        for name in hash_order(hash_order(olds), hash_order(news)):
             inside = at.enter(name)
             if name not in news:
                 declared = inside.old.type(name)
@@ -271,26 +272,3 @@ def scalar_kind(type_: str, declared: DeclaredType | None) -> str | None:
     if declared is not None and isinstance(declared.type, Enum):
         return "number"
     return _KINDS.get(type_) if type_ in SCALARS else None
-
-
-def java_order(*names: Iterable[str]) -> list[str]:
-    """The order in which a Java HashSet gives strings that were added in this order.
-
-    Differences between several messages come in that order from Confluent.
-    """
-    first = len(list(names[0]))
-    unique: Mapping[str, None] = dict.fromkeys(name for some in names for name in some)
-    capacity = 16
-    minimum = max(int(first / 0.75) + 1, 16) if len(names) > 1 else 16
-    while capacity < minimum or len(unique) > capacity * 0.75:
-        capacity *= 2
-    return sorted(unique, key=lambda name: java_hash(name) & (capacity - 1))
-
-
-def java_hash(name: str) -> int:
-    """String.hashCode, spread as HashMap does."""
-    units = name.encode("utf-16-le", "surrogatepass")
-    value = 0
-    for place in range(0, len(units), 2):
-        value = (31 * value + units[place] + 256 * units[place + 1]) & 0xFFFFFFFF
-    return value ^ (value >> 16)

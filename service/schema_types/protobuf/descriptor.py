@@ -34,34 +34,20 @@ from service.schema_types.protobuf.model import (
 )
 from service.schema_types.protobuf.tokens import MAX_DEPTH
 
-OPTIONS: Final[dict[str, tuple[str, ...]]] = {
-    "FileOptions": (
-        "java_package",
-        "java_outer_classname",
-        "java_multiple_files",
-        "java_generate_equals_and_hash",
-        "java_string_check_utf8",
-        "optimize_for",
-        "go_package",
-        "cc_generic_services",
-        "java_generic_services",
-        "py_generic_services",
-        "deprecated",
-        "cc_enable_arenas",
-        "objc_class_prefix",
-        "csharp_namespace",
-        "swift_prefix",
-        "php_class_prefix",
-        "php_namespace",
-        "php_metadata_namespace",
-        "ruby_package",
-    ),
-    "MessageOptions": ("no_standard_descriptor_accessor", "deprecated", "map_entry"),
-    "FieldOptions": ("ctype", "packed", "jstype", "deprecated"),
-    "EnumOptions": ("allow_alias", "deprecated"),
-    "EnumValueOptions": ("deprecated",),
-    "ServiceOptions": ("deprecated",),
-    "MethodOptions": ("deprecated", "idempotency_level"),
+OPTIONS: Final[dict[str, list[str]]] = {
+    name: words.split()
+    for name, words in {
+        "FileOptions": "java_package java_outer_classname java_multiple_files java_generate_equals_and_hash "
+        "java_string_check_utf8 optimize_for go_package cc_generic_services java_generic_services py_generic_services "
+        "deprecated cc_enable_arenas objc_class_prefix csharp_namespace swift_prefix php_class_prefix php_namespace "
+        "php_metadata_namespace ruby_package",
+        "MessageOptions": "no_standard_descriptor_accessor deprecated map_entry",
+        "FieldOptions": "ctype packed jstype deprecated",
+        "EnumOptions": "allow_alias deprecated",
+        "EnumValueOptions": "deprecated",
+        "ServiceOptions": "deprecated",
+        "MethodOptions": "deprecated idempotency_level",
+    }.items()
 }
 """The options Confluent carries over between texts and descriptors, by the message that holds them, in its order."""
 
@@ -143,17 +129,10 @@ def enum_of(enum: Any) -> Enum:
 
 
 def service_of(service: Any) -> Service:
-    rpcs = [
-        Rpc(
-            one.name,
-            one.input_type,
-            one.output_type,
-            one.client_streaming,
-            one.server_streaming,
-            options_of(one.options),
-        )
-        for one in service.method
-    ]
+    rpcs = []
+    for one in service.method:
+        streams = one.client_streaming, one.server_streaming
+        rpcs.append(Rpc(one.name, one.input_type, one.output_type, *streams, options_of(one.options)))
     return Service(service.name, rpcs, options_of(service.options))
 
 

@@ -12,23 +12,7 @@ PROTO2: Final = "proto2"
 PROTO3: Final = "proto3"
 
 SCALARS: Final = frozenset(
-    (
-        "bool",
-        "bytes",
-        "double",
-        "float",
-        "fixed32",
-        "fixed64",
-        "int32",
-        "int64",
-        "sfixed32",
-        "sfixed64",
-        "sint32",
-        "sint64",
-        "string",
-        "uint32",
-        "uint64",
-    )
+    "bool bytes double float fixed32 fixed64 int32 int64 sfixed32 sfixed64 sint32 sint64 string uint32 uint64".split()
 )
 MAX_TAG: Final = 536870911
 """The highest field number; a range that ends here is written `to max`."""

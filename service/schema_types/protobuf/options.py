@@ -7,9 +7,9 @@ option, sorts by name and writes numbers the way Java's DecimalFormat does, to t
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Final
 
+from service.schema_types.java_text import java_number
 from service.schema_types.protobuf.model import BOOLEAN, ENUM, LIST, MAP, NUMBER, OPTION, STRING, Option, Value, Word
 from service.schema_types.protobuf.scopes import Scope
 
@@ -28,8 +28,6 @@ _ESCAPES: Final = str.maketrans(
         '"': '\\"',
     }
 )
-_MAX_EXPONENT: Final = 400
-_DIGITS: Final = Context(prec=1000, rounding=ROUND_HALF_EVEN)
 
 
 class OptionPrinter:
@@ -121,24 +119,6 @@ class OptionPrinter:
 
 def escape_text(text: str) -> str:
     return text.translate(_ESCAPES)
-
-
-def java_number(text: str) -> str:
-    """A number as Java's DecimalFormat writes it: plain, at most three decimals. What is no number stays."""
-    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
-    try:
-        if digits[:2].lower() == "0x":
-            return f"{sign}{int(digits, 16)}"
-        if len(digits) > 1 and digits.startswith("0") and digits.isdigit():
-            return f"{sign}{int(digits, 8)}"
-        value = Decimal(digits.rstrip("fFdDlL"))
-        if not value.is_finite() or abs(value.adjusted()) > _MAX_EXPONENT:
-            return text
-        rounded = value.quantize(Decimal("0.001"), context=_DIGITS)
-    except (ValueError, InvalidOperation):
-        return text
-    plain = f"{rounded:f}".rstrip("0").rstrip(".")
-    return f"{sign}{plain}"
 
 
 def as_map(option: Option) -> Option:

@@ -6,7 +6,7 @@ What Confluent loses we lose too: comments, and weak imports.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from service.schema_types.protobuf.model import (
@@ -128,6 +128,12 @@ class _Parser(TokenReader):
         self.require("{")
         return name
 
+    def statements(self, *, digit_first: bool = True) -> Iterator[tuple[int, str]]:
+        """Each statement up to the closing `}`: where it starts, and its first word, which is read."""
+        while not self.accept("}"):
+            if not self.accept(";"):
+                yield self.pos, self.word(digit_first=digit_first)
+
     def message(self) -> Message:
         self.depth += 1
         if self.depth > MAX_DEPTH:
@@ -141,11 +147,7 @@ class _Parser(TokenReader):
             "oneof": lambda: result.oneofs.append(self.oneof()),
             "extensions": lambda: result.extensions.append(self.extensions()),
         }
-        while not self.accept("}"):
-            if self.accept(";"):
-                continue
-            start = self.pos
-            word = self.word()
+        for start, word in self.statements():
             if word in into:
                 into[word]()
             elif word == "reserved":
@@ -158,11 +160,7 @@ class _Parser(TokenReader):
 
     def extend(self) -> Extend:
         result = Extend(self.open())
-        while not self.accept("}"):
-            if self.accept(";"):
-                continue
-            start = self.pos
-            word = self.word()
+        for start, word in self.statements():
             if word == "option":
                 self.option_declaration()
             elif word == "reserved":
@@ -175,11 +173,7 @@ class _Parser(TokenReader):
 
     def enum(self) -> Enum:
         result = Enum(self.open())
-        while not self.accept("}"):
-            if self.accept(";"):
-                continue
-            start = self.pos
-            word = self.word(digit_first=False)
+        for start, word in self.statements(digit_first=False):
             if word == "option":
                 result.options.append(self.option_declaration())
             elif word == "reserved":
@@ -294,11 +288,7 @@ class _Parser(TokenReader):
 
     def service(self) -> Service:
         result = Service(self.open())
-        while not self.accept("}"):
-            if self.accept(";"):
-                continue
-            start = self.pos
-            word = self.word()
+        for start, word in self.statements():
             if word == "option":
                 result.options.append(self.option_declaration())
             elif word == "rpc":
@@ -319,11 +309,7 @@ class _Parser(TokenReader):
         if not self.accept("{"):
             self.require(";")
             return result
-        while not self.accept("}"):
-            if self.accept(";"):
-                continue
-            start = self.pos
-            word = self.word()
+        for start, word in self.statements():
             if word == "option":
                 result.options.append(self.option_declaration())
             elif word == "reserved":

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 from google.protobuf import descriptor_pb2
 
+from schemas.codec.varint import uvarint
 from service.schema_types.protobuf.descriptor import OPTIONS
 from service.schema_types.protobuf.model import (
     PROTO3,
@@ -22,6 +23,7 @@ from service.schema_types.protobuf.model import (
     File,
     Message,
     Option,
+    Reserved,
     Service,
     Span,
     Value,
@@ -92,13 +94,7 @@ def add_message(proto: Any, message: Message, proto3: bool, outer: Scope) -> Non
     for field in message.fields:
         if field.name not in in_oneofs:
             add_field(proto, field, proto3, scope)
-    for values in message.reserved:
-        for value in values:
-            if isinstance(value, str):
-                proto.reserved_name.append(value)
-            else:
-                first, last = ends(value)
-                proto.reserved_range.add(start=first, end=min(last + 1, 2**31 - 1))
+    add_reserved(proto, message.reserved, after=1)
     for numbers in message.extensions:
         for number in numbers:
             first, last = ends(number)
@@ -165,14 +161,18 @@ def add_enum(proto: Any, enum: Enum) -> None:
     proto.name = enum.name
     for constant in enum.constants:
         set_options(proto.value.add(name=constant.name, number=constant.tag), constant.options)
-    for values in enum.reserved:
-        for value in values:
-            if isinstance(value, str):
-                proto.reserved_name.append(value)
-            else:
-                first, last = ends(value)
-                proto.reserved_range.add(start=first, end=last)
+    add_reserved(proto, enum.reserved, after=0)
     set_options(proto, enum.options)
+
+
+def add_reserved(proto: Any, reserved: Iterable[Reserved], after: int) -> None:
+    """after: how far behind the last number a range ends."""
+    for value in (value for values in reserved for value in values):
+        if isinstance(value, str):
+            proto.reserved_name.append(value)
+        else:
+            first, last = ends(value)
+            proto.reserved_range.add(start=first, end=min(last + after, 2**31 - 1))
 
 
 def add_service(proto: Any, service: Service) -> None:
@@ -234,14 +234,8 @@ def meta_bytes(value: Value) -> bytes:
     for param in list_values(value.get("params")):
         if not isinstance(param, dict):
             raise ValueError("params must have keys and values")
-        parts.append(
-            delimit(
-                2,
-                b"".join(
-                    delimit(tag, one) for tag, name in ((1, "key"), (2, "value")) for one in texts(param.get(name))
-                ),
-            )
-        )
+        pair = [delimit(tag, one) for tag, name in ((1, "key"), (2, "value")) for one in texts(param.get(name))]
+        parts.append(delimit(2, b"".join(pair)))
     return b"".join([*parts, *(delimit(3, one) for one in texts(value.get("tags")))])
 
 
@@ -258,12 +252,4 @@ def texts(value: Value | None) -> list[bytes]:
 
 def delimit(tag: int, data: bytes) -> bytes:
     """A field of the wire type LEN."""
-    return varint(tag << 3 | 2) + varint(len(data)) + data
-
-
-def varint(value: int) -> bytes:
-    buffer = bytearray()
-    while value > 0x7F:
-        buffer.append(value & 0x7F | 0x80)
-        value >>= 7
-    return bytes([*buffer, value])
+    return uvarint(tag << 3 | 2) + uvarint(len(data)) + data

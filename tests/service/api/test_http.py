@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.schema_types.java_json import MAX_DEPTH
+from service.schema_types.java_text import MAX_DEPTH
 from service.testing import running_service
 from tests.support.service import V1, Client, column, record
 from tests.support.table import check_rows

@@ -12,12 +12,11 @@ import pytest
 from google.protobuf import descriptor_pb2
 
 from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError
+from service.schema_types.java_text import hash_order, java_number
 from service.schema_types.protobuf.built_in import known_types
 from service.schema_types.protobuf.canonical import text_of
-from service.schema_types.protobuf.compatibility import java_order
 from service.schema_types.protobuf.descriptor import file_of, from_base64
 from service.schema_types.protobuf.model import File
-from service.schema_types.protobuf.options import java_number
 from service.schema_types.protobuf.parse import parse, unix_path
 from service.schema_types.protobuf.schema import ProtobufSchema, parse_protobuf
 from service.schema_types.protobuf.scopes import OWN, DeclaredNames
@@ -212,9 +211,9 @@ def test_comparisons_end() -> None:
 
 def test_the_order_of_javas_sets() -> None:
     """What a HashSet of Java 21 gives for Message0…29, and after adding Message20…39."""
-    first = java_order([f"Message{n}" for n in range(30)])
+    first = hash_order([f"Message{n}" for n in range(30)])
     assert numbers(first) == "17 16 19 18 13 12 15 14 11 10 6 5 4 3 2 1 0 28 27 29 24 23 26 25 20 22 21 9 8 7"
-    both = java_order(first, java_order([f"Message{n}" for n in range(20, 40)]))
+    both = hash_order(first, hash_order([f"Message{n}" for n in range(20, 40)]))
     assert numbers(both) == (
         "17 39 16 38 19 18 13 35 12 34 15 37 14 36 31 30 11 33 10 32 6 5 4 3 2 1 0 28 27 29 24 23 26 25 20 22 21 9 8 7"
     )

@@ -1,4 +1,4 @@
-"""JSON as Java reads and writes it: Avro's library, Confluent's texts, and the order of a HashMap.
+"""What Java makes of texts: JSON read and written, numbers, names of types, and the order of a HashMap.
 
 Avro's: comments allowed, numbers in Java's notation (Apache Avro's `Schema.toString()`). Schemas of JSON: keys in the
 order sent, numbers digit by digit as BigDecimal has them (measured with Confluent 8.5.0). A whole number stays a Python
@@ -12,7 +12,7 @@ import math
 import re
 import struct
 from collections.abc import Iterable
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
 MAX_DEPTH: Final = 200
@@ -74,25 +74,18 @@ def depth_exceeds(value: Any, limit: int) -> bool:
     return bool(level)
 
 
-def dump_avro(value: Any) -> str:
-    """Compact JSON with Java's numbers and Jackson's escapes, keys in the order given."""
-    if value is None:
-        return "null"
-    if type(value) is str:
+def dump_json(value: Any, *, ordered: bool = False) -> str:
+    """Compact JSON with Java's numbers and Jackson's escapes; `ordered`: keys sorted by UTF-16 units, as Java sorts."""
+    if isinstance(value, str):
         return quote(value)
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return quote(value)
-        case int():
-            return str(value)
-        case float():
-            return java_double(value)
-        case dict():
-            return "{" + ",".join(f"{quote(key)}:{dump_avro(item)}" for key, item in value.items()) + "}"
-        case _:
-            return "[" + ",".join(dump_avro(item) for item in value) + "]"
+    if isinstance(value, bool) or value is None:
+        return _LITERALS[value]
+    if isinstance(value, dict):
+        keys = sorted(value, key=utf16) if ordered else value
+        return "{" + ",".join([f"{quote(key)}:{dump_json(value[key], ordered=ordered)}" for key in keys]) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ",".join([dump_json(item, ordered=ordered) for item in value]) + "]"
+    return java_double(value) if isinstance(value, float) else str(value)
 
 
 def quote(text: str) -> str:
@@ -150,6 +143,28 @@ def _java_notation(text: str, size: float) -> str:
     return f"{sign}{figures[0]}.{figures[1:] or '0'}E{scale}"
 
 
+_MAX_PLAIN_EXPONENT: Final = 400
+_DIGITS: Final = Context(prec=1000, rounding=ROUND_HALF_EVEN)
+
+
+def java_number(text: str) -> str:
+    """A number as Java's DecimalFormat writes it: plain, at most three decimals. What is no number stays."""
+    sign, digits = ("-", text[1:]) if text.startswith("-") else ("", text)
+    try:
+        if digits[:2].lower() == "0x":
+            return f"{sign}{int(digits, 16)}"
+        if len(digits) > 1 and digits.startswith("0") and digits.isdigit():
+            return f"{sign}{int(digits, 8)}"
+        value = Decimal(digits.rstrip("fFdDlL"))
+        if not value.is_finite() or abs(value.adjusted()) > _MAX_PLAIN_EXPONENT:
+            return text
+        rounded = value.quantize(Decimal("0.001"), context=_DIGITS)
+    except (ValueError, InvalidOperation):
+        return text
+    plain = f"{rounded:f}".rstrip("0").rstrip(".")
+    return f"{sign}{plain}"
+
+
 Json = None | bool | int | Decimal | str | list[Any] | dict[str, Any]
 
 
@@ -169,24 +184,9 @@ def load_schema(text: str) -> Json:
     try:
         value: Json = json.loads(text, parse_int=_whole_number, parse_float=_fraction, parse_constant=_refuse_constant)
     except RecursionError:
-        raise ValueError(_too_deep()) from None
-    if depth_exceeds(value, MAX_DEPTH):
-        raise ValueError(_too_deep())
+        raise ValueError(TOO_DEEP) from None
+    check_depth(value)
     return value
-
-
-def dump_schema(value: Json, *, ordered: bool = False) -> str:
-    """Compact JSON; with `ordered` the keys of every object are sorted (by UTF-16 units, as Java sorts)."""
-    if isinstance(value, str):
-        return quote(value)
-    if isinstance(value, bool) or value is None:
-        return _LITERALS[value]
-    if isinstance(value, dict):
-        keys = sorted(value, key=utf16) if ordered else value
-        return "{" + ",".join([f"{quote(key)}:{dump_schema(value[key], ordered=ordered)}" for key in keys]) + "}"
-    if isinstance(value, list):
-        return "[" + ",".join([dump_schema(item, ordered=ordered) for item in value]) + "]"
-    return str(value)
 
 
 def utf16(text: str) -> bytes:
@@ -199,6 +199,28 @@ def kind_of(value: Json) -> str:
         return "BOOLEAN"
     names = {dict: "OBJECT", list: "ARRAY", str: "STRING", type(None): "NULL"}
     return names.get(type(value), "NUMBER")
+
+
+_INT, _LONG = 2**31, 2**63
+
+
+def java_type(value: Json) -> str:
+    """The Java class that the parser would have found."""
+    match value:
+        case None:
+            return "Null"
+        case bool():
+            return "Boolean"
+        case int():
+            return "Integer" if -_INT <= value < _INT else "Long" if -_LONG <= value < _LONG else "BigInteger"
+        case Decimal():
+            return "BigDecimal"
+        case str():
+            return "String"
+        case list():
+            return "JsonArray"
+        case _:
+            return "JsonObject"
 
 
 def _whole_number(digits: str) -> int:
@@ -222,19 +244,20 @@ def _check_length(digits: str) -> str:
     return digits
 
 
-def _too_deep() -> str:
-    return f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})"
-
-
 _SMALLEST_TABLE: Final = 16
 _LOAD: Final = 0.75
 
 
-def hash_order(names: Iterable[str]) -> list[str]:
-    """The distinct names as a HashMap of them yields its keys (ties stay in the order given)."""
-    distinct = list(dict.fromkeys(names))
+def hash_order(*names: Iterable[str]) -> list[str]:
+    """The distinct names as a HashSet yields them that was made of the first and then got the others.
+
+    Ties stay in the order given.
+    """
+    first, *others = ([*some] for some in names)
+    distinct = list(dict.fromkeys([*first, *(name for some in others for name in some)]))
+    needed = max(len(distinct) / _LOAD, int(len(first) / _LOAD) + 1 if others else 0)
     size = _SMALLEST_TABLE
-    while len(distinct) > size * _LOAD:
+    while size < needed:
         size *= 2
     return sorted(distinct, key=lambda name: _hash_of(name) & (size - 1))
 
