@@ -24,12 +24,12 @@ import uvicorn
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
+from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 from service.api.authentication import CERTIFICATE_STATE
 from service.auth.file_watcher import FileWatcher
 from service.logs import print_line
 from service.settings import Settings
-from service.store.urls import mask_store_url
 
 REQUIRED: Final = "required"
 OPTIONAL: Final = "optional"
@@ -258,7 +258,7 @@ def serve_on(
     url = base_url(listening, "https" if tls else "http")
 
     def ready() -> None:
-        print_line(f"listening on {url} store={mask_store_url(settings.store)} profile={settings.profile}{more}")
+        print_line(f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}{more}")
         if on_ready is not None:
             on_ready()
 

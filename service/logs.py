@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import sys
 import time
 from contextvars import ContextVar
 from typing import Any, Final
-from urllib.parse import urlsplit
+
+from schemas.model.credentials import mask_credentials
 
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 """Set for the time of a request; threads that work for it inherit it."""
@@ -18,28 +18,6 @@ REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
 ACCESS: Final = logging.getLogger("service.access")
 _LOG: Final = logging.getLogger("service")
 _EXTRA: Final = ("method", "path", "status", "ms")
-_WORD: Final = re.compile(r"\S+")
-# Where a credential may stand in a text → what stays of it.
-_SECRETS: Final = (
-    (re.compile(r"\b(basic|bearer)\s+[\w+/=.~-]{8,}", re.IGNORECASE), r"\1 ***"),
-    (re.compile(r"\b(password|passwd|token|secret)=[^\s&]+", re.IGNORECASE), r"\1=***"),
-)
-
-
-def mask_credentials(text: str) -> str:
-    """A text without the credentials of URLs, `Authorization` headers and `password=…`."""
-    if "@" in text and "://" in text:
-        text = _WORD.sub(_url, text)
-    for pattern, stays in _SECRETS:
-        text = pattern.sub(stays, text)
-    return text
-
-
-def _url(word: re.Match[str]) -> str:
-    """A URL without its user info. The last @ ends it: masking too much is safe."""
-    before, scheme, rest = word[0].partition("://")
-    _, at, after = rest.rpartition("@")
-    return f"{before}{scheme}***@{after}" if at else word[0]
 
 
 class JsonLines(logging.Formatter):
@@ -96,14 +74,3 @@ def log_access(method: str, path: str, status: int, seconds: float) -> None:
     ACCESS.info(
         "%s %s %d %s ms", method, path, status, ms, extra=dict(zip(_EXTRA, (method, path, status, ms), strict=True))
     )
-
-
-def mask_url(url: str) -> str:
-    """A URL without the credentials in it."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        return "***" if "@" in url else url
-    if "@" not in parts.netloc:
-        return url
-    return parts._replace(netloc="***@" + parts.netloc.rpartition("@")[2]).geturl()

@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
 
 _TOLD = "--kafka-config"
@@ -238,7 +239,8 @@ def _read_jaas(settings: Mapping[str, str]) -> dict[str, str]:
         if module == login_module:
             return {setting: jaas_options[name] for name, setting in options.items() if name in jaas_options}
     raise _settings_error(
-        "sasl.jaas.config", f"the login module {module} has no equal in librdkafka: add its settings beside"
+        "sasl.jaas.config",
+        f"the login module {mask_credentials(module)} has no equal in librdkafka: add its settings beside",
     )
 
 

@@ -12,13 +12,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
+from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
 from service.changefeed import topics
 from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, PROTOCOLS, Key
 from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, texts
 from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import PARTITION_RULES, Dispatcher
-from service.logs import mask_url
 
 MAX_CONFIG = 1 << 20
 MAX_URI = 65_536
@@ -312,4 +312,4 @@ def _show(key: Key, value: Any) -> str:
     if key.secret:
         return "***"
     text = str(value).lower() if isinstance(value, bool) else str(value)
-    return mask_url(text)[:80]
+    return mask_credentials(text)[:80]

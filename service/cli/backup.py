@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from schemas.model.credentials import mask_url
 from schemas.model.errors import BridgeError
 from service.cli.options import RequiredStoreUrl
 from service.cli.output import exit_with, load_settings
@@ -24,7 +25,7 @@ def backup(
     Try it:  python -m service backup --store sqlite:///registry.db --out registry.backup
     """
     from service.registry.deadline import retry_until
-    from service.store import dialect_of, mask_store_url
+    from service.store import dialect_of
     from service.store.backup import backup as write_backup
 
     settings = load_settings()
@@ -34,9 +35,7 @@ def backup(
         dialect.engine.dispose()
     except BridgeError as error:
         exit_with(error.detail)
-    print_line(
-        f"backup: {contents.summary()} from {mask_store_url(store)} in {out} (sha256 of the rows {contents.sha256})"
-    )
+    print_line(f"backup: {contents.summary()} from {mask_url(store)} in {out} (sha256 of the rows {contents.sha256})")
 
 
 def restore(
@@ -51,7 +50,7 @@ def restore(
     Try it:  python -m service restore --store postgresql://registry@db/registry --in registry.backup
     """
     from service.registry.deadline import retry_until
-    from service.store import SqlStore, dialect_of, mask_store_url
+    from service.store import SqlStore, dialect_of
     from service.store.backup import restore as read_backup
 
     settings = load_settings()
@@ -63,4 +62,4 @@ def restore(
     except BridgeError as error:
         exit_with(error.detail)
     what = f"{contents.summary()} from {source}"
-    print_line(f"restore: {mask_store_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")
+    print_line(f"restore: {mask_url(store)} {'already holds' if same else 'now holds'} {what} (compared)")

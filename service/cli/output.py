@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import typer
 
+from schemas.model.credentials import mask_credentials
 from schemas.model.errors import BridgeError, SetupError
 from service import logs
-from service.logs import mask_credentials, print_line
+from service.logs import print_line
 
 if TYPE_CHECKING:
     from service.settings import Settings

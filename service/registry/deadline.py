@@ -10,10 +10,10 @@ from typing import Final, TypeVar
 
 from schemas.model.errors import RegistryError
 
-_FIRST_PAUSE: Final = 0.02
-_LONGEST_PAUSE: Final = 0.5
+_PAUSES: Final = (0.02, 0.5)
 
 T = TypeVar("T")
+E = TypeVar("E", bound=Exception)
 
 
 class Outage(RegistryError):
@@ -55,29 +55,34 @@ def seconds_left(most: float) -> float:
     return most if patience is None else min(patience.seconds_left, most)
 
 
-def pauses() -> Iterator[float]:
+def pauses(first: float = _PAUSES[0], longest: float = _PAUSES[1]) -> Iterator[float]:
     """Seconds to wait between one try and the next, without end: longer and longer, and no two callers in step."""
-    pause = _FIRST_PAUSE
     while True:
-        yield pause * random.uniform(0.5, 1.0)
-        pause = min(pause * 2, _LONGEST_PAUSE)
+        yield first * random.uniform(0.5, 1.0)
+        first = min(first * 2, longest)
 
 
-def retry_until(work: Callable[[], T], seconds: float, waiting: Callable[[Outage], None] = lambda _: None) -> T:
-    """Do `work` again while it raises Outage and there is time; for commands, which hold no client's request.
+def retry_until(
+    work: Callable[[], T],
+    seconds: float,
+    passing: type[E] = Outage,  # type: ignore[assignment]
+    between: tuple[float, float] = _PAUSES,
+    waiting: Callable[[E], None] = lambda _: None,
+) -> T:
+    """Do `work` again while it raises `passing` and there is time.
 
-    `work` begins from scratch each time; `waiting` is told of the first Outage. Raises what `work` raises, in the end
-    Outage.
+    `work` begins from scratch each time; `waiting` is told of the first failure. between: the first and the longest
+    pause, in seconds. Raises what `work` raises, in the end `passing`.
     """
     until, is_told = time.monotonic() + seconds, False
-    for pause in pauses():
+    for pause in pauses(*between):
         try:
             return work()
-        except Outage as outage:
+        except passing as failure:
             if time.monotonic() + pause >= until:
                 raise
             if not is_told:
-                waiting(outage)
+                waiting(failure)
                 is_told = True
         time.sleep(pause)
     raise AssertionError("unreachable")

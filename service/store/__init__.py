@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 from service.store import tables as tables  # its tables are part of the layout
 from service.store.dialects import Dialect
 from service.store.sql_store import SqlStore
-from service.store.urls import mask_store_url
 
-__all__ = ["SqlStore", "dialect_of", "mask_store_url", "open_store"]
+__all__ = ["SqlStore", "dialect_of", "open_store"]
 
 CONNECTIONS: Final = 8
 
@@ -35,7 +35,7 @@ def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
     scheme, separator, _ = url.partition("://")
     make = _SCHEMES.get(scheme) if separator else None
     if make is None:
-        details = f"store {mask_store_url(url)!r} is not understood; write sqlite:///PATH or postgresql://HOST/DATABASE"
+        details = f"store {mask_url(url)!r} is not understood; write sqlite:///PATH or postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
     return make(url, wait_seconds, connections)
 

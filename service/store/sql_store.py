@@ -39,7 +39,7 @@ class SqlStore:
         self._reading = threading.local()
         self._closed = False
         try:
-            retry_until(self._lay_out, wait_seconds, self._log_waiting)
+            retry_until(self._lay_out, wait_seconds, waiting=self._log_waiting)
         except RegistryError as error:
             dialect.engine.dispose()
             why = dialect.reason(_cause(error)) if error.__cause__ is not None else error.detail

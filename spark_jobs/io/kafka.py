@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
 
+from schemas.model.credentials import mask_settings
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 
@@ -31,7 +32,7 @@ def _client(kind: type[T], config: dict[str, Any]) -> T:
         return kind(config)
     except (KafkaException, ValueError, TypeError) as error:
         reason = error.args[0].str() if error.args and isinstance(error.args[0], KafkaError) else str(error)
-        raise SetupError("USAGE", details=f"Kafka settings: {reason}") from error
+        raise SetupError("USAGE", details=f"Kafka settings: {mask_settings(reason, config)}") from error
 
 
 def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) -> Iterator[Message]:

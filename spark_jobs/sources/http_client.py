@@ -13,6 +13,7 @@ from urllib.error import HTTPError, URLError
 from urllib.parse import unquote, urlsplit, urlunsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
+from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 
 T = TypeVar("T")
@@ -21,12 +22,6 @@ stop_requested = threading.Event()
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _MOST_TOLD = 500
 _RETRIED = (408, 429, 500, 502, 503, 504)
-
-
-def _mask_url(url: str) -> str:
-    """A URL without what stands before its last @."""
-    before, at, after = url.rpartition("@")
-    return f"***@{after}" if before or at else url
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -64,7 +59,7 @@ class JsonClient:
             parts, port = urlsplit(""), ""
         if parts.scheme not in ("http", "https") or not parts.hostname or "@" in parts.path:
             details = (
-                f"{option} {_mask_url(url)!r}: http://host:port or https://… is needed (escape / and @ in a password)"
+                f"{option} {mask_url(url)!r}: http://host:port or https://… is needed (escape / and @ in a password)"
             )
             raise SetupError("USAGE", details=details)
         host = parts.hostname if ":" not in parts.hostname else f"[{parts.hostname}]"

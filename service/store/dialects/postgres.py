@@ -28,11 +28,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.pool import NullPool
 
+from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 from service.store.dialects import driver
 from service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from service.store.tables import metadata
-from service.store.urls import mask_store_url
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"
@@ -74,7 +74,7 @@ class Postgres:
     def __init__(self, url: str, wait_seconds: float, connections: int) -> None:
         """`connections`: how many readers use at once; one writes, and one looks. Raises SetupError for a bad URL."""
         parsed = _parse_url(url)
-        self.url = mask_store_url(url)
+        self.url = mask_url(url)
         self._wait_seconds = wait_seconds
         own = {name: value for name, value in _NETWORK.items() if name not in parsed.query}
         common: dict[str, Any] = {
@@ -173,7 +173,7 @@ def _parse_url(url: str) -> URL:
     except (exc.ArgumentError, ValueError):
         parsed = None
     if parsed is None or not parsed.database:
-        details = f"store {mask_store_url(url)!r} is not understood; write postgresql://HOST/DATABASE"
+        details = f"store {mask_url(url)!r} is not understood; write postgresql://HOST/DATABASE"
         raise SetupError("USAGE", details=details)
     return parsed.set(drivername="postgresql+psycopg")
 

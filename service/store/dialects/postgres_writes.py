@@ -13,7 +13,7 @@ from psycopg import errors, pq
 from sqlalchemy import Connection, Engine, exc
 
 from schemas.model.errors import RegistryError
-from service.registry.deadline import pauses
+from service.registry.deadline import Outage, retry_until
 from service.store.dialects import driver, drop
 from service.store.dialects.change_counter import ChangeCounter, ChangePoller
 
@@ -136,7 +136,8 @@ class PostgresWrites:
     def _was_committed(self) -> bool:
         """Whether the COMMIT that got no answer counts. Raises STORE_TIMEOUT if the server does not come back."""
         until = time.monotonic() + self._wait_seconds
-        for pause in pauses():
+
+        def look() -> bool:
             try:
                 with self._engine.connect() as connection:
                     raw = driver(connection)
@@ -147,10 +148,9 @@ class PostgresWrites:
                     raw.execute("ROLLBACK")
                     return row is not None and int(row[0]) == self._number
             except (psycopg.Error, exc.SQLAlchemyError):
-                if time.monotonic() + pause >= until:
-                    raise RegistryError("STORE_TIMEOUT", operation="Write") from None
-            time.sleep(pause)
-        raise AssertionError("unreachable")
+                raise Outage("Write") from None
+
+        return retry_until(look, self._wait_seconds)
 
     def rollback(self) -> None:
         connection, self._writer = self._writer, None

@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 import signal
 from base64 import b64encode
+from collections.abc import Callable
+from contextlib import redirect_stderr
 from pathlib import Path
 
 import pytest
+import typer
 
+from schemas.inputs.kafka_settings import settings_for_librdkafka
+from schemas.model.credentials import mask_credentials
+from schemas.model.errors import SetupError
 from service import logs
+from service.changefeed.reader import read_files
+from service.cli.output import exit_with
+from service.http_client import HttpRegistry, RegistryLogin
+from service.kafka_client import library, make_client
+from service.store import dialect_of, open_store
+from spark_jobs.sources.http_client import JsonClient
+from spark_jobs.streaming import lineage
 from tests.support.access import ADMIN, PASSWORD, TOKENS, basic, bearer, files
 from tests.support.service import Client, listening_at, serve
 from tests.support.table import check_rows
 
 SECRET = "s3cr3t-of-nobody"
+FORMATTERS = (logs.TextLines(), logs.JsonLines())
 
 
 MASKED: list[tuple[str, str]] = [
@@ -33,12 +48,103 @@ MASKED: list[tuple[str, str]] = [
 def test_what_is_masked() -> None:
     def check(row: tuple[str, str]) -> None:
         text, masked = row
-        assert logs.mask_credentials(text) == masked
-        for formatter in (logs.TextLines(), logs.JsonLines()):
+        assert mask_credentials(text) == masked
+        for formatter in FORMATTERS:
             line = formatter.format(logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), None))
             assert (json.loads(line)["message"] if line.startswith("{") else line.partition(": error: ")[2]) == masked
 
     check_rows(MASKED, check)
+
+
+FORMS: list[str] = [
+    f"http://alice:{SECRET}@registry:8081/subjects",
+    f"at http://{SECRET}@registry:8081: refused",
+    f"store=postgresql://alice:p@{SECRET}@db:5432/registry",
+    f"postgresql://db/registry?sslpassword={SECRET}&sslmode=verify-full",
+    f"kafka://broker:9092/topic?sasl-user=alice&sasl-password={SECRET}",
+    f"Authorization: Basic {b64encode(f'alice:{SECRET}'.encode()).decode()} {{}}".format(""),
+    f"{{'Authorization': 'Bearer {SECRET}{SECRET}'}}",
+    f"sasl.password={SECRET}",
+    f"sasl.oauthbearer.client.secret = {SECRET}",
+    f"ssl.key.password={SECRET},x",
+    f'sasl.jaas.config=a.b.PlainLoginModule required username="alice" password="{SECRET} \\"{SECRET}";',
+    f'a.b.OAuthBearerLoginModule required clientId="alice" clientSecret="{SECRET}";',
+    f'{{"user": "alice", "password": "{SECRET}", "api_token": "{SECRET}"}}',
+    f"BRIDGE_REGISTRY_TOKEN={SECRET}",
+]
+
+
+def test_every_form_of_secret_is_masked(capsys: pytest.CaptureFixture[str]) -> None:
+    def check(text: str) -> None:
+        record = logging.LogRecord("x", logging.ERROR, "", 0, "%s", (text,), (ValueError, ValueError(text), None))
+        with pytest.raises(typer.Exit):
+            exit_with(text)
+        said = [capsys.readouterr().err, mask_credentials(text), *(f.format(record) for f in FORMATTERS)]
+        for line in said:
+            assert SECRET not in line
+            assert b64encode(SECRET.encode()).decode()[:-4] not in line
+            assert "***" in line
+
+    check_rows(FORMS, check)
+
+
+def refused(work: Callable[[], object]) -> str:
+    with pytest.raises(SetupError) as error:
+        work()
+    return error.value.detail
+
+
+def warned(url: str) -> str:
+    with redirect_stderr(io.StringIO()) as told:
+        lineage.tell(url, {})
+    return told.getvalue()
+
+
+def kafka_refused(**settings: str) -> str:
+    names = {name.replace("_", "."): value for name, value in settings.items()}
+    config = {"bootstrap.servers": "127.0.0.1:1", "security.protocol": "sasl_ssl", "sasl.mechanisms": "PLAIN", **names}
+    return refused(lambda: make_client(library().Consumer, {"group.id": "x", **config}))
+
+
+NOBODY = f"http://alice:{SECRET}@127.0.0.1:1"
+LOGIN = RegistryLogin(f"alice:{SECRET}", SECRET, wait=0.0)
+DSN = f"alice:{SECRET}@h/d?sslpassword={SECRET}"
+MESSAGES: dict[str, Callable[[], str]] = {
+    "a registry that is away": lambda: refused(lambda: HttpRegistry(NOBODY, LOGIN).ask("GET", "/")),
+    "a registry's bad URL": lambda: refused(lambda: HttpRegistry(f"ftp://alice:{SECRET}@h")),
+    "a registry's URL with a / in its password": lambda: refused(lambda: HttpRegistry(f"http://a:{SECRET}/x@h")),
+    "a registry's bad port": lambda: refused(lambda: HttpRegistry(f"http://a:{SECRET}@h:many")),
+    "credentials, printed": lambda: repr(LOGIN),
+    "a store's URL": lambda: dialect_of(f"postgresql://{DSN}", 1, 1).url,
+    "a store of no kind": lambda: refused(lambda: dialect_of(f"nosuch://{DSN}", 1, 1)),
+    "a store without a database": lambda: refused(lambda: dialect_of(f"postgresql://alice:{SECRET}@h", 1, 1)),
+    "a store that is away": lambda: refused(
+        lambda: open_store(f"postgresql://alice:{SECRET}@127.0.0.1:1/d", wait_seconds=0.1)
+    ),
+    "Kafka's settings: an unknown one": lambda: kafka_refused(sasl_password=SECRET, no_such=SECRET),
+    "Kafka's settings: a key that is not there": lambda: kafka_refused(
+        ssl_key_password=SECRET, ssl_key_location=f"/nowhere/{SECRET}"
+    ),
+    "Kafka's settings: JAAS": lambda: refused(
+        lambda: settings_for_librdkafka({"sasl.jaas.config": f'password="{SECRET}" a.b.NoModule;'})
+    ),
+    "a sink URI": lambda: repr(
+        read_files(f"kafka://alice:{SECRET}@h/t?protocol=avro&sasl-password={SECRET}&no-such={SECRET}", None).problems
+    ),
+    "a job's registry": lambda: refused(lambda: JsonClient(f"ftp://alice:{SECRET}@h", "--registry")),
+    "a job's registry that is away": lambda: refused(lambda: JsonClient(NOBODY, "--registry", 0.0).call("GET", "/")),
+    "a job's lineage": lambda: warned(NOBODY),
+    "a job's lineage, bad URL": lambda: warned(f"ftp://alice:{SECRET}@h"),
+}
+
+
+def test_no_message_names_a_secret() -> None:
+    def check(name: str) -> None:
+        text = MESSAGES[name]()
+        assert text
+        assert SECRET not in text
+
+    check_rows(MESSAGES, check)
 
 
 def test_masking_hostile_text_ends() -> None:
@@ -49,8 +155,13 @@ def test_masking_hostile_text_ends() -> None:
         "a@b " + "://" * 20_000,
         "basic " * 20_000,
         "password=" * 20_000,
+        "password" * 20_000,
+        "token = '" * 20_000,
+        '"secret":"' * 20_000,
+        "@" + "://" * 20_000,
+        "a://@" * 20_000,
     ):
-        assert len(logs.mask_credentials(text)) <= len(text)
+        assert len(mask_credentials(text)) <= 2 * len(text)
 
 
 @pytest.mark.parametrize("log_format", ["text", "json"])

@@ -227,7 +227,7 @@ def test_wrong_usage(url: str, capsys: pytest.CaptureFixture[str]) -> None:
         (["--history", url, "--changefeed", "x"], "--changefeed NAME; there are: default"),
         (["--history", url, "--ddl", "f.jsonl"], "give one"),
         (["--changefeed", "x"], "goes with --history"),
-        (["--history", "ftp://me:secret@h"], "--history '***@h'"),
+        (["--history", "ftp://me:secret@h"], "--history 'ftp://***@h'"),
     ]
     check_rows(wrong, check)
 
