@@ -134,7 +134,7 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
     from service.changefeed.reader import MAX_CONFIG
     from service.ddl_check import render
     from service.ddl_check.report import EXIT
-    from service.migration.http_client import RemoteService
+    from service.http_client import ONCE, HttpRegistry, need_json
 
     settings: dict[str, Any] = {name: feed[name] for name in ("sink_uri", "keyspace") if feed[name]}
     if feed["config"]:
@@ -145,15 +145,16 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
     if request["history"]:
         settings["name"] = request["history"]
     body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
-    remote = RemoteService(url)
-    answer = remote.post("/history/dry-run", {k: v for k, v in body.items() if k not in ("zone", "history")})
-    if not isinstance(answer, dict) or answer.get("verdict") not in EXIT:
+    asked = {k: v for k, v in body.items() if k not in ("zone", "history")}
+    with closing(HttpRegistry(url, ONCE)) as remote:
+        answer = need_json(remote, dict, "/history/dry-run", "POST", asked)
+    if answer.get("verdict") not in EXIT:
         raise SetupError(
-            "REGISTRY_REFUSED", url=remote.shown, what="POST /history/dry-run", details="an answer of another kind"
+            "REGISTRY_REFUSED", url=remote.name, what="POST /history/dry-run", details="an answer of another kind"
         )
     for form in (answer, *render.statements(answer)):
         for one in form.get("advice", ()):
-            one["commands"] = [c.replace(" $REGISTRY/", f" {remote.shown}/") for c in one["commands"]]
+            one["commands"] = [c.replace(" $REGISTRY/", f" {remote.name}/") for c in one["commands"]]
     return answer
 
 

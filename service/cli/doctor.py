@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import quote
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from service.changefeed.doctor import Finding
     from service.changefeed.doctor_input import DoctorInput
     from service.changefeed.settings import ChangefeedSettings
-    from service.migration.http_client import RemoteService
+    from service.http_client import HttpRegistry
 
 _MOST_SUBJECTS: Final = 500
 _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
@@ -51,13 +52,16 @@ def doctor(
     from service.changefeed.doctor import examine, exit_code
     from service.changefeed.doctor_input import DoctorInput
     from service.changefeed.reader import read_files
-    from service.migration.http_client import RemoteService
+    from service.http_client import ONCE, HttpRegistry
 
     try:
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
         feed = read_files(sink_uri, config, time_zone=time_zone)
-        patient = _ask_registry(RemoteService(service), feed) if service else DoctorInput(feed)
+        patient = DoctorInput(feed)
+        if service:
+            with closing(HttpRegistry(service, ONCE)) as remote:
+                patient = _ask_registry(remote, feed)
     except SetupError as error:
         exit_with(error.detail)
     findings = examine(patient)
@@ -66,40 +70,39 @@ def doctor(
     raise typer.Exit(exit_code(findings, fail_on))
 
 
-def _ask_registry(remote: RemoteService, feed: ChangefeedSettings) -> DoctorInput:
+def _ask_registry(remote: HttpRegistry, feed: ChangefeedSettings) -> DoctorInput:
     """What a registry says about the changefeed's subjects."""
     from service.changefeed.doctor_input import DoctorInput, SubjectFacts, topic_patterns
+    from service.http_client import need_json
 
     pattern = topic_patterns(feed)
-    names = [s for s in remote.get("/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
-    facts = [
-        SubjectFacts(
-            name,
-            str(remote.get(f"/config/{quote(name, safe='')}?defaultToGlobal=true").get("compatibilityLevel", "")),
-            str(remote.get(f"/mode/{quote(name, safe='')}?defaultToGlobal=true").get("mode", "")),
-        )
-        for name in names[:_MOST_SUBJECTS]
-    ]
+    names = [s for s in need_json(remote, list, "/subjects") if isinstance(s, str) and pattern.fullmatch(s)]
+    facts = []
+    for name in names[:_MOST_SUBJECTS]:
+        path = f"{quote(name, safe='')}?defaultToGlobal=true"
+        config, mode = need_json(remote, dict, f"/config/{path}"), need_json(remote, dict, f"/mode/{path}")
+        facts.append(SubjectFacts(name, str(config.get("compatibilityLevel", "")), str(mode.get("mode", ""))))
     left = len(names) - len(facts)
     notes = (f"{left} subjects were not looked at: the first {_MOST_SUBJECTS} were",) if left else ()
     if not names:
-        level = str(remote.get("/config").get("compatibilityLevel", ""))
+        level = str(need_json(remote, dict, "/config").get("compatibilityLevel", ""))
         facts = [SubjectFacts("the server's default", level)]
         notes = ("none of the registry's subjects is of this changefeed; its default level is taken",)
     return DoctorInput(feed, tuple(facts), tuple(_tables(remote)), notes)
 
 
-def _tables(remote: RemoteService) -> Iterator[TableId]:
+def _tables(remote: HttpRegistry) -> Iterator[TableId]:
     """Known tables, of a service that tracks a history; other registries have none."""
     from schemas.model.table import TableId
+    from service.http_client import need_json
 
     offset: int | None = 0
     while offset is not None:
         try:
-            page = remote.get(f"/history/tables?offset={offset}")
+            page = need_json(remote, dict, f"/history/tables?offset={offset}")
         except SetupError:
             return
-        rows = page.get("tables") if isinstance(page, dict) else None
+        rows = page.get("tables")
         following = page.get("next_offset") if rows else None
         offset = following if isinstance(following, int) and following > offset else None
         for row in rows or ():

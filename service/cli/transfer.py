@@ -16,7 +16,7 @@ from service.cli.options import StoreUrl, TransferArguments, spread_options
 from service.cli.output import read_settings, run_job
 
 if TYPE_CHECKING:
-    from service.migration.http_client import RegistryLogin
+    from service.http_client import RegistryLogin
     from service.migration.transfer import TransferOptions
 
 Places = Annotated[
@@ -109,7 +109,7 @@ def login(
     user: str | None, token: str | None, ca: Path | None, wait: float = 30.0, *, target: bool = False
 ) -> RegistryLogin:
     """Credentials from options, else from the environment; those of a target only from its own."""
-    from service.migration.http_client import RegistryLogin
+    from service.http_client import RegistryLogin
 
     names = ("BRIDGE_TO_USER", "BRIDGE_TO_TOKEN") if target else ("BRIDGE_REGISTRY_USER", "BRIDGE_REGISTRY_TOKEN")
     return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.inputs.kafka_settings import client_settings
+from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
+from service.http_client import HttpRegistry, RegistryLogin
 from service.migration.dump_file import read_records, write_records
-from service.migration.http_client import HttpRegistry, RegistryLogin, Told, ignore_progress, mask_login
 from service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
+from service.migration.progress import Told, ignore_progress
 from service.migration.rest_reader import RestSource
 from service.migration.rest_writer import RestTarget, obstacles
 from service.migration.schemas_topic import SchemasTopic
@@ -98,25 +100,17 @@ def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> I
         name = text[len(TOPIC) :]
         if not name:
             raise SetupError("USAGE", details="kafka: needs the name of a topic: kafka:_schemas")
-        topic = SchemasTopic(name, client_settings(ways.servers, ways.kafka_config, "a topic"), ways.told)
-        try:
+        settings = client_settings(ways.servers, ways.kafka_config, "a topic")
+        with closing(SchemasTopic(name, settings, ways.told)) as topic:
             yield TopicEndpoint(topic)
-        finally:
-            topic.close()
     elif text.startswith(("http://", "https://")):
-        http = HttpRegistry(text, ways.access)
-        try:
+        with closing(HttpRegistry(text, ways.access)) as http:
             yield RestEndpoint(http, ways.told)
-        finally:
-            http.close()
     elif text.startswith(_STORES):
         if not create and not is_there(text):
-            raise SetupError("USAGE", details=f"there is no store {mask_login(text)}")
-        store = open_store(text, wait_seconds=ways.wait_seconds)
-        try:
-            yield StoreEndpoint(store, mask_login(text), ways.told)
-        finally:
-            store.close()
+            raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
+        with closing(open_store(text, wait_seconds=ways.wait_seconds)) as store:
+            yield StoreEndpoint(store, mask_url(text), ways.told)
     else:
         yield FileEndpoint(text, ways)
 

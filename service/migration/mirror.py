@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from schemas.model.errors import BridgeError, SetupError
-from service.migration.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
+from service.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
 from service.migration.mirror_checks import MirrorRequest, find_differences, questions
 from service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_follow, with_contents
 from service.migration.rest_reader import RestSource

@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from schemas.model.errors import BridgeError, RegistryError
 from service.api.request import compact
 from service.api.routing import Router
-from service.migration.http_client import V1, RegistryClient, RegistryResponse
+from service.http_client import V1, RegistryClient, RegistryResponse
 from service.migration.mirror import Mirror
 from service.registry.names import context_text, normalize_subject
 from service.registry.ports import StoreWrapper, StoreWriter

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from service.migration.http_client import RegistryResponse
+from service.http_client import RegistryResponse
 from service.migration.rest_reader import escape_name, is_nameable
 from service.migration.snapshot import Snapshot
 from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of

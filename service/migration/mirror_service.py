@@ -13,12 +13,13 @@ from typing import Any, Final
 from starlette.types import ASGIApp
 
 from schemas.inputs.kafka_settings import client_settings
+from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 from service.app import create_app, wrap_served
+from service.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin
 from service.http_server import bind, serve_on
 from service.logs import print_line
 from service.migration.endpoints import TOPIC
-from service.migration.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin, mask_login
 from service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
 from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
 from service.migration.schemas_topic import SchemasTopic
@@ -107,7 +108,7 @@ def compare_once(options: MirrorOptions, settings: Settings) -> int:
     with open_mirror(options, settings) as (one, _):
         plan = one.sync(whole=True)
         print_line(
-            f"mirror: {mask_login(options.source)}: "
+            f"mirror: {mask_url(options.source)}: "
             + (count_text(plan.changes) or "nothing new")
             + f"; {plan.same} versions the same"
         )
@@ -127,7 +128,7 @@ def follow(options: MirrorOptions, settings: Settings, interval: float, sample: 
         stop = threading.Event()
         thread = threading.Thread(target=one.run, args=(stop, interval, sample), name="mirror", daemon=True)
 
-        serve_on(listening, app, settings, f" mirror of {mask_login(options.source)}", thread.start)
+        serve_on(listening, app, settings, f" mirror of {mask_url(options.source)}", thread.start)
         stop.set()
         if thread.ident is not None:
             thread.join()

@@ -8,9 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
-from service.migration.http_client import Told
-
+Told = Callable[[str, int, int | None], None]
+"""Progress: what is being done, how much of it is done, of how much (None: not known)."""
 _EVERY_SECONDS: Final = 5.0
+
+
+def ignore_progress(_what: str, _done: int, _total: int | None) -> None:
+    """No progress."""
 
 
 @contextmanager

@@ -11,7 +11,8 @@ from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from schemas.model.errors import RegistryError
-from service.migration.http_client import CONNECTIONS, RegistryClient, Told, get_list, ignore_progress, refusal_error
+from service.http_client import CONNECTIONS, RegistryClient, find_json, need_json, refusal_error
+from service.migration.progress import Told, ignore_progress
 from service.migration.snapshot import Key, Snapshot
 from service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
 from service.registry.identity import guid, identity
@@ -79,8 +80,8 @@ class RestSource:
 
     def subjects(self) -> dict[str, bool]:
         """All subjects, each with whether it has an undeleted version."""
-        every = get_list(self._asker, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
-        live = set(get_list(self._asker, "/subjects?subjectPrefix=%3A*%3A"))
+        every = need_json(self._asker, list, "/subjects?deleted=true&subjectPrefix=%3A*%3A")
+        live = set(need_json(self._asker, list, "/subjects?subjectPrefix=%3A*%3A"))
         result = {str(subject): subject in live for subject in {*every, *live}}
         for subject in [name for name in result if not is_nameable(name)]:
             self.left_out[f"subject {subject!r}, which no path can name"] += 1
@@ -95,12 +96,7 @@ class RestSource:
         return [(number, number not in undeleted) for number in sorted({*every, *undeleted})]
 
     def _numbers(self, target: str) -> list[int]:
-        answer = self._asker.ask("GET", target)
-        if answer.status == 404:
-            return []
-        if answer.status != 200 or not isinstance(answer.json, list):
-            raise refusal_error(self._asker, f"GET {target}", answer)
-        return [int(number) for number in answer.json]
+        return [int(number) for number in find_json(self._asker, list, target) or ()]
 
     def _version(self, before: Snapshot, entry: tuple[str, int, bool]) -> StoredVersion | None:
         subject, version, deleted = entry
@@ -113,12 +109,9 @@ class RestSource:
     def version(self, subject: str, version: int, deleted: bool) -> StoredVersion | None:
         """A version; None if it is gone, or hidden behind an alias."""
         target = f"/subjects/{escape_name(subject)}/versions/{version}?deleted=true"
-        answer = self._asker.ask("GET", target)
-        if answer.status == 404:
+        body = find_json(self._asker, dict, target)
+        if body is None:
             return None
-        body = answer.json
-        if answer.status != 200 or not isinstance(body, dict):
-            raise refusal_error(self._asker, f"GET {target}", answer)
         if normalize_subject(str(body.get("subject", subject))) != normalize_subject(subject):
             self.left_out["versions that REST hides because their subject's config has an alias"] += 1
             return None

@@ -10,15 +10,14 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 from schemas.model.errors import SetupError
-from service.migration.http_client import (
+from service.http_client import (
     CONNECTIONS,
     RegistryClient,
     RegistryResponse,
-    Told,
-    ignore_progress,
     refusal_error,
 )
 from service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
+from service.migration.progress import Told, ignore_progress
 from service.migration.rest_reader import escape_name, is_nameable
 from service.migration.snapshot import Key, Snapshot, order_by_references, targets
 from service.registry.config import FIELDS

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from schemas.model.errors import SetupError
-from service.migration.http_client import Told, ignore_progress
+from service.kafka_client import KafkaErrors, library, make_client
+from service.migration.progress import Told, ignore_progress
 from service.migration.topic_records import TopicRecord
-
-if TYPE_CHECKING:
-    from confluent_kafka import Consumer
 
 _TIMEOUT: Final = 10.0
 _SILENCE: Final = 30
@@ -25,13 +23,14 @@ class SchemasTopic:
     def __init__(self, name: str, settings: Mapping[str, str], report: Told = ignore_progress) -> None:
         self.name = name
         self._settings = settings
+        self._errors = KafkaErrors(settings["bootstrap.servers"])
         self._told = report
-        self._consumer: Consumer | None = None
+        self._consumer: Any = None
         self._next: int | None = None
 
     def exists(self) -> bool:
         """Whether there is such a topic."""
-        with _KafkaErrors(self._settings):
+        with self._errors:
             metadata = self._reader().list_topics(timeout=_TIMEOUT).topics.get(self.name)
         if metadata is None:
             return False
@@ -42,35 +41,33 @@ class SchemasTopic:
 
     def records(self) -> Iterator[TopicRecord]:
         """What was written since the last call, up to the high watermark of now; the first time, from the beginning."""
-        from confluent_kafka import KafkaException, TopicPartition
-
         if not self.exists():
             raise SetupError(
                 "USAGE", details=f"there is no topic {self.name!r} at {self._settings['bootstrap.servers']}"
             )
-        with _KafkaErrors(self._settings):
+        with self._errors:
             reader = self._reader()
-            low, high = reader.get_watermark_offsets(TopicPartition(self.name, 0), _TIMEOUT)
+            low, high = reader.get_watermark_offsets(library().TopicPartition(self.name, 0), _TIMEOUT)
             start = low if self._next is None else self._next
             if self._next is None:
-                reader.assign([TopicPartition(self.name, 0, start)])
+                reader.assign([library().TopicPartition(self.name, 0, start)])
             self._next, waited = start, 0
             while self._next < high:
                 batch = reader.consume(1000, 1.0)
                 for message in batch:
                     if message.error() is not None:
-                        raise KafkaException(message.error())
+                        raise library().KafkaException(message.error())
                     offset = message.offset()
                     if offset is None or offset >= high:
                         # Read too far: begin there the next time.
-                        reader.assign([TopicPartition(self.name, 0, high)])
+                        reader.assign([library().TopicPartition(self.name, 0, high)])
                         self._next = high
                         return
                     self._next = offset + 1
                     yield _record(message)
                     self._told("records", offset + 1 - start, high - start)
                 # Offsets without a record (compaction, transactions) end before the watermark: ask where we are.
-                position = reader.position([TopicPartition(self.name, 0)])[0].offset
+                position = reader.position([library().TopicPartition(self.name, 0)])[0].offset
                 self._next = max(self._next, position)
                 waited = 0 if batch else waited + 1
                 if waited > _SILENCE:
@@ -79,22 +76,17 @@ class SchemasTopic:
 
     def create(self) -> None:
         """Make the topic: one partition, compacted, as registries want it."""
-        from confluent_kafka.admin import AdminClient
-        from confluent_kafka.cimpl import NewTopic
-
-        with _KafkaErrors(self._settings):
-            admin = _client(AdminClient, dict(self._settings))
-            topic = NewTopic(self.name, num_partitions=_ONE, config={"cleanup.policy": "compact"})
+        with self._errors:
+            admin = make_client(library().admin.AdminClient, self._settings)
+            topic = library().admin.NewTopic(self.name, num_partitions=_ONE, config={"cleanup.policy": "compact"})
             admin.create_topics([topic])[self.name].result(timeout=_TIMEOUT)
 
     def write(self, records: Iterable[TopicRecord], total: int) -> None:
         """Write records in order, each with its time. An error says how many were written for certain."""
-        from confluent_kafka import KafkaError, Producer
-
         written = 0
-        failed: list[KafkaError] = []
+        failed: list[Any] = []
 
-        def on_delivery(error: KafkaError | None, _message: Any) -> None:
+        def on_delivery(error: Any, _message: Any) -> None:
             nonlocal written
             if error is None:
                 written += 1
@@ -102,8 +94,8 @@ class SchemasTopic:
             else:
                 failed.append(error)
 
-        with _KafkaErrors(self._settings):
-            producer = _client(Producer, {"enable.idempotence": True, "linger.ms": 20, **self._settings})
+        with self._errors:
+            producer = make_client(library().Producer, {"enable.idempotence": True, "linger.ms": 20, **self._settings})
             for record in records:
                 stamp = {} if record.ts is None else {"timestamp": record.ts}
                 while True:
@@ -127,10 +119,8 @@ class SchemasTopic:
         if self._consumer is not None:
             self._consumer.close()
 
-    def _reader(self) -> Consumer:
+    def _reader(self) -> Any:
         if self._consumer is None:
-            from confluent_kafka import Consumer
-
             config = {
                 "group.id": "ticdc-bridge-moving",
                 "enable.auto.commit": False,
@@ -138,44 +128,8 @@ class SchemasTopic:
                 "allow.auto.create.topics": False,
                 **self._settings,
             }
-            self._consumer = _client(Consumer, config)
+            self._consumer = make_client(library().Consumer, config)
         return self._consumer
-
-
-class _KafkaErrors:
-    """Turns librdkafka's errors into ours."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self._servers = settings["bootstrap.servers"]
-
-    def __enter__(self) -> None:
-        kafka()
-
-    def __exit__(self, kind: Any, error: BaseException | None, at: Any) -> None:
-        if error is not None and isinstance(error, kafka().KafkaException):
-            first = error.args[0] if error.args else error
-            details = first.str() if hasattr(first, "str") else str(first)
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details) from error
-
-
-def kafka() -> Any:
-    """The client library. Raises SetupError where it is not installed."""
-    try:
-        import confluent_kafka
-    except ImportError:
-        raise SetupError("USAGE", details="topics need confluent-kafka: pip install 'ticdc-bridge[service]'") from None
-    return confluent_kafka
-
-
-def _client(kind: Any, config: dict[str, Any]) -> Any:
-    try:
-        return kind({**config, "error_cb": _ignore_error, "log_level": 0})
-    except (kafka().KafkaException, ValueError, TypeError) as error:
-        raise SetupError("USAGE", details=f"Kafka settings: {error}") from error
-
-
-def _ignore_error(_error: Any) -> None:
-    """Connection trouble is told once, by the call that fails."""
 
 
 def _record(message: Any) -> TopicRecord:

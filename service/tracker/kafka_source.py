@@ -12,32 +12,26 @@ from typing import Any, Final
 
 from schemas.model.errors import SetupError
 from service.history.model import Place
-from service.kafka_client import message_of
+from service.kafka_client import KafkaErrors, library, make_client, message_of
 from service.tracker.sources import MOST_BYTES, SourceBatch
 
 _TIMEOUT: Final = 10.0
-
-
 _LOOK_EVERY: Final = 30.0
 _LOT: Final = 50
-_SECRETS: Final = ("password", "secret", "token")
 
 
 class KafkaSource:
     """Several topics, from where they were read to, or from their earliest messages."""
 
     def __init__(self, topics: list[str], settings: Mapping[str, str]) -> None:
-        try:
-            from confluent_kafka import Consumer, KafkaException
-        except ImportError as error:
-            raise SetupError("USAGE", details="Kafka needs the package confluent-kafka") from error
         self._topics, self._servers = topics, settings["bootstrap.servers"]
         config: dict[str, Any] = {
             "group.id": "ticdc-bridge-tracker", "enable.auto.commit": False, "auto.offset.reset": "earliest",
             "enable.partition.eof": False, "queued.max.messages.kbytes": 16_384, **settings,
-            "error_cb": self._remember, "log_level": 0,
+            "error_cb": self._remember,
         }  # fmt: skip
-        self._failure: type[Exception] = KafkaException
+        self._failure: type[Exception] = library().KafkaException
+        self._errors = KafkaErrors(self._servers, lambda: self._told)
         self._ends: dict[Place, int] = {}
         self._position: dict[Place, int] = {}
         self._looked = 0.0
@@ -46,26 +40,20 @@ class KafkaSource:
         self._kept: dict[Place, int | None] = {}
         self._gaps: list[str] = []
         self._announced = False
-        try:
-            self._consumer = Consumer(config)
-        except (KafkaException, ValueError, TypeError) as error:
-            raise SetupError("USAGE", details=f"Kafka settings: {_mask_secrets(str(error), settings)}") from error
+        self._consumer = make_client(library().Consumer, config)
 
     def _remember(self, error: Any) -> None:
         self._told = str(error)
 
     def start(self, places: dict[Place, int | None]) -> None:
         self._kept = {place: offset for place, offset in places.items() if place[0] in self._topics}
-        try:
+        with self._errors:
             self._assign()
-        except self._failure as error:
-            raise self._unreachable_error(error) from error
         self._ends = dict(self._high)
 
     def _assign(self) -> set[Place]:
         """Read all partitions there are; those that are new from their beginning."""
-        from confluent_kafka import TopicPartition
-
+        TopicPartition = library().TopicPartition
         self._looked = time.monotonic()
         places: set[Place] = set()
         for topic in self._topics:
@@ -97,21 +85,19 @@ class KafkaSource:
 
     def read(self, most: int, seconds: float) -> SourceBatch | None:
         batch = SourceBatch()
-        try:
+        with self._errors:
             if time.monotonic() - self._looked > _LOOK_EVERY:
                 batch.partitions = self._assign()
             elif not self._announced:
                 batch.partitions = set(self._position)
             self._announced = True
             records = self._consume(most, seconds)
-        except self._failure as error:
-            raise self._unreachable_error(error) from error
         batch.gaps, self._gaps = self._gaps, []
         for record in records:
             trouble = record.error()
             if trouble is not None:
                 if trouble.fatal():
-                    raise self._unreachable_error(trouble)
+                    raise self._errors.error_of(trouble)
                 self._told = str(trouble)
                 continue
             message = message_of(record)
@@ -132,8 +118,7 @@ class KafkaSource:
         return records
 
     def lag(self) -> dict[Place, int]:
-        from confluent_kafka import TopicPartition
-
+        TopicPartition = library().TopicPartition
         lags = {}
         for place, position in self._position.items():
             try:
@@ -146,8 +131,7 @@ class KafkaSource:
 
     def is_caught_up(self) -> bool:
         """Offsets without a record (transaction markers, compaction) count: the consumer's own position tells."""
-        from confluent_kafka import TopicPartition
-
+        TopicPartition = library().TopicPartition
         behind = [place for place, end in self._ends.items() if self._position.get(place, 0) < end]
         if not behind:
             return True
@@ -162,15 +146,3 @@ class KafkaSource:
 
     def close(self) -> None:
         self._consumer.close()
-
-    def _unreachable_error(self, error: Any) -> SetupError:
-        reason = str(error.args[0] if getattr(error, "args", None) else error)
-        details = f"{reason} {self._told}".strip()
-        return SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
-
-
-def _mask_secrets(text: str, settings: Mapping[str, str]) -> str:
-    for name, value in settings.items():
-        if value and any(word in name for word in _SECRETS):
-            text = text.replace(value, "***")
-    return text

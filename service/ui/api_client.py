@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
-import httpx2
 from fastapi import Request
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
+
+from service.http_client import ask_app, json_body
 
 # What says who the user is.
 _CREDENTIALS: Final = ("authorization", "x-request-id")
+_OF_CLIENT: Final = ("client", "server", "scheme", "extensions", "state")
 _FAILED: Final = 400
 
 
@@ -44,14 +46,13 @@ class ApiError(Exception):
 
 
 class ApiClient:
-    """The API for one request of a page."""
+    """The API for one request of a page: the app, asked with that client's credentials, address and certificate."""
 
     def __init__(self, request: Request) -> None:
-        served: ASGIApp = getattr(request.app.state, "served", request.app)
-        headers = {name: request.headers[name] for name in _CREDENTIALS if name in request.headers}
-        base = f"{request.url.scheme}://{request.url.netloc or 'localhost'}"
-        transport = httpx2.ASGITransport(app=_ClientApp(served, request.scope), raise_app_exceptions=False)
-        self._client = httpx2.AsyncClient(transport=transport, base_url=base, headers=headers, follow_redirects=False)
+        self._app: ASGIApp = getattr(request.app.state, "served", request.app)
+        self._headers = {name: request.headers[name] for name in _CREDENTIALS if name in request.headers}
+        self._headers["host"] = request.url.netloc or "localhost"
+        self._scope = {name: request.scope[name] for name in _OF_CLIENT if name in request.scope}
 
     async def get(self, *path: str, **query: str | int | bool | None) -> ApiAnswer:
         """GET of a path given by its parts, each encoded here."""
@@ -61,12 +62,14 @@ class ApiClient:
         self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None
     ) -> ApiAnswer:
         params = {name: _text(value) for name, value in (query or {}).items() if value is not None}
-        target = "/" + "/".join(quote(part, safe="") for part in path)
-        answer = await self._client.request(method, target, params=params, json=body)
-        try:
-            return ApiAnswer(answer.status_code, answer.json())
-        except ValueError:
-            return ApiAnswer(answer.status_code, answer.text)
+        target = (
+            "/"
+            + "/".join(quote(part, safe="") for part in path)
+            + ("?" + urlencode(params, quote_via=quote) if params else "")
+        )
+        headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
+        answer = await ask_app(self._app, method, target, json_body(body), headers, self._scope)
+        return ApiAnswer(answer.status, answer.json)
 
     async def need(self, *path: str, **query: str | int | bool | None) -> Any:
         """The body of a GET. Raises ApiError."""
@@ -78,16 +81,3 @@ class ApiClient:
 
 def _text(value: Any) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-class _ClientApp:
-    """The app, called from where the page's request came: its client's address and certificate go along."""
-
-    def __init__(self, app: ASGIApp, scope: Scope) -> None:
-        self._app = app
-        self._kept = {
-            name: scope[name] for name in ("client", "server", "scheme", "extensions", "state") if name in scope
-        }
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        await self._app({**scope, **self._kept}, receive, send)

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections import Counter
 from typing import Any
-from urllib.error import URLError
-from urllib.request import Request, urlopen
 
+from schemas.model.errors import SetupError
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary, Used
+from spark_jobs.sources.http_client import JsonClient
 
+_FAILED = 300
 _NAMES = ("topic", "db", "table", "table_version", "schema_id")
 
 
@@ -33,16 +33,12 @@ def tell(url: str | None, body: dict[str, Any]) -> None:
     if not url:
         return
     try:
-        _send(url.rstrip("/") + "/lineage", body)
-    except (OSError, URLError, ValueError) as error:
-        print(f"warning: lineage was not posted to {url.rpartition('@')[2]}: {error}", file=sys.stderr)
-
-
-def _send(url: str, body: dict[str, Any]) -> None:
-    data = json.dumps(body).encode()
-    request = Request(url, data, {"Content-Type": "application/json"}, method="POST")
-    with urlopen(request, timeout=10) as response:
-        response.read()
+        client = JsonClient(url, "--lineage", wait=0.0)
+        status, answer = client.call("POST", "/lineage", body)
+        if status >= _FAILED:
+            raise client.refusal_error("/lineage", status, answer)
+    except SetupError as error:
+        print(f"warning: lineage was not posted: {error.detail}", file=sys.stderr)
 
 
 def tables_of(used: Counter[Used]) -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ import pytest
 
 from schemas.model.errors import SetupError
 from service.app import create_app
-from service.migration.http_client import V1, AppRegistry, HttpRegistry, RegistryClient, RegistryLogin, RegistryResponse
+from service.http_client import V1, AppRegistry, HttpRegistry, RegistryClient, RegistryLogin, RegistryResponse
 from service.migration.mirror import Mirror, RestMirrorSource
 from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, subject_of
 from service.migration.mirror_service import MirrorOptions, open_mirror

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import pytest
 
 from schemas.model.errors import SetupError
-from service.migration.http_client import HttpRegistry, RegistryLogin, RegistryResponse
+from service.http_client import HttpRegistry, RegistryLogin, RegistryResponse
 from service.migration.plan import plan_merge
 from service.migration.progress import LineProgress
 from service.migration.rest_reader import RestSource
