@@ -75,22 +75,11 @@ def event(record: DdlRecord) -> Json:
     return {
         "commit_ts": record.commit_ts,
         "time": time_text(record.commit_ts),
-        "ordinal": record.ordinal,
-        "kind": record.kind,
-        "db": record.db,
-        "table": record.table,
-        "ddl_type": record.ddl_type,
-        "query": record.query,
-        "mode": record.mode,
+        **{name: getattr(record, name) for name in ("ordinal", "kind", "db", "table", "ddl_type", "query", "mode")},
         **({"sql_mode": record.sql_mode} if record.sql_mode else {}),
-        "state": record.state,
-        "unsealed_source": record.unsealed_source,
-        "copies": record.copies,
+        **{name: getattr(record, name) for name in ("state", "unsealed_source", "copies")},
         "format": record.format or None,
-        "topic": record.topic,
-        "partition": record.partition,
-        "offset": record.offset,
-        "error": record.error,
+        **{name: getattr(record, name) for name in ("topic", "partition", "offset", "error")},
     }
 
 
@@ -111,10 +100,7 @@ def as_of_head(as_of: AsOf, ts: int, inclusive: bool) -> Json:
 
 def drift(one: Drift) -> Json:
     return {
-        "kind": one.kind,
-        "db": one.db,
-        "table": one.table,
-        "commit_ts": one.commit_ts,
+        **{name: getattr(one, name) for name in ("kind", "db", "table", "commit_ts")},
         "version": one.version_ts,
         "detail": one.detail,
         "count": one.count,

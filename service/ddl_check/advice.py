@@ -74,8 +74,7 @@ def _of_columns(change: TableChange, target: SubjectTarget, accepts: Callable[[T
     if decimals and target.options.avro_decimal_handling_mode == "precise":
         text = (
             "A default does not help a DECIMAL here: TiCDC writes no Avro default in mode `precise`. Allow NULL, or "
-            "use "
-            "a compatibility window"
+            "use a compatibility window"
         )
         yield Advice("decimal-no-default", text)
 
@@ -130,11 +129,9 @@ def _window(verdict: SubjectVerdict, url: str) -> Advice:
     )
     text = (
         f"Open a compatibility window for {verdict.subject}: set the level NONE, register the new schema yourself, "
-        f"set the "
-        f"level back ({verdict.rehearsal.level}), and only then run the DDL. TiCDC's own registration at the first "
-        f"row then "
-        "finds the schema and gets its id. Consumers must be able to read both schemas: those that read by schema id "
-        "can"
+        f"set the level back ({verdict.rehearsal.level}), and only then run the DDL. TiCDC's own registration at the "
+        "first row then finds the schema and gets its id. Consumers must be able to read both schemas: those that "
+        "read by schema id can"
     )
     commands = (
         f'curl -X PUT {_JSON} -d \'{{"compatibility":"NONE"}}\' {base}/config/{subject}',
@@ -160,8 +157,7 @@ def _by_level(refused: Sequence[SubjectVerdict], change: TableChange) -> Iterato
         yield Advice(
             "give-default-first",
             "Another order of steps: give the column a default first (or allow NULL), write a row so that the schema "
-            "with "
-            "the default is registered, and drop it afterwards; under a transitive level this does not help",
+            "with the default is registered, and drop it afterwards; under a transitive level this does not help",
         )
     nulls = [new for old, new in change.pairs if old.nullable and not new.nullable]
     if nulls and any(not level.startswith("FORWARD") for level in levels):
@@ -180,8 +176,7 @@ _BY_RISK: dict[str, str] = {
     "narrowed": "Look for values out of the new range first",
     "shortened": "Look for longer values first: SELECT MAX(CHAR_LENGTH(`{column}`)) FROM {table}",
     "renumbered": "Add new elements at the end instead, or move to a new column; decode with --ddl or --history, so "
-    "that "
-    "each row is read with the elements of its time",
+    "that each row is read with the elements of its time",
     "elements-lost": "Look for rows with these elements first",
     "dropped": "Take the column out of the consumers first, then drop it",
     "renamed": "Add the new column, fill both, move the consumers, drop the old one: four steps that are compatible "

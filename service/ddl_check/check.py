@@ -338,8 +338,7 @@ class _TableCheck:
         self.out.schemas = self._other_modes(sent, [])
         self.out.reason = (
             f"No subject of the registry holds rows of {sent.id}, and no changefeed settings are given: nothing is "
-            f"there "
-            "to break."
+            "there to break."
         )
         failed = next((s.made for s in self.out.schemas if s.made.error or s.made.unsure), None)
         if failed is not None:

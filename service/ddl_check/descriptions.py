@@ -59,9 +59,8 @@ def _lines(change: TableChange) -> Iterator[str]:
             continue
         yield (
             f"`{column.name}` {spark_type(column)} in `after` of new rows (NULL in rows written before). A streaming "
-            f"job "
-            "with a table keeps the columns it started with: restart it to see the column; without a table it is a new "
-            "key of the map"
+            "job with a table keeps the columns it started with: restart it to see the column; without a table it is "
+            "a new key of the map"
         )
     for column in change.dropped_columns:
         yield f"`{column.name}` is missing from new rows: NULL in a job that started with it"

@@ -145,16 +145,14 @@ PAIR_RULES: Final = (
              "`{c}` may be NULL from now on: consumers that count on a value meet NULL"),
     PairRule("narrowed", "loss", _is_int_narrowed,
              "`{c}` goes from {old} to {new}, which holds fewer numbers: in strict sql_mode TiDB refuses values that "
-             "do "
-             "not fit, otherwise it cuts them"),
+             "do not fit, otherwise it cuts them"),
     PairRule("signedness", "change", _sign,
              "`{c}` goes from {old} to {new}: the same bits mean another number to a reader that does not know the "
              "new type"),
     PairRule("unsigned-long", "loss",
              lambda o, n: _sign(o, n) and n.unsigned and n.type.bits == 64,
              "`{c}` becomes BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones "
-             "(debezium-avro "
-             "stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
+             "(debezium-avro stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
     PairRule("shortened", "loss", _is_shorter,
              "`{c}` goes from {old} to {new}: longer values are refused in strict sql_mode, cut otherwise"),
     PairRule("fewer-digits", "loss", _fewer_digits,
@@ -182,14 +180,12 @@ PAIR_RULES: Final = (
              "are"),
     PairRule("other-type", "change", _kind,
              "`{c}` goes from {old} to {new}: TiDB converts the rows that are there without sending them again, and "
-             "readers "
-             "see another type from the first new row on"),
+             "readers see another type from the first new row on"),
     PairRule("fraction", "loss", _fraction,
              "`{c}` goes from {old} to {new}: TiDB rounds the fractions of seconds away, without row events"),
     PairRule("zone", "loss", _zone,
              "`{c}` goes from {old} to {new}: TIMESTAMP is an instant, DATETIME a wall clock; TiDB converts by the "
-             "session's "
-             "time_zone, and Avro and Open write TIMESTAMP in TiCDC's zone without saying which"),
+             "session's time_zone, and Avro and Open write TIMESTAMP in TiCDC's zone without saying which"),
     PairRule("charset", "change",
              lambda o, n: bool(o.charset and n.charset) and o.charset != n.charset and not _kind(o, n),
              "`{c}` has another character set: characters that the new one lacks are refused or replaced by ?"),
@@ -198,9 +194,8 @@ PAIR_RULES: Final = (
              "`{c}` has another collation: what counts as equal changes, so unique keys and joins downstream may "
              "differ"),
     PairRule("default-flip", "change", lambda o, n: o.nullable and n.nullable and _has_value(o) != _has_value(n),
-             "`{c}` is nullable and gains or loses a default: Avro's union turns from [null, type] to [type, null] "
-             "or back. "
-             "Readers by schema id don't mind; code that takes the branch's number does", ("avro",)),
+             "`{c}` is nullable and gains or loses a default: Avro's union turns from [null, type] to [type, null] or "
+             "back. Readers by schema id don't mind; code that takes the branch's number does", ("avro",)),
     PairRule("default-text", "change",
              lambda o, n: _has_value(o) and _has_value(n)
              and (o.default, o.default_is_expr) != (n.default, n.default_is_expr),
@@ -330,9 +325,8 @@ TABLE_RULES: Final = (
               "TiCDC by the table"),
     TableRule("renamed-table", "change", lambda c, t: c.is_renamed,
               lambda c, t: f"{c.before and c.before.id} becomes {c.after and c.after.id}: schema names, and topics "
-                           f"and subjects "
-              "that are named after the table, change; consumers must follow, and table filters must match the new "
-              "name"),
+                           "and subjects that are named after the table, change; consumers must follow, and table "
+                           "filters must match the new name"),
     TableRule("dropped-table", "loss", lambda c, t: c.after is None,
               lambda c, t: "the table and its rows are gone; no delete events are sent for them."
               + _unsent_note(t)
@@ -352,8 +346,7 @@ TABLE_RULES: Final = (
     TableRule("checksum-order", "break",
               lambda c, t: t is not None and t.options.enable_row_checksum and _is_moved(c, t),
               "row checksums are on and columns are not in the order of their ids any more: TiCDC's encoder mixes "
-              "columns "
-              "up or fails at the first row (golden avro/checksum)"),
+              "columns up or fails at the first row (golden avro/checksum)"),
 )  # fmt: skip
 
 

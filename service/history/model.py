@@ -137,7 +137,7 @@ class NameRow:
     @property
     def content(self) -> tuple[object, ...]:
         """All that later statements can feel of it."""
-        return (*(self.id, self.state, self.table_id, self.form, self.since, self.reason, self.relation, self.dropped),)
+        return self.id, self.state, self.table_id, self.form, self.since, self.reason, self.relation, self.dropped
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,18 @@
-"""Registering a schema: what is checked, in which order, and the id and version it gets."""
+"""Registering a schema: what is checked, in which order, and the id and version it gets.
+
+Whether the schema is there already is asked several times. The order is Confluent's:
+
+| who asks, and when | how | what it finds |
+|---|---|---|
+| `registration_batches`, before its turn to write | the text's identity alone | what the app can answer from a read |
+| `find_repeat`, in a read | `same_version`: as sent, with the id and version named | most: TiCDC repeats itself |
+| `find_repeat`, then | the identity of what `fill_in` makes of it | what the version before it completes |
+| `add`, alone | `same_version`: what is to be stored | what somebody else has registered since |
+| `lookup.find_under`, for look-ups only | `find_same`: as sent, then completed | also what is soft-deleted |
+
+`same_version` and `find_under` end in `lookup.find_same`: the same identity, or by `means_the_same` what has references
+where the sent one is written out, or a recorded version number.
+"""
 
 from __future__ import annotations
 

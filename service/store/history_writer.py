@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
 
@@ -22,6 +22,9 @@ from service.store import tables as sql
 from service.store.history_queries import HistoryQueries, database_values, name_values, record_values
 
 _CHUNK = 400
+
+K = TypeVar("K", Key, str)
+R = TypeVar("R", NameRow, DatabaseRow)
 
 
 @dataclass(slots=True)
@@ -37,7 +40,7 @@ class NameCache:
     forms: set[bytes] = field(default_factory=set)
     seq: int = 0
     complete: bool = False
-    """Every name there is is in `names`: the history was empty when they began to be kept."""
+    """Every name and database there is is kept: the history was empty when they began to be."""
 
     def clear(self) -> None:
         self.names.clear()
@@ -65,30 +68,25 @@ class HistoryRowWriter:
 
     # ---- Rows
     def name(self, key: Key, before: HistoryPosition) -> NameRow | None:
-        heads = self._heads.names
+        return self._row(self._heads.names, key, before, self.queries.name)
+
+    def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
+        return self._row(self._heads.databases, db, before, self.queries.database)
+
+    def _row(
+        self, heads: dict[K, R | None], key: K, before: HistoryPosition, read: Callable[[K, HistoryPosition], R | None]
+    ) -> R | None:
         if key not in heads:
             if self._heads.complete:
                 return None
             if key in self._unwritten:
                 self.flush()
-            heads[key] = self.queries.name(key, END)
+            heads[key] = read(key, END)
         head = heads[key]
         if head is None or head.position < before:
             return head
         self.flush()
-        return self.queries.name(key, before)
-
-    def database(self, db: str, before: HistoryPosition) -> DatabaseRow | None:
-        heads = self._heads.databases
-        if db not in heads:
-            if db in self._unwritten:
-                self.flush()
-            heads[db] = self.queries.database(db, END)
-        head = heads[db]
-        if head is None or head.position < before:
-            return head
-        self.flush()
-        return self.queries.database(db, before)
+        return read(key, before)
 
     def names(self, db: str, before: HistoryPosition) -> list[NameRow]:
         self.flush()

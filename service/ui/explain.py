@@ -24,9 +24,9 @@ from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from service.api.services import services
 from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import FormError, form, page, page_router, with_error_pages
+from service.ui.pages import FormError, PageRouter, form, page
 
-router = page_router("/ui/explain")
+router = PageRouter("/ui/explain")
 
 _WRITINGS: Final = {"auto": "hex or base64, as it looks", "hex": "hex", "base64": "base64", "text": "text"}
 _FETCHING: Final = anyio.CapacityLimiter(4)
@@ -81,13 +81,11 @@ class ExplainForm:
 
 
 @router.get("")
-@with_error_pages
 async def ask(request: Request) -> Response:
     return _page(request, _FILLED_IN, None)
 
 
 @router.post("")
-@with_error_pages
 async def answer(request: Request) -> Response:
     fields = {**_FILLED_IN, **await form(request)}
     try:

@@ -8,16 +8,15 @@ from typing import Any, Final
 from fastapi import Request, Response
 
 from service.ui.api_client import ApiClient
-from service.ui.pages import page, page_router, with_error_pages
+from service.ui.pages import PageRouter, page
 
-router = page_router("/ui/lineage")
+router = PageRouter("/ui/lineage")
 
 _BY: Final = ("job", "topic", "table", "subject")
 _MOST: Final = 500
 
 
 @router.get("")
-@with_error_pages
 async def show(request: Request) -> Response:
     filters = {name: request.query_params.get(name, "").strip() for name in _BY}
     query = {name: text for name, text in filters.items() if text}

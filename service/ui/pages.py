@@ -38,9 +38,17 @@ _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 Page = Callable[[Request], Awaitable[Response]]
 
 
-def page_router(prefix: str = "") -> Router:
-    """Routes of pages. They ask the API in their user's name: show and change what the user may, wait when it waits."""
-    return Router(prefix, needs=KNOWN, retry_on_outage=False, include_in_schema=False)
+class PageRouter(Router):
+    """Routes of pages; their errors are pages too.
+
+    They ask the API in their user's name: show and change what the user may, wait when it waits.
+    """
+
+    def __init__(self, prefix: str = "") -> None:
+        super().__init__(prefix, needs=KNOWN, retry_on_outage=False, include_in_schema=False)
+
+    def add_api_route(self, path: str, endpoint: Page, **more: Any) -> None:
+        super().add_api_route(path, with_error_pages(endpoint), **more)
 
 
 class FormError(ValueError):

@@ -7,9 +7,9 @@ from typing import Final
 from fastapi import Request, Response
 
 from service.ui import explain, lineage, subject_changes, subjects, tables
-from service.ui.pages import HOME, go, page, page_router, static
+from service.ui.pages import HOME, PageRouter, go, page, static
 
-router = page_router()
+router = PageRouter()
 
 
 @router.get("/ui")
@@ -27,7 +27,7 @@ async def icon(request: Request) -> Response:
     return static("icon.svg", "image/svg+xml")
 
 
-nowhere = page_router()
+nowhere = PageRouter()
 
 
 @nowhere.api_route("/ui/{rest:path}", methods=["GET", "POST"])

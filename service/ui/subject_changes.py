@@ -9,11 +9,11 @@ from typing import Any, Final
 from fastapi import Request, Response
 
 from service.ui.api_client import ApiAnswer, ApiClient, ApiError
-from service.ui.pages import FormError, form, go, number_of, page, page_router, part, segment, with_error_pages
+from service.ui.pages import FormError, PageRouter, form, go, number_of, page, part, segment
 from service.ui.subjects import NOTHING_PASTED, subject_page
 
-router = page_router("/ui/subjects")
-server = page_router("/ui/server")
+router = PageRouter("/ui/subjects")
+server = PageRouter("/ui/server")
 
 _NO_SCHEMA: Final = "Invalid schema"
 _BESIDE: Final = ("{oldSchema", "{validateFields")
@@ -25,7 +25,6 @@ _DIFFERENCE: Final = re.compile(
 
 
 @router.post("/{subject}/check")
-@with_error_pages
 async def check(request: Request) -> Response:
     api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
     pasted = {name: fields.get(name, text) for name, text in NOTHING_PASTED.items()}
@@ -67,13 +66,11 @@ def _references(text: str) -> list[Any]:
 
 
 @router.post("/{subject}/compatibility")
-@with_error_pages
 async def change_level(request: Request) -> Response:
     return await _of_subject(request, "config", "compatibility", "level")
 
 
 @router.post("/{subject}/mode")
-@with_error_pages
 async def change_mode(request: Request) -> Response:
     return await _of_subject(request, "mode", "mode", "mode")
 
@@ -88,7 +85,6 @@ async def _of_subject(request: Request, what: str, name: str, field: str) -> Res
 
 
 @server.post("/{what}")
-@with_error_pages
 async def change_server(request: Request) -> Response:
     what, fields = part(request, "what"), await form(request)
     if what not in ("compatibility", "mode"):
@@ -108,7 +104,6 @@ async def _set(request: Request, path: tuple[str, ...], name: str, value: str, f
 
 
 @router.get("/{subject}/delete")
-@with_error_pages
 async def ask_to_delete(request: Request) -> Response:
     return await _confirm(request, part(request, "subject"), request.query_params.get("version", ""))
 
@@ -132,7 +127,6 @@ async def _confirm(request: Request, subject: str, version: str, problem: str = 
 
 
 @router.post("/{subject}/delete")
-@with_error_pages
 async def delete(request: Request) -> Response:
     api, subject, fields = ApiClient(request), part(request, "subject"), await form(request)
     version, permanent = fields.get("version", ""), fields.get("permanent") == "1"

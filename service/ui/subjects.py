@@ -16,9 +16,9 @@ from service.registry.model import context_of, name_of, prefix_of
 from service.schema_types.base import LEVELS
 from service.ui.api_client import ApiClient
 from service.ui.diff import fold_rows, side_by_side
-from service.ui.pages import FormError, number_of, page, page_router, part, pretty_json, with_error_pages
+from service.ui.pages import FormError, PageRouter, number_of, page, part, pretty_json
 
-router = page_router("/ui/subjects")
+router = PageRouter("/ui/subjects")
 
 _PAGE: Final = 50
 _COMPARING: Final = anyio.CapacityLimiter(2)
@@ -28,7 +28,6 @@ _CHOICES: Final[dict[str, Any]] = {"levels": list(LEVELS), "modes": [one for one
 
 
 @router.get("")
-@with_error_pages
 async def list_subjects(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     text, by, deleted = query.get("q", "").strip(), query.get("by", "name"), query.get("deleted") == "1"
@@ -85,7 +84,6 @@ def _ranges(numbers: Iterable[int]) -> str:
 
 
 @router.get("/{subject}")
-@with_error_pages
 async def show(request: Request) -> Response:
     return await subject_page(request, part(request, "subject"))
 
@@ -121,7 +119,6 @@ async def subject_page(request: Request, subject: str, **more: Any) -> Response:
 
 
 @router.get("/{subject}/versions/{version}")
-@with_error_pages
 async def show_version(request: Request) -> Response:
     api, subject, version = ApiClient(request), part(request, "subject"), part(request, "version")
     answer = await api.need("subjects", subject, "versions", version, deleted=True)
@@ -175,7 +172,6 @@ def _type(kind: Any) -> str:
 
 
 @router.get("/{subject}/diff")
-@with_error_pages
 async def diff(request: Request) -> Response:
     api, subject = ApiClient(request), part(request, "subject")
     numbers = await api.need("subjects", subject, "versions", deleted=True)

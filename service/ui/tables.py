@@ -8,17 +8,16 @@ from urllib.parse import urlencode
 from fastapi import Request, Response
 
 from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import form, go, number_of, page, page_router, part, segment, with_error_pages
+from service.ui.pages import PageRouter, form, go, number_of, page, part, segment
 
-router = page_router("/ui/tables")
-dry_run = page_router("/ui/dry-run")
+router = PageRouter("/ui/tables")
+dry_run = PageRouter("/ui/dry-run")
 
 
 _PAGE: Final = 50
 
 
 @router.get("")
-@with_error_pages
 async def list_tables(request: Request) -> Response:
     api, query = ApiClient(request), request.query_params
     feeds = await api.need("history", "changefeeds")
@@ -43,7 +42,6 @@ async def list_tables(request: Request) -> Response:
 
 
 @router.get("/{db}/{table}")
-@with_error_pages
 async def show(request: Request) -> Response:
     """The newest versions, each with what it changed."""
     api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
@@ -77,7 +75,6 @@ async def _choose_changefeed(api: ApiClient, db: str, table: str) -> Response | 
 
 
 @router.get("/{db}/{table}/at")
-@with_error_pages
 async def at(request: Request) -> Response:
     """What the table was for a row with this commit_ts (or time)."""
     api, db, table = ApiClient(request), part(request, "db"), part(request, "table")
@@ -111,14 +108,12 @@ _ASKED: Final = {"db": "", "sql": "", "changefeed": "", "sink_uri": "", "config"
 
 
 @dry_run.get("")
-@with_error_pages
 async def ask(request: Request) -> Response:
     fields = {name: request.query_params.get(name, "") for name in _ASKED}
     return await _dry_run(request, fields, None)
 
 
 @dry_run.post("")
-@with_error_pages
 async def judge(request: Request) -> Response:
     fields = {**_ASKED, **await form(request)}
     settings = {"name": fields["changefeed"], "sink_uri": fields["sink_uri"], "config": fields["config"]}

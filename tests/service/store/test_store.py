@@ -103,6 +103,14 @@ def test_many_at_once(store: SqlStore) -> None:
         assert {(one.key, one.rows, one.first, one.last) for one in reader.lineage()} == {
             ("k", 7, 1, 9), ("l", 1, 1, 1), ("m", 3, 9, 9),
         }  # fmt: skip
+        listed = [
+            (row.subject, row.version, row.id, row.deleted, row.kind, row.ts) for row in reader.versions_of(["u", "v"])
+        ]
+        assert sorted(listed) == [
+            ("u", 1, 2, False, "AVRO", 1001), ("u", 2, 1, True, "AVRO", 1002), ("v", 1, 1, False, "AVRO", 1001),
+        ]  # fmt: skip
+        assert [one.version for one in reader.newest("U", "", deleted=True)] == [2]
+        assert [row.version for row in reader.holders_of(None, [1], deleted=True)] == [1, 2, 1, 1]
         assert reader.configs([f"s{n}" for n in range(300)]) == {}
         with store.read() as inner:
             assert inner is reader
