@@ -70,9 +70,9 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     if table and args.out.endswith(".parquet"):
         summary = _table_file(args, work, kafka, place)
     elif delta_path_of(args.out) or table:
-        from spark_jobs.streaming.batch import run_batch
+        from spark_jobs.streaming.batch import run_to_table
 
-        summary = run_batch(work, args.source, args.out, place, kafka, args.master, table, statements)
+        summary = run_to_table(work, args.source, args.out, place, kafka, args.master, table, statements)
     else:
         dead = DeadLetters(place, kafka) if place else None
         out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
@@ -88,9 +88,9 @@ def _run(
 ) -> Summary:
     """In Spark or in this process."""
     if args.spark:
-        from spark_jobs.streaming import batch
+        from spark_jobs.streaming.batch import run_in_order
 
-        return batch.run(args.source, work, out, dead, kafka, args.master)
+        return run_in_order(work, args.source, out, dead, kafka, args.master)
     reading = plain_source if args.command == "encode" else read_source
     incoming = show_progress(reading(args.source, kafka), args.command, count_waiting(args.source, kafka))
     return in_process.run_in_process(

@@ -51,13 +51,6 @@ class Summary:
         counts = {f"{name}.{key}": n for name in _COUNTERS for key, n in getattr(self, name).items()}
         return counts | {f"used.{json.dumps(key)}": n for key, n in self.used.items()}
 
-    def take_tally(self) -> dict[str, int]:
-        """The tally of what was counted since the last call, which is forgotten."""
-        tally = self.tally()
-        for name in (*_COUNTERS, "used"):
-            getattr(self, name).clear()
-        return tally
-
     def add(self, tally: Mapping[str, int]) -> None:
         for name, n in tally.items():
             counter, _, key = name.partition(".")

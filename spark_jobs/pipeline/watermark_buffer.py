@@ -70,8 +70,7 @@ class WatermarkBuffer(Generic[T]):
         if not self._work.until_resolved:
             return
         if self._held and not self._resolved:
-            details = "--until-resolved: the source sends no watermark (enable it in the changefeed, or leave this out)"
-            raise SetupError("USAGE", details=details)
+            raise no_watermark_error()
         covered = self._partitions <= self._resolved.keys()
         resolved = min(self._resolved.values(), default=0) if covered else -1
         for commit_ts, _, _, one in sorted(self._held, key=lambda entry: entry[:3]):
@@ -79,6 +78,11 @@ class WatermarkBuffer(Generic[T]):
                 yield from one
             else:
                 self._summary.held += 1
+
+
+def no_watermark_error() -> SetupError:
+    details = "--until-resolved: the source sends no watermark (enable it in the changefeed, or leave this out)"
+    return SetupError("USAGE", details=details)
 
 
 def handle_failure(work: Job, error: WireError, message: Message, dead: DeadLetters | None, summary: Summary) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow
@@ -18,7 +18,6 @@ from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.codec_config import PLAIN
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.spark.transport import map_messages
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ DDL_EVENTS = "position bigint, number int, db string, `table` string, commit_ts 
 
 @dataclass(frozen=True)
 class DdlBatches:
-    """Rows of the input → the DDL events in them (DDL_EVENTS). What can't be read is left to JobBatches."""
+    """Rows of the input → the DDL events in them (DDL_EVENTS). What can't be read is left to PieceBatches."""
 
     work: Job
     schema: Any
@@ -58,18 +57,12 @@ class DdlBatches:
                 }  # fmt: skip
 
 
-def learn_tables(frame: DataFrame, work: Job) -> Job:
-    """The work, its sides knowing the tables that DDL in the input defines.
-
-    Workers see parts of the input only, so the driver collects the DDL first.
-    """
-    read, tables = work.read, work.read.tables
-    if read.learn:
-        learned = StreamDefinitions(read.tables)
-        if format_named(read.format).carries_ddl:
-            events = map_messages(frame, DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
-            for row in events.sort("position", "number").collect():
-                learned.learn(DdlEvent(read.format, row["db"], row["table"], row["commit_ts"], None, row["query"]))
-        tables = learned
-    write = replace(work.write, tables=tables) if work.write else None
-    return replace(work, read=replace(read, tables=tables), write=write)
+def collect_ddl(frame: DataFrame, work: Job) -> list[DdlEvent]:
+    """The DDL events of the input in its order: workers see parts of it only, so the driver must know them first."""
+    if not format_named(work.read.format).carries_ddl:
+        return []
+    rows = map_messages(frame, DdlBatches(work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
+    return [
+        DdlEvent(work.read.format, r["db"], r["table"], r["commit_ts"], None, r["query"])
+        for r in rows.sort("position", "number").collect()
+    ]

@@ -7,7 +7,6 @@ wanted they are read once more. So a micro-batch without failures is read once a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -28,7 +27,15 @@ from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import MessageResult, Summary
 from spark_jobs.spark.transport import map_messages
-from spark_jobs.streaming.pieces import HEADERS, MESSAGE, BatchCounts, TaskCodecs, message_row, row_of_error
+from spark_jobs.streaming.pieces import (
+    HEADERS,
+    MESSAGE,
+    BatchCounts,
+    TaskCodecs,
+    error_of_row,
+    message_row,
+    row_of_error,
+)
 from spark_jobs.streaming.sinks import ID
 
 if TYPE_CHECKING:
@@ -116,7 +123,7 @@ class KafkaSender:
         write(map_messages(frame, batches, sent))
         account = self._accounts.value.get(attempt, SendReport())
         if account.fatal is not None:
-            raise SetupError(account.fatal["code"], **json.loads(account.fatal["fields"]))
+            raise error_of_row(SetupError, account.fatal)
         return account
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -11,14 +10,12 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from schemas.ddl.executor.versions import DdlText
-from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError
+from schemas.model.errors import SetupError, WireError
 from schemas.model.event import DdlEvent
 from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
 from schemas.model.type_text import type_text
 from spark_jobs.arrow import lines
-from spark_jobs.arrow.change_schema import arrow_schema
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from spark_jobs.io.locations import KafkaClient, delta_path_of
 from spark_jobs.lake import tables
@@ -29,14 +26,15 @@ from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, with_newest, zone_of
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.stream_definitions import StreamDefinitions
+from spark_jobs.pipeline.watermark_buffer import no_watermark_error
 from spark_jobs.sources.table_history import HistoryTables
 from spark_jobs.spark.sql_expressions import unfit_sql
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.ddl_events import DDL_EVENTS, DdlBatches
+from spark_jobs.streaming.ddl_events import collect_ddl
 from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
-from spark_jobs.streaming.pieces import Form, PieceBatches, pieces_type
-from spark_jobs.streaming.sinks import BatchSink, TopicSink, sink_for
+from spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
+from spark_jobs.streaming.sinks import BatchSink, OrderedSink, TopicSink, sink_for
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -55,20 +53,27 @@ class BatchResult:
 
 
 class MicroBatchRunner:
-    """Runs micro-batches of one job. `checkpoint`: of a stream; None for a batch job, which keeps nothing."""
+    """Runs micro-batches of one job. `checkpoint`: of a stream; None for a batch job, which keeps nothing.
+
+    out: a place, or what takes all pieces of a batch job in their order.
+    """
 
     def __init__(
-        self, spark: SparkSession, work: Job, out: str, dead: str | None, kafka: KafkaClient,
+        self, spark: SparkSession, work: Job, out: str | OrderedSink, dead: str | None, kafka: KafkaClient,
         checkpoint: Checkpoint | None, table: TableId | None = None, statements: Sequence[DdlText] = (),
     ) -> None:  # fmt: skip
         self._spark, self._work, self._table = spark, work, table
         self._checkpoint = checkpoint
-        self._form: Form = "message" if work.write else "change" if delta_path_of(out) or table else "line"
         self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
-        self._path = delta_path_of(out)
-        self._out: BatchSink = sink_for(out, kafka, self._form, work.topic, checkpoint)
+        self._path = delta_path_of(out) if isinstance(out, str) else None
+        self._form: Form = "message" if work.write else "change" if self._path or table else "line"
+        self._out: BatchSink | OrderedSink
+        if isinstance(out, OrderedSink):
+            self._form, self._out = "text", out
+        else:
+            self._out = sink_for(out, kafka, self._form, work.topic, checkpoint)
         self._dead: BatchSink | None = sink_for(dead, kafka, "message", None, checkpoint, dead=True) if dead else None
-        if work.write is not None and not work.needs_order:
+        if work.write is not None and not (work.needs_order or self._form == "text"):
             warm_transcode(work.read.format, work.write.format)
         elif self._form == "change" and not work.needs_order:
             warm_changes(work.read.format)
@@ -96,21 +101,26 @@ class MicroBatchRunner:
             return self._send(self._sender, frame, number, work)
         pieces = map_messages(frame, PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
         with _persist(pieces) as pieces:
-            outcome = _outcome(pieces)
+            sink, ordered = self._out, self._form == "text"
+            outcome = _outcome(pieces, ordered)
             summary = outcome.summary
             dead = pieces.where("kind = 'dead'")
             failed = summary.errors.total()
-            if failed and work.on_error == "fail":
-                first = dead.select("reason", "line").first()
-                reason = f"{first['reason']}: {first['line']}" if first else ""
-                raise SetupError("STOPPED", where=f"micro-batch {number}", details=reason)
-            out = pieces.where("kind = 'out'")
+            if failed and work.on_error == "fail" and not ordered:
+                first = dead.select("error").first()
+                error = error_of_row(WireError, first["error"]) if first else None
+                details = f"{error.code}: {error.detail}" if error else ""
+                raise SetupError("STOPPED", where=f"micro-batch {number}", details=details)
+            out = pieces if ordered else pieces.where("kind = 'out'")
             if work.dedupe:
                 out = self._drop_repeats(out, number, summary)
             if work.until_resolved:
                 out = self._release(out, number, outcome, partitions)
             elif held_path is not None:
                 out = self._spark.read.schema(out.schema).parquet(held_path).unionByName(out)
+            if isinstance(sink, OrderedSink):
+                summary.out = sink.write_pieces(out, summary)
+                return outcome
             # Dead letters first: a Delta table takes a batch once, and what failed may be a row when it comes again.
             if failed and work.on_error == "drop":
                 summary.dropped = failed
@@ -118,7 +128,7 @@ class MicroBatchRunner:
                 self._write_dead(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
             with _persist(out) as out:
                 summary.out = self._write(
-                    out, number, work, summary, in_order=work.needs_order or held_path is not None
+                    sink, out, number, work, summary, in_order=work.needs_order or held_path is not None
                 )
         return outcome
 
@@ -153,10 +163,10 @@ class MicroBatchRunner:
         self._checkpoint.forget("held", number)  # of a try with it
         return self._checkpoint.rows("held", number - 1)
 
-    def _write(self, out: DataFrame, number: int, work: Job, summary: Summary, in_order: bool) -> int:
+    def _write(self, sink: BatchSink, out: DataFrame, number: int, work: Job, summary: Summary, in_order: bool) -> int:
         count = out.count()
         if not count:
-            self._out.write_nothing(number)
+            sink.write_nothing(number)
             return self._merge(None, work, summary) if self._work.merge else 0
         if isinstance(self._work.read.tables, HistoryTables):
             self._work.read.tables.forget_newest()  # the batch's rows may have a newer version
@@ -169,14 +179,14 @@ class MicroBatchRunner:
             out = out.repartition(F.expr("shiftright(position, 48)")).sortWithinPartitions(*order)
         if self._form == "message":
             columns = ["message.*", "position", "number", "part", "id", "commit_ts", "rank"]
-            self._out.write(out.select(*columns), number, by_time)
+            sink.write(out.select(*columns), number, by_time)
         elif self._form == "line":
-            self._out.write(out.select("line", "position", "number", "part", "commit_ts", "rank"), number, by_time)
+            sink.write(out.select("line", "position", "number", "part", "commit_ts", "rank"), number, by_time)
         else:
             changes = out.select("change.*")
             if self._table is not None:
                 changes, count = self._apply_view(changes, work, summary)
-            self._out.write(changes.drop("error"), number, by_time)
+            sink.write(changes.drop("error"), number, by_time)
         return count
 
     def _apply_view(self, changes: DataFrame, work: Job, summary: Summary) -> tuple[DataFrame, int]:
@@ -242,26 +252,17 @@ class MicroBatchRunner:
         """The work, its sides knowing the tables that DDL of this batch and of those before defines."""
         read, tables = self._work.read, self._work.read.tables
         if read.learn:
-            learned = StreamDefinitions(tables)
             before = self._checkpoint.ddl_before(number) if self._checkpoint else []
-            self._learned_ddl = list(before)
-            for event in before:
+            events = collect_ddl(frame, self._work)
+            self._learned_ddl = [*before, *events]
+            tables = learned = StreamDefinitions(tables)
+            for event in self._learned_ddl:
                 learned.learn(event)
-            if format_named(read.format).carries_ddl:
-                rows = map_messages(frame, DdlBatches(self._work, arrow_schema(DDL_EVENTS)), DDL_EVENTS)
-                events = [
-                    DdlEvent(read.format, r["db"], r["table"], r["commit_ts"], None, r["query"])
-                    for r in rows.sort("position", "number").collect()
-                ]
-                for event in events:
-                    learned.learn(event)
-                self._learned_ddl += events
-                if self._checkpoint is not None:
-                    self._checkpoint.keep_ddl(number, events)
-            tables = learned
+            if self._checkpoint is not None:
+                self._checkpoint.keep_ddl(number, events)
         write = replace(self._work.write, tables=tables) if self._work.write else None
         read = replace(read, tables=tables)
-        if read.view is not None and not self._work.merge:
+        if read.view is not None and self._table is not None and not self._work.merge:
             with suppress(SetupError):  # a table that nobody knows yet has no rows yet
                 read = with_newest(read)
         return replace(self._work, read=read, write=write)
@@ -285,13 +286,17 @@ class MicroBatchRunner:
         return first
 
     def _release(self, out: DataFrame, number: int, outcome: BatchResult, partitions: frozenset[int]) -> DataFrame:
-        """What the watermarks of all partitions cover; the rest is kept for later batches."""
+        """What the watermarks of all partitions cover; the rest is kept for later batches.
+
+        partitions: of the topic; of a batch job those whose messages could be read.
+        """
         checkpoint = self._checkpoint
         marks = checkpoint.watermarks_before(number) if checkpoint else {}
         for partition, mark in outcome.watermarks.items():
-            marks[partition] = max(mark, marks.get(partition, 0))
-        all_partitions = partitions | outcome.offsets.keys() | marks.keys()
-        covered = bool(marks) and all_partitions <= marks.keys()
+            marks[partition] = max(mark, marks.get(partition, -1))
+        partitions |= marks.keys()
+        marks = {partition: mark for partition, mark in marks.items() if mark >= 0}
+        covered = bool(marks) and partitions <= marks.keys()
         resolved = min(marks.values()) if covered else -1
         outcome.resolved = resolved if covered else None
         if out.where("commit_ts is null and `rank` <= 1").limit(1).count():
@@ -301,13 +306,14 @@ class MicroBatchRunner:
             out = self._spark.read.schema(out.schema).parquet(path).unionByName(out)
         rest = out.where(f"commit_ts > {resolved}")
         if checkpoint is None:
-            outcome.summary.held = rest.count()
+            outcome.summary.held = rest.where("part = 0").count()
             if not marks and outcome.summary.held:
-                raise SetupError("USAGE", details="--until-resolved: the source sends no watermark")
+                raise no_watermark_error()
         else:
             # Written, then read again: what is released is taken from what was decided, not decided twice.
             rest.write.mode("overwrite").parquet(checkpoint.rows_at("held", number))
-            outcome.summary.held = self._spark.read.parquet(checkpoint.rows_at("held", number)).count()
+            held = self._spark.read.parquet(checkpoint.rows_at("held", number))
+            outcome.summary.held = held.where("part = 0").count()
             checkpoint.keep_watermarks(number, marks)
             checkpoint.forget("held", number - 2)
         return out.where(f"commit_ts is null or commit_ts <= {resolved}")
@@ -330,19 +336,20 @@ def _check_fit(changes: DataFrame, table: Table) -> None:
     raise SetupError("STOPPED", where=where, details=details)
 
 
-def _outcome(pieces: DataFrame) -> BatchResult:
-    """The counts. SetupError where a worker could not go on."""
+def _outcome(pieces: DataFrame, ordered: bool) -> BatchResult:
+    """The counts. SetupError where a worker could not go on (ordered: who takes the pieces in their order says so)."""
     outcome = BatchResult()
-    fatal = pieces.where("kind = 'fatal'").select("fatal").first()
-    if fatal is not None:
-        raise SetupError(fatal["fatal"]["code"], **json.loads(fatal["fatal"]["fields"]))
-    counts = pieces.where("kind = 'told'").select("tally", "notes", "messages", "watermarks", "offsets")
-    for row in counts.toLocalIterator():
+    told = pieces.where("kind in ('told', 'fatal')").select("tally", "messages", "watermarks", "offsets", "error")
+    for row in told.collect():
+        if row["error"] is not None:
+            if ordered:
+                continue
+            raise error_of_row(SetupError, row["error"])
         outcome.summary.add(row["tally"])
         outcome.summary.messages += row["messages"]
         for name, newest in (("watermarks", outcome.watermarks), ("offsets", outcome.offsets)):
             for partition, value in row[name].items():
-                newest[partition] = max(value, newest.get(partition, 0))
+                newest[partition] = max(value, newest.get(partition, value))
     return outcome
 
 

@@ -1,6 +1,5 @@
-"""What runs in Spark's Python workers for jobs and micro-batches, with all that the driver counts and tells.
-
-A micro-batch gives each message's pieces, as rows that sinks take; a job in one go gives one result a message.
+"""What runs in Spark's Python workers for jobs, batch and stream: each message's pieces, as rows that sinks take, and
+what the driver counts and tells.
 """
 
 from __future__ import annotations
@@ -8,22 +7,23 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 
 from schemas.model.errors import BridgeError, SetupError, WireError
 from schemas.model.event import Message
 from schemas.plain.writer import json_line
-from spark_jobs.arrow import lines
 from spark_jobs.arrow.batches import merge_in_order
 from spark_jobs.arrow.change_schema import CHANGES
 from spark_jobs.arrow.changes import ChangeBatch, ChangeReader
 from spark_jobs.arrow.event_rows import change_rows, timestamp_of
 from spark_jobs.arrow.input_batches import Item, message_of_input
 from spark_jobs.arrow.lines import LineBatch, LineReader
-from spark_jobs.arrow.messages import KernelOutput, Transcoder, can_transcode
+from spark_jobs.arrow.messages import KernelOutput, Transcoder
 from spark_jobs.io.dead_letters import dead_letter
 from spark_jobs.io.message_files import message_line, message_of_row, rows_of
 from spark_jobs.pipeline.codec_config import PLAIN
@@ -36,17 +36,11 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
 pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
 
 
-MARKS = "array<struct<commit_ts:bigint,rank:int,id:binary,count:int>>"
-RESULTS = (
-    "position bigint, messages bigint, bad string, lines array<string>, out array<string>, notes array<string>,"
-    f" tally map<string,bigint>, error struct<code:string,fields:string>, origin string, marks {MARKS},"
-    " partition int, resolved bigint, fatal struct<code:string,fields:string>"
-)
-
-
-_RUN = 1000  # messages in a row of results, at most
+E = TypeVar("E", bound=BridgeError)
+_LOT = 1 << 18  # bytes of lines in one piece, about
 _CARRIED = ("topic", "partition", "offset", "key", "value", "timestamp", "headers")
 
 
@@ -59,147 +53,34 @@ def message_function(work: Job) -> Callable[[Message], MessageResult]:
     return lambda m: transcode_one(decoder, encoder, m, work.topic, marked)
 
 
-@dataclass(frozen=True)
-class JobBatches:
-    """Rows of the input → RESULTS: what jobs.run does with each message, or with several (`messages`; NULL: one).
-
-    A line that is no message comes back as it is in `bad` (hex): the driver, who counts lines, says where it stands.
-    """
-
-    work: Job
-    schema: Any
-
-    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-        work = self.work
-        if work.write is not None and not work.needs_order and can_transcode(work.read.format, work.write.format):
-            return self._run_kernels(batches, Transcoder(work.read, work.write, work.topic))
-        if work.write is None and lines.can_write_lines(work.read, work.needs_order):
-            return self._run_kernels(batches, LineReader(work.read))
-        return self._run_one_by_one(batches, message_function(work))
-
-    def _run_kernels(self, batches: Iterable[pa.RecordBatch], codecs: Transcoder | LineReader) -> Iterator[Any]:
-        def read_row(row: dict[str, Any]) -> list[dict[str, Any]]:
-            return [self._row(row, codecs.one, plain=False)]
-
-        for batch in batches:
-            try:
-                summary = Summary()
-                for part, fast, rest in codecs.parts(batch, summary):
-                    results, origin = None, None
-                    if isinstance(fast, LineBatch):
-                        results, origin = self._lines(part, fast, rest, summary.take_tally())
-                    elif fast is not None:
-                        results, origin = self._kernel_results(part, fast, summary.take_tally()), np.unique(fast.origin)
-                    yield merge_in_order(part, rest, self.schema, read_row, results, origin)
-            except SetupError as error:
-                position = batch.column("position")[0].as_py()
-                yield pa.RecordBatch.from_pylist(
-                    [{"position": position, "fatal": row_of_error(error)}], schema=self.schema
-                )
-                return
-
-    def _lines(self, part: Any, fast: LineBatch, rest: Any, tally: dict[str, int]) -> tuple[Any, Any]:
-        """As `_kernel_results`, of lines: a row for many messages that no other stands between."""
-        stands = np.flatnonzero(fast.part == 0)  # where the lines of a message begin
-        message, schema = fast.origin[stands], self.schema
-        run = np.searchsorted(rest, message) * part.num_rows + np.arange(len(message)) // _RUN
-        _, first, sizes = np.unique(run, return_index=True, return_counts=True)
-        count, which = len(first), pa.array(message[first])
-        begins = pa.array(np.concatenate((stands[first], [len(fast.part)])).astype(np.int32))
-        tallies = [list(tally.items()) if n == 0 else [] for n in range(count)]
-        columns = {
-            "position": part.column("position").take(which), "partition": part.column("partition").take(which),
-            "lines": pa.ListArray.from_arrays(begins, fast.lines), "messages": pa.array(sizes),
-            "tally": pa.array(tallies, schema.field("tally").type),
-        } | {name: pa.array([[]] * count, schema.field(name).type) for name in ("out", "notes", "marks")}  # fmt: skip
-        arrays = [columns[f.name].cast(f.type) if f.name in columns else pa.nulls(count, f.type) for f in schema]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema), message[first]
-
-    def _kernel_results(self, part: Any, fast: KernelOutput, tally: dict[str, int]) -> Any:
-        """RESULTS of the messages that kernels took; the first has the counts of all."""
-        positions, partitions = part.column("position"), part.column("partition")
-        rows: dict[int, dict[str, Any]] = {}
-        carried = fast.record_batch(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
-        for index, row in zip(fast.origin.tolist(), rows_of(carried), strict=True):
-            line = json_line(message_line(message_of_row(row)))
-            if index in rows:
-                rows[index]["out"].append(line)
-                continue
-            rows[index] = {
-                "position": positions[index].as_py(), "partition": partitions[index].as_py(), "out": [line],
-                "lines": [], "notes": [], "marks": [], "tally": [] if rows else list(tally.items()),
-            }  # fmt: skip
-        return pa.RecordBatch.from_pylist(list(rows.values()), schema=self.schema)
-
-    def _run_one_by_one(
-        self, batches: Iterable[pa.RecordBatch], one: Callable[[Message], MessageResult]
-    ) -> Iterator[Any]:
-        plain = self.work.read.format == PLAIN
-        for batch in batches:
-            out: list[dict[str, Any]] = []
-            for row in rows_of(batch):
-                try:
-                    out.append(self._row(row, one, plain))
-                except SetupError as error:
-                    # The registry is gone: the driver says so and stops; what comes after it here has no answer.
-                    out.append({"position": row["position"], "fatal": row_of_error(error)})
-                    yield pa.RecordBatch.from_pylist(out, schema=self.schema)
-                    return
-            yield pa.RecordBatch.from_pylist(out, schema=self.schema)
-
-    def _row(self, row: dict[str, Any], one: Callable[[Message], MessageResult], plain: bool) -> dict[str, Any]:
-        """The result of one row of the input. SetupError."""
-        position = {"position": row["position"]}
-        try:
-            item = message_of_input(row, plain)
-            if item is None:
-                return position
-            message, result = (
-                (item, one(item)) if isinstance(item, Message) else (item[1], MessageResult(error=item[0]))
-            )
-        except WireError:
-            return {**position, "bad": row["line"].hex()}
-        return {**position, **_result(result, message, self.work.write is None)}
-
-
 def row_of_error(error: BridgeError) -> dict[str, str]:
     """An error as it travels to the driver, who makes the same error of it."""
     return {"code": error.code, "fields": json.dumps(error.fields)}
 
 
-def _result(result: MessageResult, message: Message, plain: bool) -> dict[str, Any]:
-    summary = Summary()
-    summary.count(result, message.topic)
-    error = None if result.error is None else row_of_error(result.error)
-    return {
-        "lines": [json_line(line) for line in plain_lines(result, message)] if plain else [],
-        "out": [json_line(message_line(m)) for m in result.out],
-        "notes": result.notes,
-        "tally": list(summary.tally().items()),
-        "error": error,
-        "origin": json_line(message_line(message)) if error else None,
-        "marks": mark_rows(result),
-        "partition": message.partition,
-        "resolved": result.newest_watermark,
-    }
+def error_of_row(kind: type[E], row: Any) -> E:
+    """The error that `row_of_error` told of."""
+    return kind(row["code"], **json.loads(row["fields"]))
 
 
-def mark_rows(result: MessageResult) -> list[dict[str, Any]]:
-    return [{"commit_ts": m.commit_ts, "rank": m.rank, "id": m.id, "count": m.count} for m in result.marks]
-
-
-Form = Literal["message", "line", "change"]
+Form = Literal["message", "line", "change", "text"]
+"""What a piece has of an event; `text`: the lines of a file, of messages or of the plain form, many in one piece."""
 HEADERS = "array<struct<key:string,value:binary>>"
 MESSAGE = f"topic string, partition int, `key` binary, value binary, timestamp timestamp, headers {HEADERS}"
 _PIECES = (
     "kind string, part int, position bigint, number int, commit_ts bigint, `rank` int, id binary, line string,"
-    " reason string, tally map<string,bigint>, notes array<string>, messages bigint, watermarks map<int,bigint>,"
-    " offsets map<int,bigint>, fatal struct<code:string,fields:string>"
+    " error struct<code:string,fields:string>, tally map<string,bigint>, messages bigint,"
+    " watermarks map<int,bigint>, offsets map<int,bigint>"
 )
 
 
 def pieces_type() -> StructType:
-    """Rows of kind "out" (a message, line or change), "dead" (a dead letter), "told" (counts of an Arrow batch)."""
+    """Rows of kind "out" (what was made of an event), "dead" (of a message that failed, with its error), "told" (counts
+    of an Arrow batch, whose `number` of rows ends at `position`), "fatal" (why a worker went no further).
+
+    In text a "dead" one has the message's own line and its place in its Arrow batch (`number`), and "note" is what
+    people should read of the batch's message of that number (`messages`).
+    """
     from pyspark.sql.types import StructType
 
     struct_type = StructType.fromDDL(_PIECES)
@@ -217,29 +98,38 @@ class PieceBatches:
 
     def __call__(self, batches: Iterable[Any]) -> Iterator[Any]:
         changes = self.schema.field("change").type if self.form == "change" else None
-        worker = TaskCodecs(self.work, changes, self.form == "line")
-        for batch in batches:
-            batch_counts = BatchCounts()
+        worker = TaskCodecs(self.work, changes, self.form in ("line", "text"))
+        for batch in filter(len, batches):
+            counts, stopped = BatchCounts(), list[SetupError]()
+            first, last = batch.column("position").take([0, batch.num_rows - 1]).to_pylist()
 
-            def read_row(row: dict[str, Any], counts: BatchCounts = batch_counts) -> Iterator[dict[str, Any]]:
-                done = worker.process_row(row)
+            def read_row(
+                row: dict[str, Any], counts: BatchCounts = counts, stopped: Any = stopped, first: int = first
+            ) -> Iterator[dict[str, Any]]:
+                try:
+                    done = None if stopped else worker.process_row(row)
+                except SetupError as error:  # a registry is away: what is read after this has no answer
+                    stopped.append(error)
+                    yield _fatal_piece(row["position"], error)
+                    return
                 if done is not None:
                     counts.count(*done, row)
-                    for piece in self._pieces(*done):
+                    for piece in self._pieces(*done, row["position"] - first, counts.summary.messages):
                         yield {**piece, "position": row["position"]}
 
             try:
-                out = [
-                    merge_in_order(
+                for part, fast, rest in worker.parts(batch, counts):
+                    made = merge_in_order(
                         part, rest, self.schema, read_row, self._kernel_pieces(part, fast), fast and fast.origin
                     )
-                    for part, fast, rest in worker.parts(batch, batch_counts)
-                ]
+                    yield self._join_lines(made) if self.form == "text" and not self.work.needs_order else made
+                    if stopped:
+                        return
             except SetupError as error:
-                yield pa.RecordBatch.from_pylist([{"kind": "fatal", "fatal": row_of_error(error)}], schema=self.schema)
+                yield pa.RecordBatch.from_pylist([_fatal_piece(first, error)], schema=self.schema)
                 return
-            yield from out
-            yield pa.RecordBatch.from_pylist([batch_counts.row()], schema=self.schema)
+            told = {**counts.row(), "position": last, "number": batch.num_rows}
+            yield pa.RecordBatch.from_pylist([told], schema=self.schema)
 
     def _kernel_pieces(self, part: Any, fast: KernelOutput | ChangeBatch | LineBatch | None) -> Any:
         """What the kernels wrote or read, as pieces."""
@@ -256,6 +146,10 @@ class PieceBatches:
             kind = self.schema.field("change").type
             whole = pa.StructArray.from_arrays(fast.rows.columns, fields=list(kind))
             columns |= {"number": fast.rows.column("row"), "change": whole}
+        elif self.form == "text":
+            written = fast.record_batch(part, pa.schema([f for f in part.schema if f.name in _CARRIED]))
+            lines = [json_line(message_line(message_of_row(row))) for row in rows_of(written)]
+            columns |= {"part": pa.array(fast.part), "line": pa.array(lines, pa.string())}
         else:
             kind = self.schema.field("message").type
             whole = pa.StructArray.from_arrays(
@@ -265,17 +159,39 @@ class PieceBatches:
         arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in self.schema]
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
 
-    def _pieces(self, result: MessageResult, message: Message) -> Iterator[dict[str, Any]]:
+    def _join_lines(self, pieces: Any) -> Any:
+        """Pieces whose lines stand together as one piece: the driver takes each with a cost of its own."""
+        out = np.asarray(pc.equal(pieces.column("kind"), "out").cast(pa.uint8())).astype(bool)
+        if not len(out):
+            return pieces
+        sizes = np.asarray(pc.binary_length(pieces.column("line")).fill_null(0)).astype(np.int64)
+        lot = np.cumsum(sizes) // _LOT
+        begins = np.flatnonzero(np.append(True, ~(out[1:] & out[:-1]) | (lot[1:] != lot[:-1])))
+        ends = pa.array(np.append(begins, len(out)).astype(np.int32))
+        texts = pc.binary_join(pa.ListArray.from_arrays(ends, pieces.column("line")), "\n")
+        place = self.schema.get_field_index("line")
+        return pieces.take(pa.array(begins)).set_column(place, self.schema.field(place), texts)
+
+    def _pieces(self, result: MessageResult, message: Message, index: int, count: int) -> Iterator[dict[str, Any]]:
+        """index, count: the message's place in its Arrow batch, and its number there (empty lines are none)."""
+        text = self.form == "text"
+        for note in result.notes if text else ():
+            yield {"kind": "note", "line": note, "messages": count}
         if result.error is not None:
-            letter = message_row(dead_letter(result.error, message))
-            yield {"kind": "dead", "reason": result.error.code, "message": letter, "line": result.error.detail}
+            more: dict[str, Any] = (
+                {"line": json_line(message_line(message)), "number": index}
+                if text
+                else {"message": message_row(dead_letter(result.error, message))}
+            )
+            yield {"kind": "dead", "error": row_of_error(result.error), **more}
             return
         if self.work.write is not None:
             marks = result.marks or [EventOrder(None, 0, b"", len(result.out))]
             messages = iter(result.out)
             for number, one in enumerate(marks):
-                for part in range(one.count):
-                    yield {**_order_row(one, number, part), "message": message_row(next(messages))}
+                for part, written in enumerate(islice(messages, one.count)):
+                    made = {"line": json_line(message_line(written))} if text else {"message": message_row(written)}
+                    yield {**_order_row(one, number, part), **made}
             return
         marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
@@ -284,6 +200,10 @@ class PieceBatches:
             return
         for number, (one, line) in enumerate(zip(marks, plain_lines(result, message), strict=True)):
             yield {**_order_row(one, number, 0), "line": json_line(line)}
+
+
+def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:
+    return {"kind": "fatal", "position": position, "error": row_of_error(error)}
 
 
 class TaskCodecs:
@@ -306,7 +226,7 @@ class TaskCodecs:
         try:
             return message_of_input(row, self._plain)
         except WireError as error:
-            return error, Message(None, row["line"])
+            return error, Message(None, row["line"].rstrip(b"\r\n"))
 
     def process_row(self, row: dict[str, Any]) -> tuple[MessageResult, Message] | None:
         """A row of the input → what became of its message; None for an empty line."""
@@ -329,17 +249,16 @@ class BatchCounts:
 
     def __init__(self) -> None:
         self.summary = Summary()
-        self._notes: list[str] = []
         self._watermarks: dict[int, int] = {}
         self.offsets: dict[int, int] = {}
 
     def count(self, result: MessageResult, message: Message, row: dict[str, Any]) -> None:
         self.summary.count(result, message.topic)
-        self._notes += result.notes
         at = row.get("partition", message.partition)
         partition = -1 if at is None else at
-        if result.newest_watermark is not None:
-            self._watermarks[partition] = max(result.newest_watermark, self._watermarks.get(partition, 0))
+        if result.error is None:
+            newest = result.newest_watermark
+            self._watermarks[partition] = max(-1 if newest is None else newest, self._watermarks.get(partition, -1))
 
     def places(self, batch: Any) -> None:
         """The newest offset of each partition in the batch."""
@@ -353,8 +272,8 @@ class BatchCounts:
 
     def row(self) -> dict[str, Any]:
         return {
-            "kind": "told", "tally": list(self.summary.tally().items()), "notes": self._notes[:100],
-            "messages": self.summary.messages, "watermarks": list(self._watermarks.items()),
+            "kind": "told", "tally": list(self.summary.tally().items()), "messages": self.summary.messages,
+            "watermarks": list(self._watermarks.items()),
             "offsets": list(self.offsets.items()),
         }  # fmt: skip
 

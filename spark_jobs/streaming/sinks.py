@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
-from schemas.model.errors import SetupError
+from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
-from schemas.plain.writer import json_line
+from schemas.plain.writer import json_line, plain_error
+from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
 from spark_jobs.io.locations import KafkaClient, delta_path_of, topic_of_location
-from spark_jobs.io.message_files import LineWriter, message_line, message_of_row
+from spark_jobs.io.message_files import LineWriter, message_line, message_of_row, parse_line
 from spark_jobs.lake import tables
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.progress import print_notes, show_progress
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.watermark_buffer import handle_failure
 from spark_jobs.streaming.checkpoint import Checkpoint
+from spark_jobs.streaming.pieces import error_of_row
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -215,6 +220,55 @@ def _lines(rows: DataFrame, path: Path, by_time: bool) -> None:
 
 def _message(row: Any) -> Message:
     return message_of_row({**row.asDict(recursive=True), "offset": None})
+
+
+class OrderedSink:
+    """Outputs of spark_jobs.io, which take a batch job's pieces (in text) in the order of the input, by the driver."""
+
+    def __init__(self, work: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None) -> None:
+        """source: the place that is read, whose lines a bad one is told of by its number."""
+        self._work, self._source, self._dead = work, source, dead
+        self._out = cast(Any, out)
+        # Lines need not be read again to be written.
+        self._write_line: Any = getattr(out, "write_text", lambda text: self._out.write(parse_line(text.encode(), "")))
+
+    def write_pieces(self, pieces: DataFrame, summary: Summary) -> int:
+        """How many lines or messages were written. SetupError where a message ends the job, or a worker went no
+        further: what comes before is written by then.
+        """
+        work, out, lines, messages = self._work, 0, 0, 0
+        rows = self._in_order(pieces).select("kind", "line", "number", "messages", "error")
+        for row in show_progress(rows.toLocalIterator(), "results"):
+            kind = row["kind"]
+            if kind == "out":
+                for line in row["line"].split("\n"):
+                    self._write_line(line)
+                    out += 1
+            elif kind == "told":
+                lines, messages = lines + row["number"], messages + row["messages"]
+            elif kind == "note":
+                print_notes([row["line"]], messages + row["messages"])
+            elif kind == "fatal":
+                raise error_of_row(SetupError, row["error"])
+            else:
+                error, origin = error_of_row(WireError, row["error"]), parse_line(row["line"].encode(), "")
+                if error.fields.get("where") == "":  # a line that is no message
+                    where = f"{Path(self._source).name}:{lines + row['number'] + 1}"
+                    error = WireError(error.code, **{**error.fields, "where": where})
+                if work.write is None and work.on_error != "drop":
+                    self._out.write(plain_error(error, origin))
+                    out += 1
+                handle_failure(work, error, origin, self._dead, summary)
+        return out
+
+    def _in_order(self, pieces: DataFrame) -> DataFrame:
+        if self._work.until_resolved:
+            from pyspark.sql import functions as F
+
+            return pieces.sort("commit_ts", F.expr("if(commit_ts is null, null, `rank`)"), *_PLACE)
+        if topic_of_location(self._source) is None and not self._work.dedupe:
+            return pieces  # a file's partitions are in its order already
+        return pieces.sort(*_PLACE)
 
 
 def sink_for(

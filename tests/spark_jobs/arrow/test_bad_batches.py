@@ -5,9 +5,8 @@ In-process jobs, batch encoders, learned tables, and the functions of Spark's wo
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,13 +19,14 @@ from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
 from schemas.plain.writer import json_line
 from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches, rescue
-from spark_jobs.io.message_files import message_line
+from spark_jobs.io.message_files import message_line, parse_line
 from spark_jobs.jobs import in_process
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.streaming.ddl_events import DdlBatches
-from spark_jobs.streaming.pieces import JobBatches
+from spark_jobs.streaming.pieces import PieceBatches
+from tests.spark_jobs.arrow.test_messages import PIECES
 from tests.support import fuzz
 from tests.support.golden import WIDE, Golden, Registry
 
@@ -153,32 +153,28 @@ def _batches(messages: list[Message], size: int = 7, lines: bool = False) -> Ite
         yield pa.RecordBatch.from_pylist(rows)
 
 
-_STRUCT = pa.struct([("code", pa.string()), ("fields", pa.string())])
-_RESULTS = pa.schema([
-    ("position", pa.int64()), ("bad", pa.string()), ("lines", pa.list_(pa.string())), ("out", pa.list_(pa.string())),
-    ("notes", pa.list_(pa.string())), ("tally", pa.map_(pa.string(), pa.int64())), ("error", _STRUCT),
-    ("origin", pa.string()), ("fatal", _STRUCT),
-    ("marks", pa.list_(pa.null())), ("partition", pa.int32()), ("resolved", pa.int64()),
-])  # fmt: skip
+def _pieces(golden: Golden, batches: Iterable[Any]) -> list[dict[str, Any]]:
+    run = PieceBatches(Job(golden.side()), "text", PIECES)
+    return [row for batch in run(batches) for row in batch.to_pylist() if row["kind"] != "told"]
 
 
 @EACH
 def test_workers_of_the_command_line(golden: Golden) -> None:
-    """JobBatches gives a result a message, whatever is in it; lines that are no messages come back as they are."""
+    """Each message gives its lines or is dead, whatever is in it; lines that are no messages come back as they are."""
     messages, own = _mixed(golden, "workers")
     decoder = golden.side().decoder()
-    want = [fuzz.lines(decoder, m) for m in messages]
+    want = [line for m, good in zip(messages, own, strict=True) if good for line in fuzz.lines(decoder, m)]
     for lines in (False, True):
-        run = JobBatches(Job(golden.side()), _RESULTS)
-        found = [row for batch in run(_batches(messages, lines=lines)) for row in batch.to_pylist()]
-        assert [row["position"] for row in found] == list(range(len(messages)))
-        assert [row["error"] is None for row in found] == own
+        pieces = _pieces(golden, _batches(messages, lines=lines))
+        assert {row["kind"] for row in pieces} <= {"out", "dead"}
+        assert [row["position"] for row in pieces if row["kind"] == "dead"] == [
+            n for n, good in enumerate(own) if not good
+        ]
         if lines:
-            assert [row["lines"] for row in found] == want
-        assert all(row["fatal"] is None and row["bad"] is None for row in found)
+            assert [line for row in pieces if row["kind"] == "out" for line in row["line"].split("\n")] == want
     junk = pa.RecordBatch.from_pylist([{"position": 0, "line": b"\xff{"}, {"position": 1, "line": b"  "}])
-    [result] = JobBatches(Job(golden.side()), _RESULTS)([junk])
-    assert [row["bad"] for row in result.to_pylist()] == ["ff7b", None]
+    [piece] = _pieces(golden, [junk])
+    assert parse_line(piece["line"].encode(), "") == Message(None, b"\xff{")
 
 
 @EACH
@@ -222,7 +218,5 @@ def test_names_that_are_no_text_pass_the_workers() -> None:
         assert message.value is not None
         assert old in message.value
         bad = replace(message, value=message.value.replace(old, new))
-        [batch] = JobBatches(Job(golden.side()), _RESULTS)(_batches([bad, message]))
-        first, second = batch.to_pylist()
-        assert json.loads(first["lines"][0])["code"] == "MALFORMED"
-        assert second["error"] is None
+        first, second = _pieces(golden, _batches([bad, message]))
+        assert (first["kind"], first["error"]["code"], second["kind"]) == ("dead", "MALFORMED", "out")

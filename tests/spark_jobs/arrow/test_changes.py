@@ -38,8 +38,8 @@ from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import TableView, check_number
 from spark_jobs.spark import data_source
-from spark_jobs.streaming.pieces import JobBatches, message_function
-from tests.spark_jobs.arrow.test_messages import STEPS, _added, _batch, _mixed, _results
+from spark_jobs.streaming.pieces import PieceBatches
+from tests.spark_jobs.arrow.test_messages import PIECES, STEPS, _batch, _mixed, _pieces
 from tests.spark_jobs.spark.test_temporal_sql import strange
 from tests.support.golden import Golden, cases
 
@@ -301,20 +301,13 @@ def _check_decimals(length: int, scale: int, fits: list[str], not_: list[str]) -
 
 @pytest.mark.parametrize("format_", ["avro", "debezium"])
 def test_lines_of_the_command_with_spark(format_: str) -> None:
-    """Rows of results for many messages, or for one: their order, lines and counts; the counts are of all."""
+    """Lines, errors and counts of many messages at once are those of one after another; lines go many in one piece."""
     golden = Golden(format_, "bulk.ext1" if format_ == "avro" else "evolution.ext.schema")
     messages = _mixed(golden) * (1 if format_ == "avro" else 24)
     work, batch = Job(golden.side(ddl=True)), _batch(messages)
     batch = batch.append_column("position", pa.array(range(7, 7 + len(messages)), pa.int64()))
-    job = JobBatches(work, _results().append(pa.field("messages", pa.int64())))
-    got = [row for made in job([batch]) for row in made.to_pylist()]
-    want = [row for made in job._run_one_by_one([batch], message_function(work)) for row in made.to_pylist()]
-    assert [line for row in got for line in row["lines"]] == [line for row in want for line in row["lines"]]
-    assert [row["error"] for row in got if row["error"]] == [row["error"] for row in want if row["error"]]
-    assert _added(got) == _added(want)
-    assert sum(row["messages"] or 1 for row in got) == len(want)
-    assert len(got) < len(want)
-    place = 7
-    for row in got:
-        assert row["position"] == place
-        place += row["messages"] or 1
+    pieces, summary = _pieces(work, batch)
+    assert (pieces, summary) == _pieces(work, batch, kernels=False)
+    assert summary.messages == len(messages)
+    made = PieceBatches(work, "text", PIECES)([batch])
+    assert sum(rows.num_rows for rows in made) < len(pieces) // 2

@@ -21,7 +21,7 @@ from spark_jobs.arrow import batches
 from spark_jobs.arrow import messages as arrow_messages
 from spark_jobs.arrow.event_rows import message_rows
 from spark_jobs.arrow.input_batches import messages_of_lines
-from spark_jobs.arrow.messages import RowFinder, Transcoder
+from spark_jobs.arrow.messages import RowFinder
 from spark_jobs.arrow.worker_functions import TranscodeBatches
 from spark_jobs.commands.main import main
 from spark_jobs.io.dead_letters import DETAIL, REASON
@@ -32,7 +32,7 @@ from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.sources.schema_registry import FileSchemas
 from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
-from spark_jobs.streaming.pieces import BatchCounts, JobBatches, TaskCodecs
+from spark_jobs.streaming.pieces import BatchCounts, PieceBatches, TaskCodecs
 from spark_jobs.streaming.sinks import ID
 from tests.support.golden import Golden, Registry, cases
 from tests.support.reference_codecs import SlowReader, SlowWriter
@@ -156,41 +156,44 @@ def test_lines_of_a_message_file() -> None:
     for number, line in enumerate(odd):
         lines.insert(number * 3, line)
     batch = pa.RecordBatch.from_pydict({"line": pa.array(lines, pa.binary()), "position": pa.array(range(len(lines)))})
-    job = JobBatches(Job(read, write), _results())
-    one_by_one = job._run_one_by_one([batch], Transcoder(read, write).one)
-    want = [row for made in one_by_one for row in made.to_pylist()]
-    got = [row for made in job([batch]) for row in made.to_pylist()]
-    assert (counts := [_added(rows) for rows in (got, want)])[0] == counts[1]
-    for rows in (got, want):
-        for row in rows:
-            row.pop("tally")
+    got, want = _pieces(Job(read, write), batch), _pieces(Job(read, write), batch, kernels=False)
     assert got == want
     first = next(iter(messages_of_lines(batch).to_pylist()))
     assert first["line"] == b""
-    assert len([row for row in got if row["bad"]]) == 4
+    bad = [row for row in got[0] if "error" in row and json.loads(row["error"]["fields"]).get("where") == ""]
+    # Each is told by its number among the lines of the batch.
+    assert [lines[row["number"]] for row in bad] == [odd[n] for n in (2, 3, 4, 5)]
 
 
-def _results() -> Any:
-    pairs: Any = pa.map_(pa.string(), pa.int64())
-    faults: Any = [("code", pa.string()), ("fields", pa.string())]
-    texts: Any = pa.list_(pa.string())
-    marks: Any = [("commit_ts", pa.int64()), ("rank", pa.int32()), ("id", pa.binary()), ("count", pa.int32())]
-    error: Any = pa.struct(faults)
-    return pa.schema(
-        [
-            ("position", pa.int64()), ("bad", pa.string()), ("lines", texts), ("out", texts), ("notes", texts),
-            ("tally", pairs), ("error", error), ("origin", pa.string()),
-            ("marks", pa.list_(pa.struct(marks))), ("partition", pa.int32()), ("resolved", pa.int64()),
-            ("fatal", error),
-        ]
-    )  # fmt: skip
+PIECES = pa.schema(
+    [
+        ("kind", pa.string()), ("part", pa.int32()), ("position", pa.int64()), ("number", pa.int32()),
+        ("line", pa.string()), ("error", pa.struct([("code", pa.string()), ("fields", pa.string())])),
+        ("tally", pa.map_(pa.string(), pa.int64())), ("messages", pa.int64()),
+    ]  # type: ignore[arg-type]
+)  # fmt: skip
+"""What a batch job is given of a worker's pieces."""
 
 
-def _added(rows: list[dict[str, Any]]) -> Summary:
-    summary = Summary()
-    for row in rows:
-        summary.add(dict(row["tally"] or ()))
-    return summary
+def _pieces(work: Job, batch: Any, kernels: bool = True) -> tuple[list[dict[str, Any]], Summary]:
+    """What Spark's worker gives for a batch job, each line by itself, and its counts; with kernels, or without."""
+    rows: list[dict[str, Any]] = []
+    with pytest.MonkeyPatch.context() as patch:
+        if not kernels:
+            patch.setattr(batches, "FEW", 1 << 30)
+            patch.setattr(arrow_messages, "FEW", 1 << 30)
+        for made in PieceBatches(work, "text", PIECES)([batch]):
+            rows += made.to_pylist()
+    told = rows.pop()
+    assert (told["kind"], told["number"]) == ("told", batch.num_rows)
+    summary = Summary(messages=told["messages"])
+    summary.add(dict(told["tally"]))
+    keep = ("kind", "position", "number", "error")
+    return [
+        {"line": line} if row["kind"] == "out" else {"line": line, **{name: row[name] for name in keep}}
+        for row in rows
+        for line in row["line"].split("\n")
+    ], summary
 
 
 class _AvroReader(SlowReader):
