@@ -3,7 +3,6 @@ package ticdcbridge;
 import java.nio.charset.StandardCharsets;
 
 import org.apache.spark.unsafe.Platform;
-import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Avro's binary form in a byte array (Avro 1.12 specification, "Binary Encoding"), as schemas/codec/avro.py reads it.
@@ -12,6 +11,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  */
 final class AvroInput {
     private static final byte[] BEFORE_HEX = "{\"hex\":\"".getBytes(StandardCharsets.US_ASCII);
+    static final long NOT_ASCII = 0x8080808080808080L;
     private static final long TENTH = 1844674407370955161L; // of 2^64, without its fraction
 
     byte[] data;
@@ -31,19 +31,19 @@ final class AvroInput {
 
     /** A zig-zag varint of up to 64 bits. */
     long number() {
-        byte[] from = data;
         int at = pos;
-        if (at >= end) {
-            throw Refused.CUT_OFF;
+        if (at < end && data[at] >= 0) { // most are branches and lengths
+            pos = at + 1;
+            return data[at] >>> 1 ^ -(data[at] & 1);
         }
-        int b = from[at++];
-        long number = b & 127;
-        int shift = 0;
-        while (b < 0) {
-            shift += 7;
-            if (shift > 63) {
-                throw Refused.WRONG;
-            }
+        return longNumber();
+    }
+
+    private long longNumber() {
+        byte[] from = data;
+        int at = pos, b = -1, shift = 0;
+        long number = 0;
+        for (; b < 0; shift += 7) {
             if (at >= end) {
                 throw Refused.CUT_OFF;
             }
@@ -53,7 +53,7 @@ final class AvroInput {
             }
             number |= (long) (b & 127) << shift;
         }
-        if (b == 0 && shift > 0) {
+        if (b == 0) {
             throw Refused.WRONG;
         }
         pos = at;
@@ -92,23 +92,33 @@ final class AvroInput {
     }
 
     // ---------------------------------------------------------------------------------------- text
-    /** Whether the `size` bytes before `pos` are UTF-8. */
+    /** Whether the `size` bytes before `pos` are UTF-8 (Unicode 16, table 3-7). */
     boolean isText(int size) {
-        return isAscii(pos - size, pos) || UTF8String.fromBytes(data, pos - size, size).isValid();
-    }
-
-    private boolean isAscii(int from, int to) {
         byte[] bytes = data;
-        long every = 0;
-        int at = from;
-        for (; at + 8 <= to; at += 8) {
-            every |= Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET + at);
+        int at = pos - size;
+        while (at < pos) {
+            if (pos - at >= 8 && (Platform.getLong(bytes, Platform.BYTE_ARRAY_OFFSET + at) & NOT_ASCII) == 0) {
+                at += 8;
+                continue;
+            }
+            int first = bytes[at++] & 255;
+            if (first < 0x80) {
+                continue;
+            }
+            int more = first < 0xE0 ? 1 : first < 0xF0 ? 2 : 3;
+            if (first < 0xC2 || first > 0xF4 || pos - at < more) {
+                return false;
+            }
+            int least = first == 0xE0 ? 0xA0 : first == 0xF0 ? 0x90 : 0x80;
+            int most = first == 0xED ? 0x9F : first == 0xF4 ? 0x8F : 0xBF;
+            for (; more > 0; more--, least = 0x80, most = 0xBF) {
+                int next = bytes[at++] & 255;
+                if (next < least || next > most) {
+                    return false;
+                }
+            }
         }
-        int rest = 0;
-        for (; at < to; at++) {
-            rest |= bytes[at];
-        }
-        return (every & 0x8080808080808080L) == 0 && rest >= 0;
+        return true;
     }
 
     /** The `size` bytes before `pos` as the plain form has what is no text: {"hex":"00ff"}. */

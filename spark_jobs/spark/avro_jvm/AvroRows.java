@@ -356,26 +356,26 @@ public final class AvroRows implements Serializable {
                     in.bool();
                     return;
                 default:
-                    bytes(code, steps, at, in, place, out);
+                    bytes(code, steps, at, in, place, out, start);
             }
         }
 
-        private static void bytes(int code, int[] steps, int at, AvroInput in, int place, UnsafeRowWriter out) {
+        private static void bytes(
+                int code, int[] steps, int at, AvroInput in, int place, UnsafeRowWriter out, int start) {
             int size = in.span(), first = in.pos - size;
-            boolean sound = true, text = true;
-            if (code == TEXT) {
-                text = in.isText(size);
-            } else if (code == DECIMAL_TEXT) {
-                sound = in.isDecimal(size);
-            } else if (code == BITS) { // so many bytes, of which the first has a value below the second number
-                sound = size == steps[at + FIRST] && (in.data[first] & 255) < steps[at + SECOND];
-            }
-            if (!sound) {
+            if (code == DECIMAL_TEXT && !in.isDecimal(size)) {
                 throw Refused.WRONG;
             }
-            if (place >= 0 && text) {
-                out.write(place, in.data, first, size);
-            } else if (place >= 0) {
+            // BITS: so many bytes, of which the first has a value below the second number
+            if (code == BITS && (size != steps[at + FIRST] || (in.data[first] & 255) >= steps[at + SECOND])) {
+                throw Refused.WRONG;
+            }
+            if (place < 0) {
+                return; // text that is none is no reason to refuse a message
+            }
+            int before = out.cursor();
+            if (RowValues.bytes(in.data, first, size, place, out, start) && code == TEXT && !in.isText(size)) {
+                out.increaseCursor(before - out.cursor());
                 out.write(place, in.hex(size));
             }
         }

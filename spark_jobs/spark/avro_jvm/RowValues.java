@@ -20,6 +20,7 @@ final class RowValues {
 
     private static final int BYTES = Platform.BYTE_ARRAY_OFFSET;
     private static final int COMPACT = 18; // digits of a decimal that is a long in the row
+    private static final double BITS = 3.3219; // of a digit, a little less
     private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
     private static final long[] TENS = new long[COMPACT + 1];
 
@@ -71,6 +72,26 @@ final class RowValues {
         }
     }
 
+    /** Bytes of a column; gives whether any is not ASCII's. */
+    static boolean bytes(byte[] from, int first, int size, int place, UnsafeRowWriter out, int start) {
+        int to = room(out, size + 7 & ~7), few = size < 8 ? size : 0;
+        byte[] buffer = out.getBuffer();
+        long every = 0;
+        for (int at = 0; at < size - few; at += 8) {
+            at = Math.min(at, size - 8); // the last eight may be in part those before
+            long word = Platform.getLong(from, BYTES + first + at);
+            Platform.putLong(buffer, to + at, word);
+            every |= word;
+        }
+        int rest = 0;
+        for (int at = 0; at < few; at++) {
+            buffer[to - BYTES + at] = from[first + at];
+            rest |= from[first + at];
+        }
+        out.write(place, (long) (to - start) << 32 | size);
+        return (every & AvroInput.NOT_ASCII) != 0 || rest < 0;
+    }
+
     static void real(double number, int form, int place, UnsafeRowWriter out) {
         if (form < 0) {
             return; // of no column, and whatever it is
@@ -116,12 +137,13 @@ final class RowValues {
             }
             return;
         }
-        BigInteger number = new BigInteger(Arrays.copyOfRange(data, first, pos));
-        if (number.abs().compareTo(BigInteger.TEN.pow(digits)) >= 0) {
+        boolean fits = 8 * (pos - first) - 1 <= (int) (digits * BITS); // so few bits hold no more digits
+        BigInteger number = fits && asIs ? null : new BigInteger(Arrays.copyOfRange(data, first, pos));
+        if (!fits && number.abs().compareTo(BigInteger.TEN.pow(digits)) >= 0) {
             throw Refused.WRONG;
         }
         if (place >= 0 && asIs) {
-            int to = room(out); // it has 38 digits at most, which are 16 bytes
+            int to = room(out, 16); // it has 38 digits at most, which are 16 bytes
             System.arraycopy(data, first, out.getBuffer(), to - BYTES, pos - first);
             out.write(place, (long) (to - start) << 32 | pos - first);
         } else if (place >= 0) {
@@ -132,7 +154,7 @@ final class RowValues {
     /** A number of 64 bits as a row has a decimal of more than 18 digits: the shortest two's complement. */
     private static void wide(long number, boolean large, int place, UnsafeRowWriter out, int start) {
         int size = large ? 9 : (72 - Long.numberOfLeadingZeros(number < 0 ? ~number : number)) / 8;
-        int at = room(out);
+        int at = room(out, 16);
         byte[] buffer = out.getBuffer();
         for (int n = size - 1, shift = 0; n >= 0 && shift < 64; n--, shift += 8) {
             buffer[at - BYTES + n] = (byte) (number >> shift);
@@ -140,13 +162,14 @@ final class RowValues {
         out.write(place, (long) (at - start) << 32 | size);
     }
 
-    /** Sixteen empty bytes, and where they are. */
-    private static int room(UnsafeRowWriter out) {
-        out.grow(16);
+    /** Where a value of `size` bytes, a multiple of 8, begins; its last 16 are empty. */
+    private static int room(UnsafeRowWriter out, int size) {
+        out.grow(size);
         int at = out.cursor();
-        Platform.putLong(out.getBuffer(), at, 0L);
-        Platform.putLong(out.getBuffer(), at + 8, 0L);
-        out.increaseCursor(16);
+        for (int n = Math.max(size - 16, 0); n < size; n += 8) {
+            Platform.putLong(out.getBuffer(), at + n, 0L);
+        }
+        out.increaseCursor(size);
         return at;
     }
 
