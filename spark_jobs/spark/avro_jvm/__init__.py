@@ -23,7 +23,7 @@ from spark_jobs.runtime.cache import cache_dir, write_atomically
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-_SOURCES = ("AvroInput.java", "AvroRows.java", "Refused.java", "RowValues.java")
+_SOURCES = ("AvroInput.java", "AvroRows.java", "Refused.java", "RefusedRows.java", "RowValues.java")
 _log = logging.getLogger(__name__)
 
 

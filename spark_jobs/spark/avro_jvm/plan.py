@@ -9,7 +9,7 @@ among them. With `header` it is an error then, and no Python is started.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, 
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.avro_jvm.programs import ERRORS, OTHER_TABLE, JvmPrograms, programs
+from spark_jobs.spark.avro_jvm.refused_rows import ANSWER, ask_python
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -117,14 +118,17 @@ class AvroPlan:
             counts = F.count(F.when(theirs, 1)).alias("rows")
             read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
         bad = F.col("_read.code") != 0
-        # Of the message only what an error says goes on: rows on their way to Python are copied with all their columns.
+        # Of the message only what an error says goes on: what Python is asked about, rows are copied with it.
         bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in ("key", "value")]
         message_columns = ("_key", "_value") if keep else ()
         whole = [F.col(name[1:]).alias(name) for name in message_columns]
         changes = read.select(F.struct(*_SOURCE).alias("source"), "_read", *bad_bytes, *whole)
-        if self.exact:
-            changes = self._with_rescued(changes)
-        return changes.select(*(c.alias(name) for name, c in self._columns(jvm_programs)), *message_columns)
+
+        def columns(row: Callable[[str], Column]) -> list[Column]:
+            events = [column.alias(name) for name, column in self._columns(jvm_programs, row)]
+            return [*events, *(row(name).alias(name) for name in message_columns)]
+
+        return self._rescue(changes, columns) if self.exact else changes.select(*columns(F.col))
 
     def without_others(self, messages: DataFrame) -> DataFrame:
         """The messages without those of other tables, as far as their schema ids are known; these are counted."""
@@ -139,8 +143,8 @@ class AvroPlan:
                 codes[entry.id] = number
         return codes
 
-    def _with_rescued(self, read: DataFrame) -> DataFrame:
-        """With `_told`: what the in-process decoder makes of a message that the reader refuses."""
+    def _rescue(self, read: DataFrame, columns: Callable[[Callable[[str], Column]], list[Column]]) -> DataFrame:
+        """The columns of rows that have what the in-process decoder makes of a message that the reader refuses."""
         from pyspark.sql import functions as F
         from pyspark.sql.pandas.functions import arrow_udf
 
@@ -148,28 +152,28 @@ class AvroPlan:
         rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
         topic = F.when(F.col("_read.code") != 0, F.coalesce("source.topic", F.lit("")))
         answer = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic)  # type: ignore[call-overload]
-        rescued = read.select("*", answer.alias("_told"))
-        late = F.coalesce(F.col("_told.kind") == "other", F.lit(False))
-        counted = rescued.observe(metric("late_tables", self.table.id), F.count(F.when(late, 1)).alias("rows"))
-        return counted.where(~late)
+        return ask_python(
+            read, answer, metric("late_tables", self.table.id),
+            lambda row: F.coalesce(row[ANSWER]["kind"] == "other", F.lit(False)),
+            lambda row: columns(row.getField),
+        )  # fmt: skip
 
-    def _columns(self, jvm_programs: JvmPrograms) -> Iterator[tuple[str, Column]]:
+    def _columns(self, jvm_programs: JvmPrograms, row: Callable[[str], Column]) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F
 
-        read = {name: F.col("_read")[name] for name in _TOLD}
-        ok, rescued = read["code"] == 0, self.exact
-        row = tidb_row(self.table, certain=False)
+        read = {name: row("_read")[name] for name in _TOLD}
+        ok, told = read["code"] == 0, row(ANSWER) if self.exact else None
+        kind = tidb_row(self.table, certain=False)
 
         def either(column: Column, name: str) -> Column:
-            answer = F.col("_told")[name]
-            return (
-                F.coalesce(column, answer.cast(row) if name in ("before", "after") else answer) if rescued else column
-            )
+            if told is None:
+                return column
+            return F.coalesce(column, told[name].cast(kind) if name in ("before", "after") else told[name])
 
         none = F.array().cast("array<string>")
         unknown = F.array(F.lit("op_unknown"))
         commit_ts = either(read["commit_ts"], "commit_ts")
-        yield "kind", F.coalesce(F.when(ok, F.lit("row")), F.col("_told.kind") if rescued else F.lit("error"))
+        yield "kind", F.coalesce(F.when(ok, F.lit("row")), F.lit("error") if told is None else told["kind"])
         yield "op", either(read["op"], "op")
         yield "commit_ts", commit_ts
         yield "commit_time", F.timestamp_millis(F.shiftright(commit_ts, 18))
@@ -181,14 +185,14 @@ class AvroPlan:
         yield "before", either(read["before"], "before")
         yield "after", either(read["after"], "after")
         yield "flags", either(F.when(ok, F.when(read["op_unknown"], unknown).otherwise(none)), "flags")
-        yield "ddl_type", F.col("_told.ddl_type") if rescued else F.lit(None).cast("int")
-        yield "query", F.col("_told.query") if rescued else F.lit(None).cast("string")
+        yield "ddl_type", F.lit(None).cast("int") if told is None else told["ddl_type"]
+        yield "query", F.lit(None).cast("string") if told is None else told["query"]
         yield "row", F.lit(0)
-        yield "source", F.col("source")
-        code, detail = (F.col("_told.code"), F.col("_told.detail")) if rescued else self._error_columns(read["code"])
-        of = [F.col(f"_bad_{name}").alias(name) for name in ("key", "value")]
+        yield "source", row("source")
+        code, detail = self._error_columns(read["code"]) if told is None else (told["code"], told["detail"])
+        of = [row(f"_bad_{name}").alias(name) for name in ("key", "value")]
         error = F.struct(code.alias("code"), detail.alias("detail"), *of)
-        yield "error", F.when(code.isNotNull() if rescued else ~ok, error)
+        yield "error", F.when(~ok if told is None else code.isNotNull(), error)
 
     def _error_columns(self, code: Column) -> tuple[Column, Column]:
         """Error code and detail of what the reader refuses."""

@@ -88,6 +88,20 @@ def test_a_stream_without_numba(spark: SparkSession, tmp_path: Path, monkeypatch
     assert [(r.kind, r.op, r.commit_ts, r.before or r.after, r.error and r.error.code) for r in rows] == _WANTED
 
 
+def test_refused_messages_come_last(spark: SparkSession) -> None:
+    """From the thousandth on, whatever else there is goes through Python with them."""
+    messages, schemas = _messages(spark)
+    row, _, _, cut = messages.collect()
+    for many in (0, 3, 1500):
+        given = spark.createDataFrame([row, *[cut, row] * many], messages.schema).coalesce(1)
+        seen = _seen(given, schemas, "exact")
+        first = min(many, 1000) + (many < 1000)
+        assert seen[:first] == [_WANTED[0]] * first
+        assert seen[first:].count(_WANTED[3]) == many
+        assert seen.count(_WANTED[0]) == many + 1
+        assert len(seen) == 2 * many + 1
+
+
 def test_a_filter_does_not_read_twice(spark: SparkSession) -> None:
     messages, schemas = _messages(spark)
     found = decode(messages, format="avro", schemas=schemas, table="d.t", check="header")
