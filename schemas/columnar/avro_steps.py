@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.columnar.kernels import avro_read as kernel
+from schemas.columnar.kernels import avro_codes as kernel
 from schemas.columnar.rows import form_of
 from schemas.formats.avro.record import RecordReader
 from schemas.formats.avro.schema import BEFORE
@@ -62,7 +62,7 @@ def _steps(record: RecordReader, fields: list[Mapping[str, Any]], nested: bool =
         null = kind.index("null") if isinstance(kind, list) else -1
         kind = kind[1 - null] if null >= 0 else kind
         if name in columns:
-            code = _column_step(columns.pop(name), kind["type"])
+            code = column_step(columns.pop(name), kind["type"])
         elif nested:
             return None  # an old row within the old row, or an op of its own
         elif name == BEFORE and record.before is not None:
@@ -72,14 +72,15 @@ def _steps(record: RecordReader, fields: list[Mapping[str, Any]], nested: bool =
             steps += ((kernel.BEFORE, null, len(inner), 0), *inner)
             continue
         else:
-            code = _extension_step(name, kind)
+            code = extension_step(name, kind)
         if code is None:
             return None
         steps.append((code[0], null, code[1], code[2]))
     return tuple(steps)
 
 
-def _extension_step(name: str, primitive: str) -> tuple[int, int, int] | None:
+def extension_step(name: str, primitive: str) -> tuple[int, int, int] | None:
+    """A field beside the columns → its step without a branch; None for a type that TiCDC does not give it."""
     if name == _OP:
         return (kernel.OP, 0, 0) if primitive == "string" else None
     if name == _COMMIT_TS:
@@ -100,7 +101,8 @@ _PASS = {
 }
 
 
-def _column_step(column: Column, primitive: str) -> tuple[int, int, int] | None:
+def column_step(column: Column, primitive: str) -> tuple[int, int, int] | None:
+    """A column's field → its step without a branch; None for what no cell says."""
     kind = column.type.kind
     if kind is Kind.DECIMAL and primitive == "bytes":
         assert column.length is not None

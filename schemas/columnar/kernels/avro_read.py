@@ -22,16 +22,33 @@ from schemas.columnar.kernels.avro_bytes import (
     unsigned_text,
     widen_float,
 )
+from schemas.columnar.kernels.avro_codes import (
+    BEFORE,
+    BITS,
+    COMMIT_TS,
+    DECIMAL_BYTES,
+    DECIMAL_TEXT,
+    DOUBLE,
+    FLOAT,
+    INT,
+    INT_UNSIGNED,
+    LONG_UNSIGNED,
+    OP,
+    PASS_BOOLEAN,
+    PASS_BYTES,
+    PASS_EIGHT,
+    PASS_FOUR,
+    PASS_INT,
+    PASS_LONG,
+    PASS_TEXT,
+    TEXT,
+    TEXT_UNSIGNED,
+)
 from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import is_decimal
 
 Array = Any  # numpy arrays: numba knows their types
 
-# What a step reads. Of a column, into a cell:
-LONG, INT, LONG_UNSIGNED, INT_UNSIGNED, TEXT_UNSIGNED, FLOAT, DOUBLE = range(7)
-TEXT, BYTES, DECIMAL_TEXT, DECIMAL_BYTES, BITS = range(7, 12)
-# Of an extension field, or the old row:
-OP, COMMIT_TS, BEFORE, PASS_LONG, PASS_INT, PASS_FOUR, PASS_EIGHT, PASS_BOOLEAN, PASS_BYTES, PASS_TEXT = range(12, 22)
 STEP = 4  # a step: what it reads; branch of null in its union (-1: no union); two numbers of its own (see `value`)
 
 # What stands in a message's place of a schema id; ids have 32 bits.

@@ -60,6 +60,14 @@ final class AvroInput {
         return number >>> 1 ^ -(number & 1);
     }
 
+    long narrow() {
+        long number = number();
+        if ((int) number != number) {
+            throw Refused.WRONG;
+        }
+        return number;
+    }
+
     /** The size of bytes that have theirs before them; they end at `pos` then. */
     int span() {
         long size = number();

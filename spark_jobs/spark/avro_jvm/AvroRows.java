@@ -59,11 +59,9 @@ public final class AvroRows implements Serializable {
         static final int SHUFFLED = 4; // what it writes of changing length does not come in the order of the columns
         static final int UNREADABLE = 8, CODE_SHIFT = 4;
 
-        // A step: what is read, branch of null or -1, place in the row or -1, and what RowValues knows.
+        // A step: what is read, branch of null or -1, place in the row or -1, and what RowValues knows. Steps has
+        // the numbers of schemas/columnar/kernels/avro_codes.py.
         static final int STEP = 8, BRANCH = 1, PLACE = 2, FIRST = 4, SECOND = 5;
-        static final int INT = 0, LONG = 1, UNSIGNED = 2, TEXT_UNSIGNED = 3, FLOAT = 4, DOUBLE = 5, TEXT = 6, BYTES = 7;
-        static final int DECIMAL_TEXT = 8, DECIMAL = 9, BITS = 10, BOOLEAN = 11;
-        static final int OP = 12, COMMIT_TS = 13, CHECKSUM = 14, OLD = 15; // what an event has beside its values
 
         static final int F_CODE = 0, F_ID = 1, F_OP = 2, F_COMMIT_TS = 3, F_UNKNOWN = 4, F_KEY = 5, F_BEFORE = 6;
         static final int F_AFTER = 7, FIELDS = 8;
@@ -298,62 +296,83 @@ public final class AvroRows implements Serializable {
                         if (out != null && steps[at + PLACE] >= 0) {
                             RowValues.none(steps[at + PLACE], steps[at + RowValues.PRECISION], out);
                         }
-                        at += steps[at] == OLD ? steps[at + FIRST] : 0;
+                        at += steps[at] == Steps.BEFORE ? steps[at + FIRST] : 0;
                         continue;
                     }
                     if (taken != 1 - branch) {
                         throw Refused.WRONG;
                     }
                 }
-                if (steps[at] < OP) {
+                if (steps[at] < Steps.OP) {
                     value(steps, at, in, out, start);
-                } else if (steps[at] == OLD) {
+                } else if (steps[at] == Steps.BEFORE) {
                     int inner = steps[at + FIRST];
                     rowEnd = top.cursor();
                     row(read, read.presets, old, at + STEP, at + STEP + inner);
                     oldAt = place(rowEnd, top.cursor());
                     at += inner;
-                } else if (steps[at] == OP) {
+                } else {
+                    extension(steps[at], in);
+                }
+            }
+        }
+
+        /** What an event has beside its values, and what is passed over. */
+        private void extension(int code, AvroInput in) {
+            switch (code) {
+                case Steps.OP:
                     op = in.span() == 1 ? (int) in.data[in.pos - 1] : 0;
                     op = op == 'c' || op == 'u' || op == 'd' ? op : -1;
-                } else if (steps[at] == CHECKSUM) {
-                    wrong = !in.isText(in.span());
-                } else {
+                    return;
+                case Steps.COMMIT_TS:
                     commitTs = in.number();
                     timed = true;
-                }
+                    return;
+                case Steps.PASS_TEXT:
+                    wrong = !in.isText(in.span());
+                    return;
+                case Steps.PASS_BYTES:
+                    in.span();
+                    return;
+                case Steps.PASS_LONG:
+                    in.number();
+                    return;
+                case Steps.PASS_INT:
+                    in.narrow();
+                    return;
+                case Steps.PASS_BOOLEAN:
+                    in.bool();
+                    return;
+                default:
+                    in.little(code == Steps.PASS_FOUR ? 4 : 8);
             }
         }
 
         private static void value(int[] steps, int at, AvroInput in, UnsafeRowWriter out, int start) {
             int code = steps[at], place = out == null ? -1 : steps[at + PLACE];
             switch (code) {
-                case INT:
-                case LONG:
-                case UNSIGNED:
-                case TEXT_UNSIGNED:
-                    long number = code == TEXT_UNSIGNED ? in.unsigned() : in.number();
-                    if (code == INT && (int) number != number) {
-                        throw Refused.WRONG;
-                    }
+                case Steps.INT:
+                case Steps.INT_UNSIGNED:
+                case Steps.LONG:
+                case Steps.LONG_UNSIGNED:
+                case Steps.TEXT_UNSIGNED:
+                    boolean narrow = code == Steps.INT || code == Steps.INT_UNSIGNED;
+                    long number = code == Steps.TEXT_UNSIGNED ? in.unsigned() : narrow ? in.narrow() : in.number();
                     if (place >= 0) {
-                        RowValues.whole(number, code >= UNSIGNED, steps, at, place, out, start);
+                        RowValues.whole(number, steps[at + FIRST] == 1, steps, at, place, out, start);
                     }
                     return;
-                case FLOAT:
+                case Steps.FLOAT:
                     RowValues.real(Float.intBitsToFloat((int) in.little(4)), steps[at + RowValues.FORM], place, out);
                     return;
-                case DOUBLE:
+                case Steps.DOUBLE:
                     double real = Double.longBitsToDouble(in.little(8));
                     // A FLOAT that comes as a double is the float that its text says.
                     real = steps[at + FIRST] == 1 ? (double) (float) real : real;
                     RowValues.real(real, steps[at + RowValues.FORM], place, out);
                     return;
-                case DECIMAL:
+                case Steps.DECIMAL_BYTES:
                     RowValues.decimal(in, in.span(), steps, at, place, out, start);
-                    return;
-                case BOOLEAN:
-                    in.bool();
                     return;
                 default:
                     bytes(code, steps, at, in, place, out, start);
@@ -363,18 +382,18 @@ public final class AvroRows implements Serializable {
         private static void bytes(
                 int code, int[] steps, int at, AvroInput in, int place, UnsafeRowWriter out, int start) {
             int size = in.span(), first = in.pos - size;
-            if (code == DECIMAL_TEXT && !in.isDecimal(size)) {
+            if (code == Steps.DECIMAL_TEXT && !in.isDecimal(size)) {
                 throw Refused.WRONG;
             }
             // BITS: so many bytes, of which the first has a value below the second number
-            if (code == BITS && (size != steps[at + FIRST] || (in.data[first] & 255) >= steps[at + SECOND])) {
+            if (code == Steps.BITS && (size != steps[at + FIRST] || (in.data[first] & 255) >= steps[at + SECOND])) {
                 throw Refused.WRONG;
             }
             if (place < 0) {
                 return; // text that is none is no reason to refuse a message
             }
             int before = out.cursor();
-            if (RowValues.bytes(in.data, first, size, place, out, start) && code == TEXT && !in.isText(size)) {
+            if (RowValues.bytes(in.data, first, size, place, out, start) && code == Steps.TEXT && !in.isText(size)) {
                 out.increaseCursor(before - out.cursor());
                 out.write(place, in.hex(size));
             }

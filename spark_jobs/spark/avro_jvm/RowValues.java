@@ -93,9 +93,6 @@ final class RowValues {
     }
 
     static void real(double number, int form, int place, UnsafeRowWriter out) {
-        if (form < 0) {
-            return; // of no column, and whatever it is
-        }
         if (Double.isNaN(number) || Double.isInfinite(number)) {
             throw Refused.WRONG;
         }

@@ -18,11 +18,16 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.columnar.kernels import avro_codes
 from spark_jobs.runtime.cache import cache_dir, write_atomically
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# The numbers of steps are those of the kernels in Python.
+_STEPS = "package ticdcbridge; final class Steps {{ static final int {}; }}".format(
+    ", ".join(f"{name} = {number}" for name, number in vars(avro_codes).items() if name.isupper())
+)
 _SOURCES = ("AvroInput.java", "AvroRows.java", "Refused.java", "RefusedRows.java", "RowValues.java")
 _log = logging.getLogger(__name__)
 
@@ -80,6 +85,7 @@ def _archive(gateway: Any) -> Path:
     a JVM may outlive an upgrade of ours, or serve two of them.
     """
     texts = {name: importlib.resources.files(__name__).joinpath(name).read_text(encoding="utf-8") for name in _SOURCES}
+    texts["Steps.java"] = _STEPS
     of = hashlib.sha256("\0".join([gateway.jvm.org.apache.spark.package.SPARK_VERSION(), *texts.values()]).encode())
     package = f"ticdcbridge_{of.hexdigest()[:16]}"
     path = cache_dir() / "classes" / f"{package}.jar"

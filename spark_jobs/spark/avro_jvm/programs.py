@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from schemas.codec import avro as binary
+from schemas.columnar.avro_steps import column_step, extension_step
+from schemas.columnar.kernels import avro_codes as codes
 from schemas.formats.avro.record import RecordReader
 from schemas.formats.avro.schema import BEFORE
 from schemas.formats.framing import MAX_MESSAGE
@@ -42,46 +44,15 @@ assert ERRORS[MALFORMED - 1][0] == "MALFORMED"
 _OF_VALUE, _BESIDE, _SHUFFLED, _UNREADABLE, _CODE_SHIFT = 1, 2, 4, 8, 4
 _STEP = 8
 _COMPACT = 18  # digits of a decimal that is a long in Spark's row
-_INT, _LONG, _UNSIGNED, _TEXT_UNSIGNED, _FLOAT, _DOUBLE = range(6)
-_TEXT, _BYTES, _DECIMAL_TEXT, _DECIMAL, _BITS, _BOOLEAN = range(6, 12)
-_OLD = 15
-_SAID = {
-    "_tidb_op": (12, "string"),
-    "_tidb_commit_ts": (13, "long"),
-    "_tidb_row_level_checksum": (14, "string"),
-}
-_READ: Mapping[tuple[Kind, str], int] = {
-    (Kind.INTEGER, "int"): _INT,
-    (Kind.INTEGER, "long"): _LONG,
-    (Kind.INTEGER, "string"): _TEXT_UNSIGNED,
-    (Kind.YEAR, "int"): _INT,
-    (Kind.FLOAT, "float"): _FLOAT,
-    (Kind.FLOAT, "double"): _DOUBLE,
-    (Kind.DOUBLE, "double"): _DOUBLE,
-    (Kind.DECIMAL, "string"): _DECIMAL_TEXT,
-    (Kind.DECIMAL, "bytes"): _DECIMAL,
-    (Kind.BINARY, "bytes"): _BYTES,
-    (Kind.BIT, "bytes"): _BITS,
-    **{
-        (kind, "string"): _TEXT
-        for kind in (
-            Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME,
-        )
-    },
-}  # fmt: skip
 # What a value that is read so can be written as.
 _WHOLE = ("smallint", "int", "bigint", "decimal")
 _HELD: Mapping[int, tuple[str, ...]] = {
-    **dict.fromkeys((_INT, _LONG, _UNSIGNED, _TEXT_UNSIGNED), _WHOLE),
-    **dict.fromkeys((_FLOAT, _DOUBLE), ("float", "double")),
-    **dict.fromkeys((_TEXT, _DECIMAL_TEXT), ("string",)),
-    **dict.fromkeys((_BYTES, _BITS), ("binary",)),
-    _DECIMAL: ("decimal",),
+    **dict.fromkeys((codes.LONG, codes.INT, codes.LONG_UNSIGNED, codes.INT_UNSIGNED, codes.TEXT_UNSIGNED), _WHOLE),
+    **dict.fromkeys((codes.FLOAT, codes.DOUBLE), ("float", "double")),
+    **dict.fromkeys((codes.TEXT, codes.DECIMAL_TEXT), ("string",)),
+    **dict.fromkeys((codes.BYTES, codes.BITS), ("binary",)),
+    codes.DECIMAL_BYTES: ("decimal",),
 }
-_PASSED = {
-    "int": _INT, "long": _LONG, "boolean": _BOOLEAN, "float": _FLOAT, "double": _DOUBLE, "bytes": _BYTES,
-    "string": _BYTES,
-}  # fmt: skip
 _WRITTEN = {"smallint": 0, "int": 1, "bigint": 2, "decimal": 3, "float": 4, "double": 5}
 _AS_IT_IS = -1
 
@@ -192,14 +163,12 @@ class _Compiler:
                 if left or None in inner:
                     return None  # its values would stand within the row's
                 numbers = [number for step in inner for number in step or ()]
-                steps += [_OLD, null, -1, _AS_IT_IS, len(numbers), 0, 0, 0, *numbers]
-            elif name in _SAID:
-                code, primitive = _SAID[name]
-                if kind != primitive:
-                    return None
-                steps += [code, null, -1, _AS_IT_IS, 0, 0, 0, 0]
+                steps += [codes.BEFORE, null, -1, _AS_IT_IS, len(numbers), 0, 0, 0, *numbers]
             else:
-                steps += [_PASSED[kind], null, -1, _AS_IT_IS, 0, 0, 0, 0]
+                extension = extension_step(name, kind)
+                if extension is None:
+                    return None
+                steps += [extension[0], null, -1, _AS_IT_IS, 0, 0, 0, 0]
         return steps
 
     def _inner(self, old: RecordReader, field: Mapping[str, Any]) -> list[int] | None:
@@ -210,20 +179,15 @@ class _Compiler:
     def _column(self, column: Column, primitive: str, null: int, placed: bool) -> list[int] | None:
         """None for what the newest version's column does not hold."""
         place = self._places.get(column.name, -1) if placed else -1
-        code = _READ[column.type.kind, primitive]
+        step = column_step(column, primitive)
+        code, *own = step or (codes.DOUBLE, 1, 0)  # a FLOAT as a double, which is the float that its text says
         kind = spark_type(column if place < 0 else self._table.columns[place])
         if place >= 0 and not (widens(spark_type(column), kind) and kind.startswith(_HELD[code])):
             return None
-        if code == _LONG and column.unsigned and column.type.bits == 64:
-            code = _UNSIGNED  # the long of its bits
-        own = 0, 0
-        if column.type.kind is Kind.BIT:
-            length = column.length or 1
-            own = values.bit_size(length), 1 << ((length - 1) % 8 + 1)
-        elif code == _DECIMAL:
-            own = column.length or 0, column.scale or 0
-        elif column.type.kind is Kind.FLOAT:
-            own = 1, 0
+        if code == codes.BITS:  # so many bytes, of which the first has a value below the second number
+            own[1] = 1 << ((own[1] - 1) % 8 + 1)
+        elif column.type.kind is Kind.INTEGER and column.type.bits == 64:
+            own[0] = int(column.unsigned)  # a negative number stands for one from 2^63 on
         return [code, null, place, _write_code(kind), *own, *_digits(kind)]
 
     def _presets(self, absent: list[Column]) -> dict[Column, tuple[list[int], bytes]]:
@@ -256,7 +220,7 @@ def _written_places(steps: list[int]) -> list[int]:
     places = []
     for at in range(0, len(steps), _STEP):
         code, _, place, form, _, _, precision, _ = steps[at : at + _STEP]
-        if code == _OLD:
+        if code == codes.BEFORE:
             break
         if place >= 0 and (form == _AS_IT_IS or precision > _COMPACT):
             places.append(place)
@@ -287,16 +251,16 @@ def _encode_default(column: Column, kind: str, value: Value) -> tuple[int, bytes
     """A default of Spark type `kind` → what is read, and its bytes."""
     default, name = python_value(column, value), kind.partition("(")[0]
     if name in ("smallint", "int", "bigint"):
-        return _LONG, binary.write_long(default)
+        return codes.LONG, binary.write_long(default)
     if name == "float":
-        return _FLOAT, binary.write_float(default)
+        return codes.FLOAT, binary.write_float(default)
     if name == "double":
-        return _DOUBLE, binary.write_double(default)
+        return codes.DOUBLE, binary.write_double(default)
     if name == "decimal":
-        return _DECIMAL, binary.write_decimal(values.unscaled_decimal(format(default, "f"), *_digits(kind)))
+        return codes.DECIMAL_BYTES, binary.write_decimal(values.unscaled_decimal(format(default, "f"), *_digits(kind)))
     if name == "binary":
-        return _BYTES, binary.write_bytes(default)
-    return _TEXT, binary.write_bytes(default.encode())
+        return codes.BYTES, binary.write_bytes(default)
+    return codes.TEXT, binary.write_bytes(default.encode())
 
 
 def _refusal_program(code: int) -> bytes:

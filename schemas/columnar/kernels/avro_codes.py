@@ -1,0 +1,9 @@
+"""What a step of an Avro record reads: numbers for the kernels and for the reader in Spark's JVM."""
+
+from __future__ import annotations
+
+# What a step reads. Of a column, into a cell:
+LONG, INT, LONG_UNSIGNED, INT_UNSIGNED, TEXT_UNSIGNED, FLOAT, DOUBLE = range(7)
+TEXT, BYTES, DECIMAL_TEXT, DECIMAL_BYTES, BITS = range(7, 12)
+# Of an extension field, or the old row:
+OP, COMMIT_TS, BEFORE, PASS_LONG, PASS_INT, PASS_FOUR, PASS_EIGHT, PASS_BOOLEAN, PASS_BYTES, PASS_TEXT = range(12, 22)
