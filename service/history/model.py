@@ -171,7 +171,6 @@ class HistoryState:
     name: str
     sealed_ts: int = 0
     revision: int = 0
-    pending: int = 0
     zone: str = ""
     """The sessions' time zone, in which literal TIMESTAMP defaults in DDL are written; "" where nobody said."""
 

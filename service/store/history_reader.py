@@ -33,8 +33,12 @@ from service.store import tables as sql
 from service.store.history_queries import HistoryQueries, drift_row
 from service.store.history_store import HistoryWriteStore
 from service.store.sql_store import SqlStore
+from service.store.statements import PreparedStatement
 
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
+_OF_FEED = tuple(field.name for field in fields(HistoryState))
+_FEED = sql.changefeeds.c
+_CHANGEFEEDS = PreparedStatement(select(_FEED.id, *(_FEED[name] for name in _OF_FEED)).order_by(_FEED.name))
 _OF_ROW = tuple(field.name for field in fields(NameRow))
 
 
@@ -226,9 +230,7 @@ def _of_table(query: Select[Any], c: Any, db: str | None, table: str | None) -> 
 
 
 def _all(connection: Connection) -> list[tuple[int, HistoryState]]:
-    c = sql.changefeeds.c
-    rows = connection.execute(select(sql.changefeeds).order_by(c.name)).all()
-    return [(row.id, HistoryState(row.name, row.sealed_ts, row.revision, 0, row.zone)) for row in rows]
+    return [(id_, HistoryState(**dict(zip(_OF_FEED, rest, strict=True)))) for id_, *rest in _CHANGEFEEDS(connection)]
 
 
 def _choose_changefeed(connection: Connection, name: str | None) -> tuple[int, HistoryState]:

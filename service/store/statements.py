@@ -96,8 +96,8 @@ def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:
     return column.in_([bindparam(f"one{place}") for place in range(number)])
 
 
-def number_parameters(values: Sequence[str]) -> dict[str, str]:
-    """The parameters of `configs_of` and `modes_of`."""
+def number_parameters(values: Sequence[T]) -> dict[str, T]:
+    """The parameters of `configs_of`, `modes_of` and `holding_of`."""
     return {f"one{place}": value for place, value in enumerate(values)}
 
 
@@ -111,6 +111,13 @@ def configs_of(number: int) -> PreparedStatement:
 def modes_of(number: int) -> PreparedStatement:
     """The modes of so many scopes."""
     return PreparedStatement(select(modes.c.scope, modes.c.mode).where(_any_of(modes.c.scope, number)))
+
+
+@lru_cache(64)
+def holding_of(number: int) -> PreparedStatement:
+    """The undeleted versions with one of so many identities."""
+    query = HOLDING.where(_any_of(schemas.c.identity, number), ~versions.c.deleted)
+    return PreparedStatement(query.order_by(versions.c.context, versions.c.id, versions.c.seq))
 
 
 def chunks(values: Collection[T]) -> Iterator[list[T]]:

@@ -49,7 +49,6 @@ from service.store.statements import (
     FIRST_ID,
     FULL,
     HOLDERS,
-    HOLDING,
     ID_OF,
     IDS_OF,
     LATEST,
@@ -64,6 +63,7 @@ from service.store.statements import (
     VERSIONS,
     chunks,
     configs_of,
+    holding_of,
     modes_of,
     number_parameters,
 )
@@ -149,10 +149,11 @@ class Transaction:
 
     def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
         self._reads.add(ANYTHING)
-        query = HOLDING.where(~versions.c.deleted).order_by(versions.c.context, versions.c.id, versions.c.seq)
-        cursors = (self._sql.execute(query.where(schemas.c.identity.in_(some))) for some in chunks(identities))
-        found = [row for cursor in cursors for row in cursor]
-        return [(bytes(one), VersionRow(subject, version, id_, False)) for one, subject, version, id_ in found]
+        rows: list[Any] = []
+        for some in chunks(identities):
+            padded = some + some[-1:] * ((1 << (len(some) - 1).bit_length()) - len(some))  # a statement for each 2^n
+            rows += holding_of(len(padded))(self._sql, **number_parameters(padded))
+        return [(bytes(one), VersionRow(subject, version, id_, False)) for one, subject, version, id_ in rows]
 
     def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)

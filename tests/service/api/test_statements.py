@@ -105,6 +105,24 @@ def test_a_request_reads_in_one_transaction(service: CountedService) -> None:
     check_rows(ROUTES, check, name=lambda row: f"{row[0]} {row[1]}")
 
 
+WRITES: list[tuple[str, dict[str, Any]]] = [
+    ("/history/ddl", {"commit_ts": LAST + 9, "db": "d", "query": "ALTER TABLE t9 ADD late INT"}),
+    ("/history/snapshot", {"commit_ts": LAST + 9, "db": "d", "table": "t8", "subject": "d_t8-value"}),
+]
+
+
+def test_a_statement_reads_writes_and_reads(service: CountedService) -> None:
+    """What it is about, what is kept, and what it became: one transaction each, with many tables there."""
+
+    def check(row: tuple[str, dict[str, Any]]) -> None:
+        service.send("POST", *row)
+        begun = [one for one in service.statements if one.startswith("BEGIN")]
+        assert len(begun) == 3, begun
+        assert len([one for one in service.statements if one.startswith("SELECT")]) <= 25
+
+    check_rows(WRITES, check, name=lambda row: row[0])
+
+
 def test_what_is_asked_tells_of_all(service: CountedService) -> None:
     """The requests above have many rows to tell of."""
     assert len(service.send("GET", "/history/drift")["registry"]) == TABLES // 2
