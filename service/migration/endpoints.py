@@ -20,15 +20,7 @@ from service.migration.rest_reader import RestSource
 from service.migration.rest_writer import RestTarget, obstacles
 from service.migration.schemas_topic import SchemasTopic
 from service.migration.snapshot import SchemaComparison, Snapshot, parse_versions, snapshot_of
-from service.migration.topic_records import (
-    TopicRecord,
-    config_record,
-    context_record,
-    marks_record,
-    mode_record,
-    records_of,
-    schema_record,
-)
+from service.migration.topic_records import TopicRecord, records_of
 from service.migration.topic_replay import Replay
 from service.registry.config import LEVEL
 from service.registry.deadline import retry_until
@@ -295,18 +287,10 @@ def replay_records(records: Iterable[TopicRecord]) -> ReadResult:
 
 def topic_records(plan: MigrationPlan, source: Snapshot, there: Snapshot) -> Iterator[TopicRecord]:
     """The records that carry a plan out in a topic."""
-    marks = {**there.marks, **source.marks}
-    yield from marks_record({context: max(n, there.marks.get(context, 0)) for context, n in marks.items()})
-    for context in plan.contexts:
-        yield context_record(context)
-    for scope, config in plan.configs.items():
-        yield config_record(scope, config)
-    for stored in plan.add:
-        yield schema_record(stored)
-    for key in plan.delete:
-        yield schema_record(source.versions[key])
-    for scope, mode in plan.modes.items():
-        yield mode_record(scope, mode)
+    marks = {context: max(n, there.marks.get(context, 0)) for context, n in {**there.marks, **source.marks}.items()}
+    versions = [*plan.add, *(source.versions[key] for key in plan.delete)]
+    by_key = {(stored.subject, stored.version): stored for stored in versions}
+    return records_of(Snapshot(by_key, plan.configs, plan.modes, set(plan.contexts), marks))
 
 
 def planner_of(source: Snapshot, *, overwrite_settings: bool = False) -> Planner:

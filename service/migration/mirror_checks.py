@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from service.http_client import RegistryResponse
-from service.migration.rest_reader import escape_name, is_nameable
+from service.migration.rest_reader import escape_name, is_nameable, schema_body
 from service.migration.snapshot import Snapshot
 from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
 from service.registry.names import BELOW_ALL, SERVER
@@ -90,18 +90,8 @@ def questions(snapshot: Snapshot) -> Iterator[MirrorRequest]:
 def _schema_requests(subject: str, stored: StoredVersion) -> Iterator[MirrorRequest]:
     """The latest schema, looked up and checked as a client would."""
     content = stored.content
-    schema: dict[str, Any] = {"schema": content.text}
-    if content.kind != "AVRO":
-        schema["schemaType"] = content.kind
-    if content.references:
-        schema["references"] = [
-            {"name": one.name, "subject": one.subject, "version": one.version} for one in content.references
-        ]
-    if content.metadata:
-        schema["metadata"] = content.metadata
-    if content.rule_set:
-        schema["ruleSet"] = content.rule_set
-    body = json.dumps(schema, ensure_ascii=False)
+    content = replace(content, metadata=content.metadata or None, rule_set=content.rule_set or None)
+    body = json.dumps(schema_body(content), ensure_ascii=False)
     name = escape_name(subject)
     yield MirrorRequest(f"/subjects/{name}", "POST", body, subject)
     yield MirrorRequest(f"/subjects/{name}?deleted=true", "POST", body, subject)

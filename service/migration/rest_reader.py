@@ -16,7 +16,7 @@ from service.migration.progress import Told, ignore_progress
 from service.migration.snapshot import Key, Snapshot
 from service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
 from service.registry.identity import guid, identity
-from service.registry.model import DEFAULT_CONTEXT, Metadata, StoredVersion, context_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, Content, Metadata, StoredVersion, context_of, prefix_of
 from service.registry.names import BELOW_ALL, SERVER, check_name, normalize_subject
 
 T = TypeVar("T")
@@ -186,19 +186,17 @@ class RestSource:
 
     def server_config(self) -> dict[str, dict[str, Any]]:
         """The server's own config; none where another one, further up, counts instead."""
-        own = self._setting("/config")
-        with_default = self._setting("/config?defaultToGlobal=true")
-        if own is None or (with_default is not None and own != with_default):
-            return {}
-        return {SERVER: self._config(own)}
+        own = self._server_setting("/config")
+        return {} if own is None else {SERVER: self._config(own)}
 
     def server_mode(self) -> dict[str, str]:
         """The server's own mode; none for READWRITE, which is what counts without any."""
-        own = self._setting("/mode")
-        with_default = self._setting("/mode?defaultToGlobal=true")
-        if own is None or own.get("mode") == "READWRITE" or (with_default is not None and own != with_default):
-            return {}
-        return {SERVER: read_mode(own)}
+        own = self._server_setting("/mode")
+        return {} if own is None or own.get("mode") == "READWRITE" else {SERVER: read_mode(own)}
+
+    def _server_setting(self, path: str) -> dict[str, Any] | None:
+        own, with_default = self._setting(path), self._setting(f"{path}?defaultToGlobal=true")
+        return own if with_default is None or own == with_default else None
 
     def config(self, scope: str) -> dict[str, Any] | None:
         body = self._setting(f"/config/{escape_name(scope)}")
@@ -273,6 +271,19 @@ def _with_unseen_metadata(stored: StoredVersion, digest: Any) -> StoredVersion:
         if digest == guid(identity(*parts, empty, content.rule_set)) != guid(identity(*parts, None, content.rule_set)):
             return replace(stored, content=replace(content, metadata=empty))
     return stored
+
+
+def schema_body(content: Content) -> dict[str, Any]:
+    """A schema as a request has it."""
+    body: dict[str, Any] = {"schema": content.text}
+    if content.kind != "AVRO":
+        body["schemaType"] = content.kind
+    if content.references:
+        body["references"] = [
+            {"name": one.name, "subject": one.subject, "version": one.version} for one in content.references
+        ]
+    extra = {"metadata": content.metadata, "ruleSet": content.rule_set}
+    return body | {name: part for name, part in extra.items() if part is not None}
 
 
 def _keys(answers: list[Any]) -> list[tuple[str, int]]:

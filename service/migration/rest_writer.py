@@ -18,7 +18,7 @@ from service.http_client import (
 )
 from service.migration.plan import NOT_BY_REST, Conflict, MigrationPlan
 from service.migration.progress import Told, ignore_progress
-from service.migration.rest_reader import escape_name, is_nameable
+from service.migration.rest_reader import escape_name, is_nameable, schema_body
 from service.migration.snapshot import Key, Snapshot, order_by_references, targets
 from service.registry.config import FIELDS
 from service.registry.mode import IMPORT, READWRITE
@@ -123,18 +123,7 @@ class RestTarget:
                     self._told("written", done, total)
 
     def _register_one(self, stored: StoredVersion) -> None:
-        content = stored.content
-        body: dict[str, Any] = {"schema": content.text, "id": stored.id, "version": stored.version}
-        if content.kind != "AVRO":
-            body["schemaType"] = content.kind
-        if content.references:
-            body["references"] = [
-                {"name": one.name, "subject": one.subject, "version": one.version} for one in content.references
-            ]
-        if content.metadata is not None:
-            body["metadata"] = content.metadata
-        if content.rule_set is not None:
-            body["ruleSet"] = content.rule_set
+        body = {**schema_body(stored.content), "id": stored.id, "version": stored.version}
         answer = self._ask_ok("POST", f"/subjects/{escape_name(stored.subject)}/versions", body).json
         if not isinstance(answer, dict) or answer.get("id") != stored.id:
             what = f"{stored.subject} version {stored.version} with id {stored.id}"

@@ -176,21 +176,18 @@ def read_mode(value: Mapping[str, Any]) -> str:
 
 def records_of(snapshot: Snapshot) -> Iterator[TopicRecord]:
     """The whole snapshot as Confluent would have it in its topic, each version after those it refers to."""
-    yield from marks_record(snapshot.marks)
+    if snapshot.marks:
+        # Ours: ids that were used and may have no schema any more must not be handed out again.
+        yield _record({"keytype": "NOOP", "magic": 0}, {MARKS: dict(sorted(snapshot.marks.items()))})
     for context in sorted(snapshot.contexts):
-        yield context_record(context)
+        where = {"tenant": "default", "context": context}
+        yield _record({"keytype": "CONTEXT", **where, "magic": 0}, where)
     for scope, config in sorted(snapshot.configs.items()):
-        yield config_record(scope, config)
+        yield _scope_record("CONFIG", scope, config)
     for stored in order_by_references(snapshot.versions.values()):
         yield schema_record(stored)
     for scope, mode in sorted(snapshot.modes.items()):
-        yield mode_record(scope, mode)
-
-
-def marks_record(marks: Mapping[str, int]) -> Iterator[TopicRecord]:
-    """Ours: ids that were used and may have no schema any more must not be handed out again."""
-    if marks:
-        yield _record({"keytype": "NOOP", "magic": 0}, {MARKS: dict(sorted(marks.items()))})
+        yield _scope_record("MODE", scope, {"mode": mode})
 
 
 def schema_record(stored: StoredVersion) -> TopicRecord:
@@ -213,28 +210,13 @@ def schema_record(stored: StoredVersion) -> TopicRecord:
     return _record(key, full, stored.ts)
 
 
-def config_record(scope: str, config: Mapping[str, Any] | None) -> TopicRecord:
-    """A config; None removes it."""
-    return _scope_record("CONFIG", scope, config)
-
-
-def mode_record(scope: str, mode: str | None) -> TopicRecord:
-    """A mode; None removes it."""
-    return _scope_record("MODE", scope, None if mode is None else {"mode": mode})
-
-
-def context_record(context: str) -> TopicRecord:
-    where = {"tenant": "default", "context": context}
-    return _record({"keytype": "CONTEXT", **where, "magic": 0}, where)
-
-
-def _scope_record(keytype: str, scope: str, value: Mapping[str, Any] | None) -> TopicRecord:
+def _scope_record(keytype: str, scope: str, value: Mapping[str, Any]) -> TopicRecord:
     subject = {} if scope == SERVER else {"subject": scope}
-    return _record({"keytype": keytype, **subject, "magic": 0}, None if value is None else {**subject, **value})
+    return _record({"keytype": keytype, **subject, "magic": 0}, {**subject, **value})
 
 
-def _record(key: Mapping[str, Any], value: Mapping[str, Any] | None, ts: int | None = None) -> TopicRecord:
-    return TopicRecord(_compact(key), None if value is None else _compact(value), ts=ts)
+def _record(key: Mapping[str, Any], value: Mapping[str, Any], ts: int | None = None) -> TopicRecord:
+    return TopicRecord(_compact(key), _compact(value), ts=ts)
 
 
 def _compact(value: Mapping[str, Any]) -> bytes:
