@@ -15,6 +15,7 @@ from itertools import chain
 from typing import Any, Final
 
 from service.schema_types.java_text import hash_order
+from service.schema_types.json_schema import model
 from service.schema_types.json_schema.differences import (
     LENIENT,
     ORDER,
@@ -30,19 +31,6 @@ from service.schema_types.json_schema.differences import (
     node_of,
     widens,
 )
-from service.schema_types.json_schema.model import (
-    ALL,
-    Array,
-    Combined,
-    Empty,
-    Never,
-    Not,
-    Numeric,
-    Object,
-    SchemaLocation,
-    Text,
-    Values,
-)
 from service.schema_types.json_schema.pattern import TimeBudget, UnusablePattern, matches
 
 MAX_WORK: Final = 500_000
@@ -55,10 +43,10 @@ _Found = list[SchemaDifference]
 _Task = Generator[Any, Any, _Found]
 """A comparison: yields those it needs, is sent their results, returns its own."""
 
-_Limited = Text | Numeric | Object | Array
+_Limited = model.Text | model.Numeric | model.Object | model.Array
 
 
-def incompatibilities(original: SchemaLocation, update: SchemaLocation, *, lenient: bool = False) -> _Found:
+def incompatibilities(original: model.SchemaLocation, update: model.SchemaLocation, *, lenient: bool = False) -> _Found:
     """Everything that keeps `update` from reading what `original` wrote; [] when nothing does. Raises Undecided."""
     return _Comparison(LENIENT if lenient else frozenset()).run(original, update)
 
@@ -72,7 +60,7 @@ class _Comparison:
         self.work = 0
         self.pattern_seconds = TimeBudget(MAX_PATTERN_SECONDS)
 
-    def run(self, original: SchemaLocation, update: SchemaLocation) -> _Found:
+    def run(self, original: model.SchemaLocation, update: model.SchemaLocation) -> _Found:
         """Run a comparison; a step that needs another one yields it and gets its result."""
         tasks: list[_Task] = [self.compare(original, update)]
         result: _Found | None = None
@@ -102,7 +90,9 @@ class _Comparison:
         """One difference, unless the policy accepts it."""
         return [] if type_ in self.accepted else [SchemaDifference(type_).below(*steps)]
 
-    def compare(self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False) -> _Task:
+    def compare(
+        self, original: model.SchemaLocation | None, update: model.SchemaLocation | None, brief: bool = False
+    ) -> _Task:
         """The differences of two schemas, seen from them; with `brief` some of them are enough."""
         answer = self.known_differences(original, update, brief)
         if answer is not None or original is None or update is None:
@@ -121,7 +111,7 @@ class _Comparison:
         return differences
 
     def known_differences(
-        self, original: SchemaLocation | None, update: SchemaLocation | None, brief: bool = False
+        self, original: model.SchemaLocation | None, update: model.SchemaLocation | None, brief: bool = False
     ) -> _Found | None:
         """The differences where no other schemas have to be compared for them, or were compared before; else None."""
         if update is None:
@@ -135,39 +125,39 @@ class _Comparison:
         if differences or pair in self.known:
             return differences or []
         before, after = node_of(original), node_of(update)
-        if isinstance(before, Combined) or isinstance(after, Combined):
+        if isinstance(before, model.Combined) or isinstance(after, model.Combined):
             return None
         if name_of(before) != name_of(after):
-            return [] if isinstance(before, Never) or isinstance(after, Empty) else self.of("TYPE_CHANGED")
+            return [] if isinstance(before, model.Never) or isinstance(after, model.Empty) else self.of("TYPE_CHANGED")
         match before, after:
-            case Text(), Text():
+            case model.Text(), model.Text():
                 return self.limits("Text", before, after) + self.pattern(before, after)
-            case Numeric(), Numeric():
+            case model.Numeric(), model.Numeric():
                 return self.limits("Numeric", before, after) + self.numbers(before, after)
-            case Values(), Values():
+            case model.Values(), model.Values():
                 return self.values(before, after)
-            case (Object(), _) | (Array(), _) | (Not(), _):
+            case (model.Object(), _) | (model.Array(), _) | (model.Not(), _):
                 return None
         return []
 
-    def judge(self, original: SchemaLocation, update: SchemaLocation, brief: bool) -> _Task:
+    def judge(self, original: model.SchemaLocation, update: model.SchemaLocation, brief: bool) -> _Task:
         """The differences of two schemas that are not settled by themselves."""
         before, after = node_of(original), node_of(update)
-        if isinstance(before, Combined) != isinstance(after, Combined):
+        if isinstance(before, model.Combined) != isinstance(after, model.Combined):
             for one, other in alternatives(original, update):
                 differences = yield self.compare(one, other, brief=True)
                 if not differences:
                     return []
         if name_of(before) != name_of(after):
-            return [] if isinstance(before, Never) or isinstance(after, Empty) else self.of("TYPE_CHANGED")
+            return [] if isinstance(before, model.Never) or isinstance(after, model.Empty) else self.of("TYPE_CHANGED")
         match before, after:
-            case Combined(), Combined():
+            case model.Combined(), model.Combined():
                 return (yield from self.combined(before, after))
-            case Object(), Object():
+            case model.Object(), model.Object():
                 return (yield from self.objects(before, after, brief))
-            case Array(), Array():
+            case model.Array(), model.Array():
                 return (yield from self.arrays(before, after))
-            case Not(), Not():
+            case model.Not(), model.Not():
                 # What is forbidden has to become less.
                 differences = yield self.compare(after.schema, before.schema, brief=True)
                 return self.of("NOT_TYPE_EXTENDED", "not") if differences else []
@@ -177,31 +167,31 @@ class _Comparison:
         changes = bounds(ORDER[kind], before.limits, after.limits)
         return [one for type_, keyword in changes for one in self.of(type_, keyword)]
 
-    def pattern(self, before: Text, after: Text) -> _Found:
+    def pattern(self, before: model.Text, after: model.Text) -> _Found:
         if after.pattern is None or after.pattern == before.pattern:
             return []
         return self.of("PATTERN_ADDED" if before.pattern is None else "PATTERN_CHANGED", "pattern")
 
-    def numbers(self, before: Numeric, after: Numeric) -> _Found:
+    def numbers(self, before: model.Numeric, after: model.Numeric) -> _Found:
         changed = multiple_of(before.limits.get("multipleOf"), after.limits.get("multipleOf"))
         differences = self.of(changed, "multipleOf") if changed else []
         return differences + (self.of("TYPE_NARROWED") if after.integer and not before.integer else [])
 
-    def values(self, before: Values, after: Values) -> _Found:
+    def values(self, before: model.Values, after: model.Values) -> _Found:
         if before.values <= after.values:
             return []
         narrowed = before.keyword == "enum" and before.values > after.values
         return self.of("ENUM_ARRAY_NARROWED" if narrowed else "ENUM_ARRAY_CHANGED", before.keyword)
 
-    def combined(self, before: Combined, after: Combined) -> _Task:
+    def combined(self, before: model.Combined, after: model.Combined) -> _Task:
         if before.criterion != after.criterion and not widens(before, after):
             return self.of("COMBINED_TYPE_CHANGED")
         self.spend(len(before.parts) + len(after.parts))
         originals, updates = distinct(before.parts), distinct(after.parts)
         differences: _Found = []
-        if after.criterion == ALL and len(updates) > len(originals):
+        if after.criterion == model.ALL and len(updates) > len(originals):
             differences += self.of("PRODUCT_TYPE_EXTENDED")
-        if after.criterion != ALL and len(updates) < len(originals):
+        if after.criterion != model.ALL and len(updates) < len(originals):
             differences += self.of("SUM_TYPE_NARROWED")
         edges = []
         for original in originals:
@@ -217,7 +207,7 @@ class _Comparison:
             differences += self.of("COMBINED_TYPE_SUBSCHEMAS_CHANGED")
         return differences
 
-    def objects(self, before: Object, after: Object, brief: bool) -> _Task:
+    def objects(self, before: model.Object, after: model.Object, brief: bool) -> _Task:
         differences = self.required(before, after)
         if brief and differences:
             return differences
@@ -231,13 +221,15 @@ class _Comparison:
             differences += yield from self.rest(before, after, "ADDITIONAL_PROPERTIES_NARROWED", "additionalProperties")
         return differences + self.limits("Object", before, after)
 
-    def rest(self, before: Object | Array, after: Object | Array, narrowed: str, step: str) -> _Task:
+    def rest(
+        self, before: model.Object | model.Array, after: model.Object | model.Array, narrowed: str, step: str
+    ) -> _Task:
         """The schemas of additional properties or items."""
         if before.additional_schema is None and after.additional_schema is not None:
             return self.of(narrowed, step)
         return self.below((yield self.compare(before.additional_schema, after.additional_schema)), step)
 
-    def required(self, before: Object, after: Object) -> _Found:
+    def required(self, before: model.Object, after: model.Object) -> _Found:
         """Properties that both know and only the update requires; a default makes up for that."""
         missing = {
             name
@@ -248,7 +240,7 @@ class _Comparison:
         ordered = (name for name in hash_order(before.properties) if name in missing) if len(missing) > 1 else missing
         return [one for name in ordered for one in self.of("REQUIRED_ATTRIBUTE_ADDED", "required", name)]
 
-    def properties(self, before: Object, after: Object, brief: bool) -> _Task:
+    def properties(self, before: model.Object, after: model.Object, brief: bool) -> _Task:
         by_name: dict[str, _Found] = {}
         for name in chain(before.properties, (name for name in after.properties if name not in before.properties)):
             old, new = before.properties.get(name), after.properties.get(name)
@@ -269,7 +261,7 @@ class _Comparison:
             return [one for name in hash_order(every) for one in by_name.get(name, ())]
         return [one for problems in by_name.values() for one in problems]
 
-    def property_removed(self, old: SchemaLocation | None, after: Object, name: str) -> _Task:
+    def property_removed(self, old: model.SchemaLocation | None, after: model.Object, name: str) -> _Task:
         """Only what the update allows without the property counts."""
         self.spend(1)
         if is_open(after):
@@ -279,15 +271,15 @@ class _Comparison:
             problems = yield self.compare(old, cover)
             uncovered = self.of("PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL")
             return problems + uncovered if problems else []
-        never = old is not None and isinstance(old.node, Never)
+        never = old is not None and isinstance(old.node, model.Never)
         return [] if never else self.of("PROPERTY_REMOVED_FROM_CLOSED_CONTENT_MODEL")
 
-    def property_added(self, new: SchemaLocation, before: Object, after: Object, name: str) -> _Task:
+    def property_added(self, new: model.SchemaLocation, before: model.Object, after: model.Object, name: str) -> _Task:
         """Only what the original allowed without the property counts."""
         self.spend(1)
         required, default = name in after.required, new.has_default
         if is_open(before):
-            if isinstance(new.node, Empty):
+            if isinstance(new.node, model.Empty):
                 return []
             if not required:
                 return self.of("OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL")
@@ -303,7 +295,7 @@ class _Comparison:
             self.of("REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL") if required and not default else []
         )
 
-    def cover(self, node: Object, name: str) -> SchemaLocation | None:
+    def cover(self, node: model.Object, name: str) -> model.SchemaLocation | None:
         """The schema that a partially open object has for a property it doesn't name."""
         for pattern, schema in node.patterns.items():
             try:
@@ -313,7 +305,7 @@ class _Comparison:
                 raise ComparisonTooLarge(str(error)) from None
         return node.additional_schema
 
-    def dependencies(self, before: Object, after: Object) -> _Task:
+    def dependencies(self, before: model.Object, after: model.Object) -> _Task:
         differences: _Found = []
         for name in hash_order(after.needs):
             old, new = before.needs.get(name), after.needs[name]
@@ -328,7 +320,7 @@ class _Comparison:
                 differences += self.below(problems, "dependencies", name)
         return differences
 
-    def arrays(self, before: Array, after: Array) -> _Task:
+    def arrays(self, before: model.Array, after: model.Array) -> _Task:
         differences = self.below((yield self.compare(before.all_items, after.all_items)), "items")
         differences += yield from self.items(before, after)
         if before.additional and not after.additional:
@@ -340,7 +332,7 @@ class _Comparison:
             differences += self.of("UNIQUE_ITEMS_ADDED", "uniqueItems")
         return differences + self.limits("contains", before, after)
 
-    def items(self, before: Array, after: Array) -> _Task:
+    def items(self, before: model.Array, after: model.Array) -> _Task:
         """Tuples, item by item."""
         differences: _Found = []
         self.spend(max(len(before.items), len(after.items)))
@@ -354,16 +346,16 @@ class _Comparison:
             differences += self.below(problems, f"items/{at}")
         return differences
 
-    def item_removed(self, old: SchemaLocation, after: Array) -> _Task:
+    def item_removed(self, old: model.SchemaLocation, after: model.Array) -> _Task:
         if after.additional_schema is not None:
             problems = yield self.compare(old, after.additional_schema)
             return problems + self.of("ITEM_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
-        allowed = after.additional or isinstance(old.node, Never)
+        allowed = after.additional or isinstance(old.node, model.Never)
         return [] if allowed else self.of("ITEM_REMOVED_FROM_CLOSED_CONTENT_MODEL")
 
-    def item_added(self, new: SchemaLocation, before: Array) -> _Task:
+    def item_added(self, new: model.SchemaLocation, before: model.Array) -> _Task:
         if before.additional_schema is not None:
             problems = yield self.compare(before.additional_schema, new)
             return problems + self.of("ITEM_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL") if problems else []
-        allowed = not before.additional or isinstance(new.node, Empty)
+        allowed = not before.additional or isinstance(new.node, model.Empty)
         return [] if allowed else self.of("ITEM_ADDED_TO_OPEN_CONTENT_MODEL")

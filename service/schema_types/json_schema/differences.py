@@ -11,20 +11,7 @@ from dataclasses import dataclass
 from decimal import Context, Decimal, InvalidOperation
 from typing import Any, Final
 
-from service.schema_types.json_schema.model import (
-    ALL,
-    ANY,
-    ONE,
-    Combined,
-    Empty,
-    Node,
-    Number,
-    Object,
-    Ref,
-    SchemaLocation,
-    Simple,
-    Values,
-)
+from service.schema_types.json_schema import model
 
 
 def count_matches(edges: Sequence[Sequence[int]], right: int) -> int:
@@ -212,7 +199,7 @@ _EXACT: Final = Context(prec=4000)
 
 
 def bounds(
-    keywords: tuple[str, ...], original: Mapping[str, Number], update: Mapping[str, Number]
+    keywords: tuple[str, ...], original: Mapping[str, model.Number], update: Mapping[str, model.Number]
 ) -> Iterator[tuple[str, str]]:
     """(difference, keyword) of every bound that the update has and the original has not, or has wider."""
     for keyword in keywords:
@@ -227,7 +214,7 @@ def bounds(
             yield f"{limit(keyword)}_INCREASED", keyword
 
 
-def multiple_of(before: Number | None, after: Number | None) -> str | None:
+def multiple_of(before: model.Number | None, after: model.Number | None) -> str | None:
     """The difference of two `multipleOf`, if it breaks anything."""
     if after is None or before == after:
         return None
@@ -238,7 +225,7 @@ def multiple_of(before: Number | None, after: Number | None) -> str | None:
     return None if _divides(after, before) else "MULTIPLE_OF_CHANGED"
 
 
-def _divides(small: Number, big: Number) -> bool:
+def _divides(small: model.Number, big: model.Number) -> bool:
     """Whether `big` is a multiple of `small`. Numbers too far apart to divide exactly count as no multiples."""
     try:
         return not _EXACT.remainder(Decimal(big), Decimal(small))
@@ -246,42 +233,44 @@ def _divides(small: Number, big: Number) -> bool:
         return False
 
 
-def node_of(place: SchemaLocation) -> Node:
+def node_of(place: model.SchemaLocation) -> model.Node:
     """The loader reads every place; a reference that only leads to itself says nothing."""
-    return Empty() if place.node is None or isinstance(place.node, Ref) else place.node
+    return model.Empty() if place.node is None or isinstance(place.node, model.Ref) else place.node
 
 
-def name_of(node: Node) -> str:
+def name_of(node: model.Node) -> str:
     """What kind of schema a node is; different kinds are different types."""
-    own = node.name if isinstance(node, Simple) else node.keyword if isinstance(node, Values) else ""
+    own = node.name if isinstance(node, model.Simple) else node.keyword if isinstance(node, model.Values) else ""
     return f"{type(node).__name__} {own}"
 
 
-def is_open(node: Object) -> bool:
+def is_open(node: model.Object) -> bool:
     """Whether properties that it doesn't name may be anything."""
     return node.additional and node.additional_schema is None and not node.patterns
 
 
-def alternatives(original: SchemaLocation, update: SchemaLocation) -> Iterator[tuple[SchemaLocation, SchemaLocation]]:
+def alternatives(
+    original: model.SchemaLocation, update: model.SchemaLocation
+) -> Iterator[tuple[model.SchemaLocation, model.SchemaLocation]]:
     """The pairs of which one has to fit where only one side is a combination.
 
     A combination of one schema is that schema. The update's anyOf or oneOf may fit with any of its schemas; data of the
     original's allOf fits each of its schemas.
     """
     before, after = original.node, update.node
-    if isinstance(after, Combined) and (len(after.parts) == 1 or after.criterion in {ANY, ONE}):
+    if isinstance(after, model.Combined) and (len(after.parts) == 1 or after.criterion in {model.ANY, model.ONE}):
         yield from ((original, part) for part in after.parts)
-    if isinstance(before, Combined) and (len(before.parts) == 1 or before.criterion == ALL):
+    if isinstance(before, model.Combined) and (len(before.parts) == 1 or before.criterion == model.ALL):
         yield from ((part, update) for part in before.parts)
 
 
-def widens(before: Combined, after: Combined) -> bool:
+def widens(before: model.Combined, after: model.Combined) -> bool:
     """Whether another way of combining allows at least as much."""
-    if after.criterion == ANY:
+    if after.criterion == model.ANY:
         return True
-    return len(before.parts) == 1 and (after.criterion == ONE or len(after.parts) == 1)
+    return len(before.parts) == 1 and (after.criterion == model.ONE or len(after.parts) == 1)
 
 
-def distinct(parts: list[SchemaLocation]) -> list[SchemaLocation]:
+def distinct(parts: list[model.SchemaLocation]) -> list[model.SchemaLocation]:
     """The parts without those that say the same as another."""
     return list({part.identity(): part for part in parts}.values())

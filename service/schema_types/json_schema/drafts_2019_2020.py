@@ -11,50 +11,35 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from service.schema_types.java_text import dump_json
+from service.schema_types.json_schema import model
 from service.schema_types.json_schema.drafts_4_to_7 import combine_nodes, counts, part
 from service.schema_types.json_schema.fields import Fields
-from service.schema_types.json_schema.model import (
-    ANY,
-    CRITERIA,
-    Array,
-    Combined,
-    InvalidSchema,
-    Node,
-    Not,
-    Numeric,
-    Object,
-    Ref,
-    SchemaLocation,
-    Simple,
-    Text,
-    Values,
-)
 
 _STRINGS: Final = ("title", "description", "format")
 _BOOLEANS: Final = ("readOnly", "writeOnly", "deprecated")
 _ONLY_SCHEMAS: Final = ("propertyNames", "unevaluatedItems", "unevaluatedProperties")
 
 # The type that a keyword with a number belongs to.
-_Typed = Text | Numeric | Object | Array
+_Typed = model.Text | model.Numeric | model.Object | model.Array
 _LIMITS: Final[dict[str, type[_Typed]]] = {
-    **dict.fromkeys(("minLength", "maxLength"), Text),
-    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), Numeric),
-    **dict.fromkeys(("minProperties", "maxProperties"), Object),
-    **dict.fromkeys(("minItems", "maxItems"), Array),
+    **dict.fromkeys(("minLength", "maxLength"), model.Text),
+    **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"), model.Numeric),
+    **dict.fromkeys(("minProperties", "maxProperties"), model.Object),
+    **dict.fromkeys(("minItems", "maxItems"), model.Array),
 }
-_TYPES: Final[dict[str, Callable[[], _Typed | Simple]]] = {
-    "string": Text,
-    "integer": lambda: Numeric(integer=True),
-    "number": Numeric,
-    "boolean": lambda: Simple("boolean"),
-    "null": lambda: Simple("null"),
-    "array": Array,
-    "object": Object,
+_TYPES: Final[dict[str, Callable[[], _Typed | model.Simple]]] = {
+    "string": model.Text,
+    "integer": lambda: model.Numeric(integer=True),
+    "number": model.Numeric,
+    "boolean": lambda: model.Simple("boolean"),
+    "null": lambda: model.Simple("null"),
+    "array": model.Array,
+    "object": model.Object,
 }
-_N = TypeVar("_N", Text, Numeric, Object, Array)
+_N = TypeVar("_N", model.Text, model.Numeric, model.Object, model.Array)
 
 
-def build(fields: Fields) -> Node:
+def build(fields: Fields) -> model.Node:
     """The node of a schema object. Raises Invalid."""
     for keyword in _STRINGS:
         fields.string(keyword)
@@ -78,8 +63,8 @@ class _SchemaNodes:
 
     def __init__(self, fields: Fields) -> None:
         self.fields = fields
-        self.nodes: list[Node] = []
-        self.of_type: dict[type[Node], _Typed] = {}
+        self.nodes: list[model.Node] = []
+        self.of_type: dict[type[model.Node], _Typed] = {}
 
     def node_for(self, kind: type[_N]) -> _N:
         """The node that keywords of a type belong to; also one that `type` names among others."""
@@ -95,25 +80,25 @@ class _SchemaNodes:
 
     def references(self) -> None:
         if "$ref" in self.fields.raw:
-            self.nodes.append(Ref(self.fields.target()))
+            self.nodes.append(model.Ref(self.fields.target()))
         dynamic = self.fields.string("$dynamicRef")
         if dynamic is not None:
-            self.nodes.append(Ref(self.fields.resolve_reference(dynamic)))
+            self.nodes.append(model.Ref(self.fields.resolve_reference(dynamic)))
 
     def combinations(self) -> None:
         fields = self.fields
         if "enum" in fields.raw:
-            self.nodes.append(Values("enum", frozenset(map(dump_json, fields.array("enum")))))
+            self.nodes.append(model.Values("enum", frozenset(map(dump_json, fields.array("enum")))))
         if "const" in fields.raw:
-            self.nodes.append(Values("const", frozenset({dump_json(fields.raw["const"])})))
-        self.nodes += [Combined(key, fields.schemas(key)) for key in CRITERIA if key in fields.raw]
+            self.nodes.append(model.Values("const", frozenset({dump_json(fields.raw["const"])})))
+        self.nodes += [model.Combined(key, fields.schemas(key)) for key in model.CRITERIA if key in fields.raw]
         negated = fields.schema("not")
         if negated is not None:
-            self.nodes.append(Not(negated))
+            self.nodes.append(model.Not(negated))
         if "if" in fields.raw:
             for keyword in ("if", "then", "else"):
                 fields.schema(keyword)
-            self.nodes.append(Simple("conditional"))
+            self.nodes.append(model.Simple("conditional"))
 
     def types(self) -> None:
         fields, type_ = self.fields, self.fields.raw.get("type", "")
@@ -123,13 +108,15 @@ class _SchemaNodes:
             return
         if not isinstance(type_, list):
             raise fields.refuse("JsonArray or String", type_, "type")
-        self.nodes.append(Combined(ANY, [part(fields.place, self._type_node(name)) for name in fields.strings("type")]))
+        self.nodes.append(
+            model.Combined(model.ANY, [part(fields.place, self._type_node(name)) for name in fields.strings("type")])
+        )
 
-    def _type_node(self, name: str) -> Node:
+    def _type_node(self, name: str) -> model.Node:
         if name not in _TYPES:
-            raise InvalidSchema(f"{self.fields.place.where()}: unknown type: [{name}]")
+            raise model.InvalidSchema(f"{self.fields.place.where()}: unknown type: [{name}]")
         node = _TYPES[name]()
-        if not isinstance(node, Simple):
+        if not isinstance(node, model.Simple):
             self.of_type.setdefault(type(node), node)
         return node
 
@@ -140,10 +127,10 @@ class _SchemaNodes:
                 self._node_for(kind).limits[keyword] = bound
         pattern = self.fields.pattern("pattern")
         if pattern is not None:
-            self.node_for(Text).pattern = pattern
+            self.node_for(model.Text).pattern = pattern
 
     def objects(self) -> None:
-        fields, object_node = self.fields, Object()
+        fields, object_node = self.fields, model.Object()
         object_node.properties = fields.schema_map("properties")
         object_node.patterns = fields.pattern_map("patternProperties")
         object_node.required = set(fields.strings("required"))
@@ -152,7 +139,7 @@ class _SchemaNodes:
         object_node.additional, object_node.additional_schema = rest(fields.schema("additionalProperties"))
         speaking = ("required", "dependentRequired", "dependentSchemas", "additionalProperties", "propertyNames")
         if object_node.properties or object_node.patterns or any(keyword in fields.raw for keyword in speaking):
-            node = self.node_for(Object)
+            node = self.node_for(model.Object)
             for name in ("properties", "patterns", "required", "needs", "then", "additional", "additional_schema"):
                 setattr(node, name, getattr(object_node, name))
 
@@ -160,21 +147,21 @@ class _SchemaNodes:
         fields = self.fields
         prefix = fields.schemas("prefixItems")
         if "prefixItems" in fields.raw:
-            self.node_for(Array).items = prefix
+            self.node_for(model.Array).items = prefix
         if "uniqueItems" in fields.raw:
-            self.node_for(Array).unique = bool(fields.boolean("uniqueItems"))
+            self.node_for(model.Array).unique = bool(fields.boolean("uniqueItems"))
         if "items" in fields.raw:
-            node = self.node_for(Array)
+            node = self.node_for(model.Array)
             node.additional, schema = rest(fields.schema("items"))
             if prefix:
                 node.additional_schema = schema
             else:
                 node.all_items = schema
         if fields.schema("contains") is not None:
-            self.node_for(Array).limits |= {"minContains": 1, **counts(fields)}
+            self.node_for(model.Array).limits |= {"minContains": 1, **counts(fields)}
 
 
-def rest(schema: SchemaLocation | None) -> tuple[bool, SchemaLocation | None]:
+def rest(schema: model.SchemaLocation | None) -> tuple[bool, model.SchemaLocation | None]:
     """What a schema for the rest means: whether more is allowed, and its schema if it says anything."""
     if schema is None or isinstance(schema.raw, bool):
         return schema is None or bool(schema.raw), None

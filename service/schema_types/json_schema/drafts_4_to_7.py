@@ -12,25 +12,8 @@ from decimal import Decimal
 from typing import Final
 
 from service.schema_types.java_text import dump_json
+from service.schema_types.json_schema import model
 from service.schema_types.json_schema.fields import Fields
-from service.schema_types.json_schema.model import (
-    ANY,
-    CRITERIA,
-    Array,
-    Combined,
-    Empty,
-    InvalidSchema,
-    Node,
-    Not,
-    Number,
-    Numeric,
-    Object,
-    Ref,
-    SchemaLocation,
-    Simple,
-    Text,
-    Values,
-)
 from service.schema_types.json_schema.references import DRAFT_4
 
 DRAFT_7: Final = 7
@@ -39,7 +22,7 @@ _NUMERIC: Final = frozenset({"minimum", "maximum", "exclusiveMinimum", "exclusiv
 _TEXT: Final = frozenset({"minLength", "maxLength", "pattern", "format"})
 _CONDITIONAL: Final = frozenset({"if", "then", "else"})
 _COMMON: Final = frozenset({"id", "$id", "title", "description", "readOnly", "writeOnly"})
-_TYPED_OR_COMBINED: Final = _COMMON | {"type", "enum", "const", "not", "$ref", "$schema", "default", *CRITERIA}
+_TYPED_OR_COMBINED: Final = _COMMON | {"type", "enum", "const", "not", "$ref", "$schema", "default", *model.CRITERIA}
 _ARRAY_4: Final = frozenset({"items", "additionalItems", "minItems", "maxItems", "uniqueItems"})
 _OBJECT_4: Final = frozenset(
     {"properties", "required", "minProperties", "maxProperties", "dependencies"}
@@ -47,27 +30,29 @@ _OBJECT_4: Final = frozenset(
 )
 
 
-def build(fields: Fields) -> Node:
+def build(fields: Fields) -> model.Node:
     """The node of a schema object. Raises Invalid."""
     draft = fields.place.document.draft
     check_common(fields, draft)
     if "$ref" in fields.raw:
-        return Ref(fields.target())
-    nodes: list[Node] = []
+        return model.Ref(fields.target())
+    nodes: list[model.Node] = []
     if "enum" in fields.raw:
-        nodes.append(Values("enum", frozenset(map(dump_json, fields.array("enum")))))
-    nodes += [Combined(criterion, fields.schemas(criterion)) for criterion in CRITERIA if criterion in fields.raw]
+        nodes.append(model.Values("enum", frozenset(map(dump_json, fields.array("enum")))))
+    nodes += [
+        model.Combined(criterion, fields.schemas(criterion)) for criterion in model.CRITERIA if criterion in fields.raw
+    ]
     negated = fields.schema("not")
     if negated is not None:
-        nodes.append(Not(negated))
+        nodes.append(model.Not(negated))
     if draft != DRAFT_4 and "const" in fields.raw:
-        nodes.append(Values("const", frozenset({dump_json(fields.raw["const"])})))
+        nodes.append(model.Values("const", frozenset({dump_json(fields.raw["const"])})))
     used: set[str] = set()
     if "type" in fields.raw:
         nodes.append(type_node(fields, used))
     nodes += implied_nodes(fields, draft, used)
     node = combine_nodes(fields.place, nodes)
-    if isinstance(node, Array):
+    if isinstance(node, model.Array):
         # Unknown to these drafts, but Confluent compares the numbers all the same.
         node.limits |= counts(fields)
     return node
@@ -83,16 +68,16 @@ def check_common(fields: Fields, draft: int) -> None:
         fields.boolean(keyword)
 
 
-def combine_nodes(place: SchemaLocation, nodes: list[Node]) -> Node:
+def combine_nodes(place: model.SchemaLocation, nodes: list[model.Node]) -> model.Node:
     """All nodes of one schema object as one."""
     if not nodes:
-        return Empty()
+        return model.Empty()
     if len(nodes) > 1:
-        return Combined("allOf", [part(place, node) for node in nodes])
+        return model.Combined("allOf", [part(place, node) for node in nodes])
     return nodes[0]
 
 
-def counts(fields: Fields) -> dict[str, Number]:
+def counts(fields: Fields) -> dict[str, model.Number]:
     """`minContains` and `maxContains`, where they are numbers."""
     bounds = {keyword: fields.raw.get(keyword) for keyword in ("minContains", "maxContains")}
     return {
@@ -102,35 +87,37 @@ def counts(fields: Fields) -> dict[str, Number]:
     }
 
 
-def part(place: SchemaLocation, node: Node) -> SchemaLocation:
+def part(place: model.SchemaLocation, node: model.Node) -> model.SchemaLocation:
     """A part of the object at `place` as a place of its own."""
-    return SchemaLocation(place.raw, place.document, place.base, place, node=node)
+    return model.SchemaLocation(place.raw, place.document, place.base, place, node=node)
 
 
-def type_node(fields: Fields, used: set[str]) -> Node:
+def type_node(fields: Fields, used: set[str]) -> model.Node:
     """What `type` says, with the keywords of that type, which go into `used`."""
     type_ = fields.raw["type"]
     if isinstance(type_, str):
         return of_type(fields, type_, used)
     if not isinstance(type_, list):
         raise fields.refuse("JsonArray or String", type_, "type")
-    return Combined(ANY, [part(fields.place, of_type(fields, name, used)) for name in fields.strings("type")])
+    return model.Combined(
+        model.ANY, [part(fields.place, of_type(fields, name, used)) for name in fields.strings("type")]
+    )
 
 
-def of_type(fields: Fields, name: str, used: set[str]) -> Node:
+def of_type(fields: Fields, name: str, used: set[str]) -> model.Node:
     if name not in _TYPES:
-        raise InvalidSchema(f"{fields.place.where()}: unknown type: [{name}]")
+        raise model.InvalidSchema(f"{fields.place.where()}: unknown type: [{name}]")
     reader, keywords = _TYPES[name]
     used |= keywords
     return reader(fields)
 
 
-def implied_nodes(fields: Fields, draft: int, used: set[str]) -> list[Node]:
+def implied_nodes(fields: Fields, draft: int, used: set[str]) -> list[model.Node]:
     """What keywords of a type say without `type`."""
     if fields.raw.keys() <= _TYPED_OR_COMBINED:  # nearly all of a big schema's objects
         return []
     newer = draft != DRAFT_4
-    nodes: list[Node] = []
+    nodes: list[model.Node] = []
     for keywords, since_6, reader in _SNIFFED:
         candidates = (keywords | since_6 if newer else keywords) - used
         if fields.has_any(candidates):
@@ -138,17 +125,17 @@ def implied_nodes(fields: Fields, draft: int, used: set[str]) -> list[Node]:
     if draft >= DRAFT_7 and fields.has_any(_CONDITIONAL):
         for keyword in sorted(_CONDITIONAL):
             fields.schema(keyword)
-        nodes.append(Simple("conditional"))
+        nodes.append(model.Simple("conditional"))
     return nodes
 
 
-def text(fields: Fields) -> Text:
+def text(fields: Fields) -> model.Text:
     fields.string("format")
-    return Text(limits(fields, "minLength", "maxLength"), fields.pattern("pattern"))
+    return model.Text(limits(fields, "minLength", "maxLength"), fields.pattern("pattern"))
 
 
-def numeric(fields: Fields) -> Numeric:
-    node = Numeric()
+def numeric(fields: Fields) -> model.Numeric:
+    node = model.Numeric()
     exclusive = ("exclusiveMinimum", "exclusiveMaximum")
     for keyword in ("minimum", "maximum", "multipleOf", *(() if is_4(fields) else exclusive)):
         bound = fields.number(keyword)
@@ -158,18 +145,18 @@ def numeric(fields: Fields) -> Numeric:
         for keyword in exclusive:
             fields.boolean(keyword)  # Confluent does not compare draft 4's switches
     if node.limits.get("multipleOf") == 0:
-        raise InvalidSchema(f"{fields.place.where()}: multipleOf should not be 0")
+        raise model.InvalidSchema(f"{fields.place.where()}: multipleOf should not be 0")
     return node
 
 
-def integer(fields: Fields) -> Numeric:
+def integer(fields: Fields) -> model.Numeric:
     node = numeric(fields)
     node.integer = True
     return node
 
 
-def object_(fields: Fields) -> Object:
-    node = Object(limits(fields, "minProperties", "maxProperties"))
+def object_(fields: Fields) -> model.Object:
+    node = model.Object(limits(fields, "minProperties", "maxProperties"))
     node.properties = fields.schema_map("properties")
     node.patterns = fields.pattern_map("patternProperties")
     node.required = set(fields.strings("required"))
@@ -187,8 +174,8 @@ def object_(fields: Fields) -> Object:
     return node
 
 
-def array(fields: Fields) -> Array:
-    node = Array(limits(fields, "minItems", "maxItems"), unique=bool(fields.boolean("uniqueItems")))
+def array(fields: Fields) -> model.Array:
+    node = model.Array(limits(fields, "minItems", "maxItems"), unique=bool(fields.boolean("uniqueItems")))
     node.additional, node.additional_schema = rest(fields, "additionalItems")
     if isinstance(fields.raw.get("items"), list):
         node.items = fields.schemas("items")
@@ -202,13 +189,13 @@ def array(fields: Fields) -> Array:
     return node
 
 
-def rest(fields: Fields, keyword: str) -> tuple[bool, SchemaLocation | None]:
+def rest(fields: Fields, keyword: str) -> tuple[bool, model.SchemaLocation | None]:
     """`additionalProperties` or `additionalItems`: whether more is allowed, and the schema of it."""
     value = fields.raw.get(keyword, True)
     return (value, None) if isinstance(value, bool) else (True, fields.schema(keyword))
 
 
-def limits(fields: Fields, *keywords: str) -> dict[str, Number]:
+def limits(fields: Fields, *keywords: str) -> dict[str, model.Number]:
     bounds = {keyword: fields.integer(keyword) for keyword in keywords}
     return {keyword: bound for keyword, bound in bounds.items() if bound is not None}
 
@@ -220,18 +207,18 @@ def is_4(fields: Fields) -> bool:
 _OBJECT: Final = _OBJECT_4 | {"propertyNames"}
 _ARRAY: Final = _ARRAY_4 | {"contains"}
 
-_TYPES: Final[dict[str, tuple[Callable[[Fields], Node], frozenset[str]]]] = {
+_TYPES: Final[dict[str, tuple[Callable[[Fields], model.Node], frozenset[str]]]] = {
     "string": (text, _TEXT),
     "integer": (integer, _NUMERIC),
     "number": (numeric, _NUMERIC),
-    "boolean": (lambda _: Simple("boolean"), frozenset()),
-    "null": (lambda _: Simple("null"), frozenset()),
+    "boolean": (lambda _: model.Simple("boolean"), frozenset()),
+    "null": (lambda _: model.Simple("null"), frozenset()),
     "array": (array, _ARRAY),
     "object": (object_, _OBJECT),
 }
 
 # (keywords, those added by draft 6, reader)
-_SNIFFED: Final[tuple[tuple[frozenset[str], frozenset[str], Callable[[Fields], Node]], ...]] = (
+_SNIFFED: Final[tuple[tuple[frozenset[str], frozenset[str], Callable[[Fields], model.Node]], ...]] = (
     (_ARRAY_4, frozenset({"contains"}), array),
     (_OBJECT_4, frozenset({"propertyNames"}), object_),
     (_NUMERIC, frozenset(), numeric),

@@ -13,30 +13,7 @@ from contextlib import contextmanager
 from functools import partial
 from typing import Final, TypeVar
 
-from service.schema_types.protobuf.model import (
-    BOOLEAN,
-    ENUM,
-    MAX_TAG,
-    NUMBER,
-    PROTO3,
-    SCALARS,
-    STRING,
-    Enum,
-    Extend,
-    Extensions,
-    Field,
-    File,
-    Group,
-    Message,
-    OneOf,
-    Option,
-    Reserved,
-    Rpc,
-    Service,
-    Span,
-    is_map_entry,
-    map_parts,
-)
+from service.schema_types.protobuf import model
 from service.schema_types.protobuf.options import OptionPrinter
 from service.schema_types.protobuf.scopes import Scope
 
@@ -73,14 +50,16 @@ class IndentedText:
         return "".join(f"{line}\n" for line in self._lines)
 
 
-_Value = TypeVar("_Value", int | Span, int | str | Span)
+_Value = TypeVar("_Value", int | model.Span, int | str | model.Span)
 
 
 _MAX_INT = 2**31 - 1
-_DEFAULT_KINDS = {"bool": BOOLEAN, "string": STRING} | dict.fromkeys(SCALARS - {"bool", "string"}, NUMBER)
+_DEFAULT_KINDS = {"bool": model.BOOLEAN, "string": model.STRING} | dict.fromkeys(
+    model.SCALARS - {"bool", "string"}, model.NUMBER
+)
 
 
-def text_of(file: File, *, scope: Scope | None = None, ignore_extensions: bool = False) -> str:
+def text_of(file: model.File, *, scope: Scope | None = None, ignore_extensions: bool = False) -> str:
     """The text of a file; normalized when `scope` (the file's own) is given.
 
     Raises ValueError for a type that can't be resolved (normalized only), a map with an impossible key, or a text that
@@ -109,9 +88,9 @@ class _Printer:
     def options(self) -> OptionPrinter:
         return OptionPrinter(self.scope, self.ignore_extensions)
 
-    def file(self, file: File) -> None:
+    def file(self, file: model.File) -> None:
         lines, normalize = self.lines, self.scope is not None
-        if file.syntax is not None and (file.syntax == PROTO3 or not normalize):
+        if file.syntax is not None and (file.syntax == model.PROTO3 or not normalize):
             lines.add(f'syntax = "{file.syntax}";')
         if file.package is not None:
             lines.add(f"package {file.package};")
@@ -145,34 +124,34 @@ class _Printer:
                 section()
         self.lines.add("}")
 
-    def option_lines(self, options: Sequence[Option]) -> None:
+    def option_lines(self, options: Sequence[model.Option]) -> None:
         for option in options:
             self.lines.add(f"option {self.options.text(option)};")
 
-    def option_section(self, options: Sequence[Option]) -> Callable[[], None] | None:
+    def option_section(self, options: Sequence[model.Option]) -> Callable[[], None] | None:
         printed_options = self.options.written_options(options)
         return (lambda: self.option_lines(printed_options)) if printed_options else None
 
-    def types(self, types: Sequence[Message | Enum]) -> None:
+    def types(self, types: Sequence[model.Message | model.Enum]) -> None:
         """Messages first, then enums; a blank line before them. The order of messages has a meaning for clients."""
-        printed_types = [one for one in types if self.scope is None or not is_map_entry(one)]
+        printed_types = [one for one in types if self.scope is None or not model.is_map_entry(one)]
         if printed_types:
             self.lines.blank()
             self.type_lines(printed_types)
 
-    def type_lines(self, types: Sequence[Message | Enum]) -> None:
+    def type_lines(self, types: Sequence[model.Message | model.Enum]) -> None:
         for message in types:
-            if isinstance(message, Message):
+            if isinstance(message, model.Message):
                 outside = self.scope
                 self.scope = outside.enter(message.name) if outside else None
                 self.message(message)
                 self.scope = outside
         for enum in types:
-            if isinstance(enum, Enum):
+            if isinstance(enum, model.Enum):
                 self.enum(enum)
 
-    def message(self, message: Message) -> None:
-        types = [one for one in message.types if self.scope is None or not is_map_entry(one)]
+    def message(self, message: model.Message) -> None:
+        types = [one for one in message.types if self.scope is None or not model.is_map_entry(one)]
         extends = () if self.ignore_extensions else self.merge_extends(message.extends)
         extensions = [] if self.ignore_extensions else message.extensions
         oneofs = message.oneofs
@@ -195,7 +174,7 @@ class _Printer:
             ],
         )
 
-    def enum(self, enum: Enum) -> None:
+    def enum(self, enum: model.Enum) -> None:
         constants = enum.constants
         if self.scope is not None:
             constants = sorted(constants, key=lambda one: (one.tag, one.name))
@@ -208,84 +187,84 @@ class _Printer:
 
         self.block(f"enum {enum.name}", [body] if enum.reserved or enum.options or constants else [])
 
-    def brackets(self, options: Sequence[Option]) -> str:
+    def brackets(self, options: Sequence[model.Option]) -> str:
         printed_options = self.options.written_options(options)
         return f" {self.options.bracket_values(printed_options)}" if printed_options else ""
 
-    def fields(self, fields: Sequence[Field]) -> None:
+    def fields(self, fields: Sequence[model.Field]) -> None:
         for field in fields if self.scope is None else sorted(fields, key=lambda one: one.tag):
             self.field(field)
 
-    def field(self, field: Field) -> None:
+    def field(self, field: model.Field) -> None:
         label, type_ = field.label, field.type
-        parts = map_parts(type_)
+        parts = model.map_parts(type_)
         if self.scope is not None:
-            if parts is None and type_ not in SCALARS:
+            if parts is None and type_ not in model.SCALARS:
                 declaration = self.scope.type(type_)
                 if declaration is None:
                     raise ValueError(f"Could not resolve type: {type_}")
                 type_ = declaration.map_type() or f".{declaration.full_name}"
-                parts = map_parts(type_)
+                parts = model.map_parts(type_)
             if parts is not None:
                 value = self.scope.type(parts[1])
                 type_ = f"map<{parts[0]}, .{value.full_name}>" if value else type_
                 label = None
         options = list(field.options)
         if field.default is not None:
-            kind = ENUM if parts else _DEFAULT_KINDS.get(type_, ENUM)
-            options.append(Option("default", kind, field.default))
+            kind = model.ENUM if parts else _DEFAULT_KINDS.get(type_, model.ENUM)
+            options.append(model.Option("default", kind, field.default))
         if field.json_name is not None:
-            options.append(Option("json_name", STRING, field.json_name))
+            options.append(model.Option("json_name", model.STRING, field.json_name))
         start = f"{label} " if label else ""
         self.lines.add(f"{start}{type_} {field.name} = {field.tag}{self.brackets(options)};")
 
-    def oneofs(self, oneofs: Sequence[OneOf]) -> None:
+    def oneofs(self, oneofs: Sequence[model.OneOf]) -> None:
         for oneof in oneofs:
             fields, groups = oneof.fields, oneof.groups
             inner = partial(self.fields, fields) if fields else None, partial(self.groups, groups) if groups else None
             self.block(f"oneof {oneof.name}", [self.option_section(oneof.options), *inner])
 
-    def groups(self, groups: Sequence[Group]) -> None:
+    def groups(self, groups: Sequence[model.Group]) -> None:
         for group in groups if self.scope is None else sorted(groups, key=lambda one: one.tag):
             label = f"{group.label} " if group.label else ""
             sections = [partial(self.fields, group.fields)] if group.fields else []
             self.block(f"{label}group {group.name} = {group.tag}", sections)
 
-    def reserved(self, statements: Sequence[Reserved]) -> None:
+    def reserved(self, statements: Sequence[model.Reserved]) -> None:
         for values in statements if self.scope is None else split_values(statements):
             self.lines.add(f"reserved {', '.join(map(self.range_text, values))};")
 
-    def extensions(self, statements: Sequence[Extensions]) -> None:
+    def extensions(self, statements: Sequence[model.Extensions]) -> None:
         for values in statements if self.scope is None else split_values(statements):
             self.lines.add(f"extensions {', '.join(map(self.range_text, values))};")
 
-    def range_text(self, value: int | str | Span) -> str:
+    def range_text(self, value: int | str | model.Span) -> str:
         if isinstance(value, str):
             return f'"{value}"'
         if isinstance(value, int) or (self.scope is not None and value.first == value.last):
             return str(value if isinstance(value, int) else value.first)
-        return f"{value.first} to {value.last if value.last < MAX_TAG else 'max'}"
+        return f"{value.first} to {value.last if value.last < model.MAX_TAG else 'max'}"
 
-    def merge_extends(self, extends: Sequence[Extend]) -> Sequence[Extend]:
+    def merge_extends(self, extends: Sequence[model.Extend]) -> Sequence[model.Extend]:
         """Normalized: one `extend` for each message, by its full name."""
         if self.scope is None:
             return extends
-        by_name: dict[str, list[Field]] = {}
+        by_name: dict[str, list[model.Field]] = {}
         for extend in extends:
             for field in extend.fields:
                 by_name.setdefault(resolve_type(self.scope, extend.name), []).append(field)
-        return [Extend(name, fields) for name, fields in by_name.items()]
+        return [model.Extend(name, fields) for name, fields in by_name.items()]
 
-    def extends(self, extends: Sequence[Extend]) -> None:
+    def extends(self, extends: Sequence[model.Extend]) -> None:
         if extends and not self.ignore_extensions:
             self.lines.blank()
             self.extend_lines(self.merge_extends(extends))
 
-    def extend_lines(self, extends: Sequence[Extend]) -> None:
+    def extend_lines(self, extends: Sequence[model.Extend]) -> None:
         for extend in extends:
             self.block(f"extend {extend.name}", [partial(self.fields, extend.fields)] if extend.fields else [])
 
-    def service(self, service: Service) -> None:
+    def service(self, service: model.Service) -> None:
         def rpcs() -> None:
             for rpc in service.rpcs:
                 self.rpc(rpc)
@@ -293,7 +272,7 @@ class _Printer:
         sections = [self.option_section(service.options), rpcs if service.rpcs else None]
         self.block(f"service {service.name}", sections)
 
-    def rpc(self, rpc: Rpc) -> None:
+    def rpc(self, rpc: model.Rpc) -> None:
         request, response = rpc.request, rpc.response
         if self.scope is not None:
             request, response = resolve_type(self.scope, request), resolve_type(self.scope, response)
@@ -315,7 +294,7 @@ def split_values(statements: Sequence[Sequence[_Value]]) -> list[tuple[_Value]]:
     return sorted(((value,) for values in statements for value in values), key=lambda one: range_order(one[0]))
 
 
-def range_order(value: int | str | Span) -> tuple[int, str]:
+def range_order(value: int | str | model.Span) -> tuple[int, str]:
     if isinstance(value, str):
         return _MAX_INT, value
-    return (value.first, f"{value.first}..{value.last}") if isinstance(value, Span) else (value, str(value))
+    return (value.first, f"{value.first}..{value.last}") if isinstance(value, model.Span) else (value, str(value))

@@ -13,25 +13,7 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2
 from google.protobuf.message import DecodeError
 
-from service.schema_types.protobuf.model import (
-    BOOLEAN,
-    ENUM,
-    PROTO2,
-    PROTO3,
-    STRING,
-    Constant,
-    Enum,
-    Extend,
-    Field,
-    File,
-    Message,
-    OneOf,
-    Option,
-    Reserved,
-    Rpc,
-    Service,
-    Span,
-)
+from service.schema_types.protobuf import model
 from service.schema_types.protobuf.tokens import MAX_DEPTH
 
 OPTIONS: Final[dict[str, list[str]]] = {
@@ -52,7 +34,7 @@ OPTIONS: Final[dict[str, list[str]]] = {
 """The options Confluent carries over between texts and descriptors, by the message that holds them, in its order."""
 
 
-def from_base64(text: str) -> File:
+def from_base64(text: str) -> model.File:
     """Raises ValueError if `text` is not the base64 of a FileDescriptorProto."""
     data = base64.b64decode(text + "=" * (-len(text) % 4 if not text.endswith("=") else 0), validate=True)
     try:
@@ -76,12 +58,12 @@ def check_texts(message: Any) -> None:
             raise ValueError(f"{described.full_name} is not UTF-8")
 
 
-def file_of(file: Any) -> File:
+def file_of(file: Any) -> model.File:
     """The declarations of a FileDescriptorProto. Raises ValueError for one that contradicts itself."""
     public = set(file.public_dependency)
-    proto3 = file.syntax == PROTO3
-    return File(
-        syntax=file.syntax if file.syntax in (PROTO2, PROTO3) else None,
+    proto3 = file.syntax == model.PROTO3
+    return model.File(
+        syntax=file.syntax if file.syntax in (model.PROTO2, model.PROTO3) else None,
         package=file.package or None,
         imports=[name for place, name in enumerate(file.dependency) if place not in public],
         public_imports=[name for place, name in enumerate(file.dependency) if place in public],
@@ -92,14 +74,16 @@ def file_of(file: Any) -> File:
     )
 
 
-def types_of(messages: Iterable[Any], enums: Iterable[Any], proto3: bool, depth: int) -> list[Message | Enum]:
+def types_of(
+    messages: Iterable[Any], enums: Iterable[Any], proto3: bool, depth: int
+) -> list[model.Message | model.Enum]:
     return [*(message_of(one, proto3, depth) for one in messages), *map(enum_of, enums)]
 
 
-def message_of(message: Any, proto3: bool, depth: int) -> Message:
+def message_of(message: Any, proto3: bool, depth: int) -> model.Message:
     if depth > MAX_DEPTH:
         raise ValueError(f"more than {MAX_DEPTH} levels of messages")
-    oneofs = [OneOf(one.name) for one in message.oneof_decl]
+    oneofs = [model.OneOf(one.name) for one in message.oneof_decl]
     fields = []
     for field in message.field:
         if field.HasField("oneof_index") and not field.proto3_optional:
@@ -109,7 +93,7 @@ def message_of(message: Any, proto3: bool, depth: int) -> Message:
         else:
             fields.append(field_of(field, label_of(field, proto3), proto3))
     spans = [span(one.start, one.end - 1) for one in message.reserved_range]
-    return Message(
+    return model.Message(
         message.name,
         types=types_of(message.nested_type, message.enum_type, proto3, depth + 1),
         options=options_of(message.options),
@@ -121,31 +105,31 @@ def message_of(message: Any, proto3: bool, depth: int) -> Message:
     )
 
 
-def enum_of(enum: Any) -> Enum:
+def enum_of(enum: Any) -> model.Enum:
     spans = [span(one.start, one.end) for one in enum.reserved_range]
-    constants = [Constant(one.name, one.number, tuple(options_of(one.options))) for one in enum.value]
-    reserved: list[Reserved] = [(one,) for one in [*spans, *enum.reserved_name]]
-    return Enum(enum.name, options_of(enum.options), constants, reserved)
+    constants = [model.Constant(one.name, one.number, tuple(options_of(one.options))) for one in enum.value]
+    reserved: list[model.Reserved] = [(one,) for one in [*spans, *enum.reserved_name]]
+    return model.Enum(enum.name, options_of(enum.options), constants, reserved)
 
 
-def service_of(service: Any) -> Service:
+def service_of(service: Any) -> model.Service:
     rpcs = []
     for one in service.method:
         streams = one.client_streaming, one.server_streaming
-        rpcs.append(Rpc(one.name, one.input_type, one.output_type, *streams, options_of(one.options)))
-    return Service(service.name, rpcs, options_of(service.options))
+        rpcs.append(model.Rpc(one.name, one.input_type, one.output_type, *streams, options_of(one.options)))
+    return model.Service(service.name, rpcs, options_of(service.options))
 
 
-def extends_of(fields: Iterable[Any], proto3: bool) -> list[Extend]:
+def extends_of(fields: Iterable[Any], proto3: bool) -> list[model.Extend]:
     """Extensions by the message they extend."""
-    by_extendee: dict[str, list[Field]] = {}
+    by_extendee: dict[str, list[model.Field]] = {}
     for one in fields:
         by_extendee.setdefault(one.extendee, []).append(field_of(one, label_of(one, proto3), proto3))
-    return [Extend(name, fields_) for name, fields_ in by_extendee.items()]
+    return [model.Extend(name, fields_) for name, fields_ in by_extendee.items()]
 
 
-def field_of(field: Any, label: str | None, proto3: bool) -> Field:
-    return Field(
+def field_of(field: Any, label: str | None, proto3: bool) -> model.Field:
+    return model.Field(
         label,
         field.type_name or type_name(field.type),
         field.name,
@@ -168,7 +152,7 @@ def label_of(field: Any, proto3: bool) -> str | None:
     return None if proto3 and name != "repeated" else name
 
 
-def options_of(options: Any) -> list[Option]:
+def options_of(options: Any) -> list[model.Option]:
     """The options that are set, of those in OPTIONS."""
     result = []
     for name in OPTIONS[options.DESCRIPTOR.name]:
@@ -176,13 +160,13 @@ def options_of(options: Any) -> list[Option]:
             value = getattr(options, name)
             described = options.DESCRIPTOR.fields_by_name[name]
             if isinstance(value, bool):
-                result.append(Option(name, BOOLEAN, str(value).lower()))
+                result.append(model.Option(name, model.BOOLEAN, str(value).lower()))
             elif described.enum_type is not None:
-                result.append(Option(name, ENUM, described.enum_type.values_by_number[value].name))
+                result.append(model.Option(name, model.ENUM, described.enum_type.values_by_number[value].name))
             else:
-                result.append(Option(name, STRING, value))
+                result.append(model.Option(name, model.STRING, value))
     return result
 
 
-def span(first: int, last: int) -> int | Span:
-    return first if first == last else Span(first, last)
+def span(first: int, last: int) -> int | model.Span:
+    return first if first == last else model.Span(first, last)

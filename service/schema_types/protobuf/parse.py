@@ -9,33 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from service.schema_types.protobuf.model import (
-    MAX_TAG,
-    PROTO2,
-    PROTO3,
-    Constant,
-    Enum,
-    Extend,
-    Extensions,
-    Field,
-    File,
-    Group,
-    Message,
-    OneOf,
-    Option,
-    Reserved,
-    Rpc,
-    Service,
-    Span,
-    Word,
-)
+from service.schema_types.protobuf import model
 from service.schema_types.protobuf.tokens import MAX_DEPTH, TokenReader
 
 _LABELS: Final = ("optional", "required", "repeated")
 MAX_PACKAGE_PARTS: Final = 100
 
 
-def parse(text: str) -> File:
+def parse(text: str) -> model.File:
     """The declarations of a text. Raises ValueError with the place and the reason."""
     return _Parser(text).file()
 
@@ -43,11 +24,11 @@ def parse(text: str) -> File:
 class _Parser(TokenReader):
     def __init__(self, text: str) -> None:
         super().__init__(text)
-        self.result = File()
+        self.result = model.File()
         self.places: dict[tuple[str, str], int] = {}
         self.depth = 0
 
-    def file(self) -> File:
+    def file(self) -> model.File:
         first = True
         while not self.is_exhausted():
             if not self.accept(";"):
@@ -112,12 +93,12 @@ class _Parser(TokenReader):
         if not first:
             self.fail("'syntax' element must be the first declaration in a file", start)
         syntax = self.quoted_string()
-        if syntax not in (PROTO2, PROTO3):
+        if syntax not in (model.PROTO2, model.PROTO3):
             self.fail(f"unexpected syntax: {syntax}", start)
         self.result.syntax = syntax
         self.require(";")
 
-    def option_declaration(self) -> Option:
+    def option_declaration(self) -> model.Option:
         option = self.option("=")
         self.require(";")
         return option
@@ -134,11 +115,11 @@ class _Parser(TokenReader):
             if not self.accept(";"):
                 yield self.pos, self.word(digit_first=digit_first)
 
-    def message(self) -> Message:
+    def message(self) -> model.Message:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"more than {MAX_DEPTH} levels of messages")
-        result = Message(self.open())
+        result = model.Message(self.open())
         into: dict[str, Callable[[], None]] = {
             "option": lambda: result.options.append(self.option_declaration()),
             "message": lambda: result.types.append(self.message()),
@@ -154,12 +135,12 @@ class _Parser(TokenReader):
                 result.reserved.append(self.reserved(start))
             else:
                 field = self.field(start, word)
-                (result.groups if isinstance(field, Group) else result.fields).append(field)  # type: ignore[arg-type]
+                (result.groups if isinstance(field, model.Group) else result.fields).append(field)  # type: ignore[arg-type]
         self.depth -= 1
         return result
 
-    def extend(self) -> Extend:
-        result = Extend(self.open())
+    def extend(self) -> model.Extend:
+        result = model.Extend(self.open())
         for start, word in self.statements():
             if word == "option":
                 self.option_declaration()
@@ -167,12 +148,12 @@ class _Parser(TokenReader):
                 self.reserved(start)
             else:
                 field = self.field(start, word)
-                if isinstance(field, Field):
+                if isinstance(field, model.Field):
                     result.fields.append(field)
         return result
 
-    def enum(self) -> Enum:
-        result = Enum(self.open())
+    def enum(self) -> model.Enum:
+        result = model.Enum(self.open())
         for start, word in self.statements(digit_first=False):
             if word == "option":
                 result.options.append(self.option_declaration())
@@ -184,24 +165,24 @@ class _Parser(TokenReader):
                 options = tuple(self.options())
                 self.require(";")
                 self.end_declaration()
-                result.constants.append(Constant(word, tag, options))
+                result.constants.append(model.Constant(word, tag, options))
         return result
 
-    def field(self, start: int, word: str) -> Field | Group:
+    def field(self, start: int, word: str) -> model.Field | model.Group:
         if word in _LABELS:
-            if word == "required" and self.result.syntax == PROTO3:
+            if word == "required" and self.result.syntax == model.PROTO3:
                 self.fail("'required' label forbidden in proto3 field declarations", start)
             label: str | None = word
             type_ = self.data_type()
         else:
-            if self.result.syntax != PROTO3 and not (word == "map" and self.peek() == "<"):
+            if self.result.syntax != model.PROTO3 and not (word == "map" and self.peek() == "<"):
                 self.fail(f"unexpected label: {word}", start)
             label, type_ = None, self.data_type(word)
         if type_.startswith("map<") and label is not None:
             self.fail("'map' type cannot have label", start)
         return self.group(label) if type_ == "group" else self.rest_of_field(label, type_)
 
-    def rest_of_field(self, label: str | None, type_: str) -> Field:
+    def rest_of_field(self, label: str | None, type_: str) -> model.Field:
         name = self.name(digit_first=False)
         self.require("=")
         tag = self.integer()
@@ -213,18 +194,18 @@ class _Parser(TokenReader):
         other_options = tuple(option for option in options if option.name not in special)
         self.require(";")
         self.end_declaration()
-        return Field(label, type_, name, tag, special["default"], special["json_name"], other_options)
+        return model.Field(label, type_, name, tag, special["default"], special["json_name"], other_options)
 
-    def plain_value(self, option: Option) -> str:
-        value = option.value.text if isinstance(option.value, Word) else option.value
+    def plain_value(self, option: model.Option) -> str:
+        value = option.value.text if isinstance(option.value, model.Word) else option.value
         if not isinstance(value, str):
             self.fail(f"{option.name} must be a single value")
         return value
 
-    def group(self, label: str | None) -> Group:
+    def group(self, label: str | None) -> model.Group:
         name = self.word()
         self.require("=")
-        result = Group(label, name, self.integer())
+        result = model.Group(label, name, self.integer())
         self.require("{")
         while not self.accept("}"):
             start = self.pos
@@ -232,18 +213,18 @@ class _Parser(TokenReader):
             result.fields.append(field)
         return result
 
-    def field_of_group(self, start: int) -> Field:
+    def field_of_group(self, start: int) -> model.Field:
         self.depth += 1
         if self.depth > MAX_DEPTH:
             self.fail(f"more than {MAX_DEPTH} levels of groups")
         field = self.field(start, self.word())
         self.depth -= 1
-        if isinstance(field, Group):
+        if isinstance(field, model.Group):
             self.fail(f"expected field declaration, was group {field.name}")
         return field
 
-    def oneof(self) -> OneOf:
-        result = OneOf(self.open())
+    def oneof(self) -> model.OneOf:
+        result = model.OneOf(self.open())
         while not self.accept("}"):
             type_ = self.data_type()
             if type_ == "group":
@@ -254,7 +235,7 @@ class _Parser(TokenReader):
                 result.fields.append(self.rest_of_field(None, type_))
         return result
 
-    def number_or_span(self, start: int, separators: str) -> int | Span:
+    def number_or_span(self, start: int, separators: str) -> int | model.Span:
         first = self.integer()
         if self.peek() in separators:
             return first
@@ -263,11 +244,11 @@ class _Parser(TokenReader):
         if self.peek() == "m":
             if self.word() != "max":
                 self.fail("expected an integer or 'max'")
-            return Span(first, MAX_TAG)
-        return Span(first, self.integer())
+            return model.Span(first, model.MAX_TAG)
+        return model.Span(first, self.integer())
 
-    def reserved(self, start: int) -> Reserved:
-        values: list[int | str | Span] = []
+    def reserved(self, start: int) -> model.Reserved:
+        values: list[int | str | model.Span] = []
         while True:
             values.append(self.quoted_string() if self.peek() in "\"'" else self.number_or_span(start, ",;"))
             if not self.accept(","):
@@ -276,8 +257,8 @@ class _Parser(TokenReader):
         self.end_declaration()
         return tuple(values)
 
-    def extensions(self) -> Extensions:
-        values: list[int | Span] = []
+    def extensions(self) -> model.Extensions:
+        values: list[int | model.Span] = []
         while True:
             values.append(self.number_or_span(self.pos, ",;["))
             if not self.accept(","):
@@ -286,8 +267,8 @@ class _Parser(TokenReader):
         self.require(";")
         return tuple(values)
 
-    def service(self) -> Service:
-        result = Service(self.open())
+    def service(self) -> model.Service:
+        result = model.Service(self.open())
         for start, word in self.statements():
             if word == "option":
                 result.options.append(self.option_declaration())
@@ -299,13 +280,13 @@ class _Parser(TokenReader):
                 self.fail(f"unexpected label: {word}", start)
         return result
 
-    def rpc(self, start: int) -> Rpc:
+    def rpc(self, start: int) -> model.Rpc:
         name = self.name()
         request, request_stream = self.rpc_type()
         if self.word() != "returns":
             self.fail("expected 'returns'", start)
         response, response_stream = self.rpc_type()
-        result = Rpc(name, request, response, request_stream, response_stream)
+        result = model.Rpc(name, request, response, request_stream, response_stream)
         if not self.accept("{"):
             self.require(";")
             return result

@@ -13,22 +13,8 @@ from typing import Any, Final
 from google.protobuf import descriptor_pb2
 
 from schemas.codec.varint import uvarint
+from service.schema_types.protobuf import model
 from service.schema_types.protobuf.descriptor import OPTIONS
-from service.schema_types.protobuf.model import (
-    PROTO3,
-    SCALARS,
-    Enum,
-    Extend,
-    Field,
-    File,
-    Message,
-    Option,
-    Reserved,
-    Service,
-    Span,
-    Value,
-    map_parts,
-)
 from service.schema_types.protobuf.options import as_map, merge_options
 from service.schema_types.protobuf.scopes import Scope
 
@@ -46,7 +32,7 @@ META_TAG: Final = 1088
 """The number of all of Confluent's extensions of options (confluent/meta.proto)."""
 
 
-def serialize_file(file: File, dependencies: Container[str], scope: Scope) -> str:
+def serialize_file(file: model.File, dependencies: Container[str], scope: Scope) -> str:
     """`dependencies` holds the import paths that lead somewhere; the others are left out.
 
     Raises ValueError for an option whose value its descriptor does not know.
@@ -65,8 +51,8 @@ def serialize_file(file: File, dependencies: Container[str], scope: Scope) -> st
                 proto.dependency.append(path)
             proto.public_dependency.append(list(proto.dependency).index(path))
     for one in file.types:
-        if isinstance(one, Message):
-            add_message(proto.message_type.add(), one, file.syntax == PROTO3, scope)
+        if isinstance(one, model.Message):
+            add_message(proto.message_type.add(), one, file.syntax == model.PROTO3, scope)
         else:
             add_enum(proto.enum_type.add(), one)
     for service in file.services:
@@ -76,11 +62,11 @@ def serialize_file(file: File, dependencies: Container[str], scope: Scope) -> st
     return base64.b64encode(proto.SerializeToString(deterministic=True)).decode()
 
 
-def add_message(proto: Any, message: Message, proto3: bool, outer: Scope) -> None:
+def add_message(proto: Any, message: model.Message, proto3: bool, outer: Scope) -> None:
     scope = outer.enter(message.name)
     proto.name = message.name
     for one in message.types:
-        if isinstance(one, Message):
+        if isinstance(one, model.Message):
             add_message(proto.nested_type.add(), one, proto3, scope)
         else:
             add_enum(proto.enum_type.add(), one)
@@ -103,8 +89,8 @@ def add_message(proto: Any, message: Message, proto3: bool, outer: Scope) -> Non
     set_options(proto, message.options)
 
 
-def add_field(proto: Any, field: Field, proto3: bool, scope: Scope) -> None:
-    parts = map_parts(field.type)
+def add_field(proto: Any, field: model.Field, proto3: bool, scope: Scope) -> None:
+    parts = model.map_parts(field.type)
     if parts is None:
         proto_field = proto.field.add()
         set_field(proto_field, field, field.label, scope)
@@ -122,14 +108,14 @@ def add_field(proto: Any, field: Field, proto3: bool, scope: Scope) -> None:
     set_named(proto_field, field)
 
 
-def set_field(proto: Any, field: Field, label: str | None, scope: Scope) -> None:
+def set_field(proto: Any, field: model.Field, label: str | None, scope: Scope) -> None:
     if label is not None:
         proto.label = _LABELS.Value(f"LABEL_{label.upper()}")
     set_type(proto, field.type, scope)
     set_named(proto, field)
 
 
-def set_named(proto: Any, field: Field) -> None:
+def set_named(proto: Any, field: model.Field) -> None:
     """Everything but the type and label."""
     proto.name = field.name
     proto.number = field.tag
@@ -141,13 +127,13 @@ def set_named(proto: Any, field: Field) -> None:
 
 
 def set_type(proto: Any, type_: str, scope: Scope) -> None:
-    if type_ in SCALARS:
+    if type_ in model.SCALARS:
         proto.type = _TYPES.Value(f"TYPE_{type_.upper()}")
         return
     proto.type_name = type_
     declaration = scope.type(type_)
     if declaration is not None:
-        proto.type = _TYPES.Value("TYPE_ENUM" if isinstance(declaration.type, Enum) else "TYPE_MESSAGE")
+        proto.type = _TYPES.Value("TYPE_ENUM" if isinstance(declaration.type, model.Enum) else "TYPE_MESSAGE")
 
 
 def map_entry_name(field: str) -> str:
@@ -157,7 +143,7 @@ def map_entry_name(field: str) -> str:
     return f"{field}Entry"
 
 
-def add_enum(proto: Any, enum: Enum) -> None:
+def add_enum(proto: Any, enum: model.Enum) -> None:
     proto.name = enum.name
     for constant in enum.constants:
         set_options(proto.value.add(name=constant.name, number=constant.tag), constant.options)
@@ -165,7 +151,7 @@ def add_enum(proto: Any, enum: Enum) -> None:
     set_options(proto, enum.options)
 
 
-def add_reserved(proto: Any, reserved: Iterable[Reserved], after: int) -> None:
+def add_reserved(proto: Any, reserved: Iterable[model.Reserved], after: int) -> None:
     """after: how far behind the last number a range ends."""
     for value in (value for values in reserved for value in values):
         if isinstance(value, str):
@@ -175,7 +161,7 @@ def add_reserved(proto: Any, reserved: Iterable[Reserved], after: int) -> None:
             proto.reserved_range.add(start=first, end=min(last + after, 2**31 - 1))
 
 
-def add_service(proto: Any, service: Service) -> None:
+def add_service(proto: Any, service: model.Service) -> None:
     proto.name = service.name
     for rpc in service.rpcs:
         method = proto.method.add(name=rpc.name, input_type=rpc.request, output_type=rpc.response)
@@ -185,22 +171,22 @@ def add_service(proto: Any, service: Service) -> None:
     set_options(proto, service.options)
 
 
-def add_extends(add: Callable[..., Any], extends: Iterable[Extend], scope: Scope) -> None:
+def add_extends(add: Callable[..., Any], extends: Iterable[model.Extend], scope: Scope) -> None:
     for extend in extends:
         for field in extend.fields:
             set_field(add(extendee=extend.name), field, field.label, scope)
 
 
-def ends(value: int | Span) -> tuple[int, int]:
+def ends(value: int | model.Span) -> tuple[int, int]:
     return (value, value) if isinstance(value, int) else (value.first, value.last)
 
 
-def set_options(proto: Any, options: Iterable[Option]) -> None:
+def set_options(proto: Any, options: Iterable[model.Option]) -> None:
     """The options of OPTIONS, and Confluent's meta data. Others are left out; of one that is repeated the last counts.
 
     Raises ValueError for a value that is not known.
     """
-    by_name: dict[str, list[Option]] = {}
+    by_name: dict[str, list[model.Option]] = {}
     for option in options:
         by_name.setdefault(option.name.removeprefix("."), []).append(option)
     described = proto.options.DESCRIPTOR
@@ -212,7 +198,7 @@ def set_options(proto: Any, options: Iterable[Option]) -> None:
         proto.options.MergeFromString(delimit(META_TAG, meta_bytes(merge_options([as_map(one) for one in meta]).value)))
 
 
-def set_option(options: Any, described: Any, value: Value) -> None:
+def set_option(options: Any, described: Any, value: model.Value) -> None:
     if not isinstance(value, str):
         raise ValueError(f"{described.name} must be a single value")
     if described.enum_type is not None:
@@ -226,7 +212,7 @@ def set_option(options: Any, described: Any, value: Value) -> None:
         setattr(options, described.name, value)
 
 
-def meta_bytes(value: Value) -> bytes:
+def meta_bytes(value: model.Value) -> bytes:
     """A `confluent.Meta` message: doc, params, tags."""
     if not isinstance(value, dict):
         raise ValueError("Confluent's meta data must be a message")
@@ -239,11 +225,11 @@ def meta_bytes(value: Value) -> bytes:
     return b"".join([*parts, *(delimit(3, one) for one in texts(value.get("tags")))])
 
 
-def list_values(value: Value | None) -> list[Value]:
+def list_values(value: model.Value | None) -> list[model.Value]:
     return [] if value is None else value if isinstance(value, list) else [value]
 
 
-def texts(value: Value | None) -> list[bytes]:
+def texts(value: model.Value | None) -> list[bytes]:
     values = list_values(value)
     if not all(isinstance(one, str) for one in values):
         raise ValueError("Confluent's meta data must be texts")
