@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from schemas.model.errors import BridgeError, SetupError
-from service.cli.options import Config, SinkUri
+from service.cli.options import Config, DdlZone, SinkUri
 from service.cli.output import exit_with
 
 Format = Literal["text", "json", "github"]
@@ -31,7 +31,6 @@ Compatibility = Annotated[str, typer.Option(help="With --schemas: the level of a
 At = Annotated[str | None, typer.Option(help="Check against the tables of then: a commit_ts or an RFC 3339 time.")]
 Changefeed = Annotated[str | None, typer.Option(help="Name of the tracked changefeed whose history is meant.")]
 Keyspace = Annotated[str, typer.Option(help="TiCDC's keyspace (namespace), part of Avro names.")]
-Zone = Annotated[str | None, typer.Option(help="The sessions' time zone, of TIMESTAMP defaults.")]
 SqlMode = Annotated[str, typer.Option(help="The sql_mode in which the SQL is typed.")]
 Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]
 Shown = Annotated[Format, typer.Option("--format", help="text, json, or github: annotations and a job summary.")]
@@ -51,7 +50,7 @@ def check_ddl(
     config: Config = None,
     changefeed: Changefeed = None,
     keyspace: Keyspace = "default",
-    ddl_time_zone: Zone = None,
+    ddl_time_zone: DdlZone = None,
     sql_mode: SqlMode = "",
     wire: Wire = False,
     format_: Shown = "text",
