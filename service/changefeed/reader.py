@@ -44,15 +44,17 @@ def read(sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone:
 
 def read_files(sink_uri: str | None, config: str | None, **more: str) -> ChangefeedSettings:
     """As `read`, with the name of the file. SetupError USAGE when it can't be read."""
-    text = ""
-    if config:
-        try:
-            with open(config, "rb") as file:
-                text = file.read(MAX_CONFIG + 1).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-            raise SetupError("USAGE", details=f"--config {config}: {reason}") from None
-    return read(sink_uri or "", text, **more)
+    return read(sink_uri or "", read_config(config) if config else "", **more)
+
+
+def read_config(path: str) -> str:
+    """The text of a configuration file; of one that is too long, more than is taken. SetupError USAGE."""
+    try:
+        with open(path, "rb") as file:
+            return file.read(MAX_CONFIG + 1).decode()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+        raise SetupError("USAGE", details=f"--config {path}: {reason}") from None
 
 
 def _document(text: str) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Literal
@@ -103,7 +103,8 @@ def _statements(sql: str | None, file: str | None) -> tuple[str, str]:
         return str(sql), ""
     where = file or "standard input"
     try:
-        data = sys.stdin.buffer.read(_MAX_SQL + 1) if file is None else _read(file, _MAX_SQL)
+        with nullcontext(sys.stdin.buffer) if file is None else open(file, "rb") as source:
+            data = source.read(_MAX_SQL + 1)
         if len(data) > _MAX_SQL:
             raise SetupError("USAGE", details=f"{where} has more than {_MAX_SQL} bytes")
         return data.decode("utf-8-sig"), file or ""
@@ -111,11 +112,6 @@ def _statements(sql: str | None, file: str | None) -> tuple[str, str]:
         raise SetupError("USAGE", details=f"{where}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise SetupError("USAGE", details=f"{where}: no UTF-8 text") from None
-
-
-def _read(path: str, limit: int) -> bytes:
-    with open(path, "rb") as opened:
-        return opened.read(limit + 1)
 
 
 def _zone(name: str | None) -> str | None:
@@ -130,17 +126,14 @@ def _zone(name: str | None) -> str | None:
 # ---- where the answer comes from
 def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
     """The service's own answer."""
-    from service.changefeed.reader import MAX_CONFIG
+    from service.changefeed.reader import read_config
     from service.ddl_check import render
     from service.ddl_check.report import EXIT
     from service.http_client import ONCE, HttpRegistry, need_json
 
     settings: dict[str, Any] = {name: feed[name] for name in ("sink_uri", "keyspace") if feed[name]}
     if feed["config"]:
-        try:
-            settings["config"] = _read(feed["config"], MAX_CONFIG).decode()
-        except (OSError, UnicodeDecodeError) as error:
-            raise SetupError("USAGE", details=f"--config {feed['config']}: {error}") from None
+        settings["config"] = read_config(feed["config"])
     if request["history"]:
         settings["name"] = request["history"]
     body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
@@ -165,11 +158,12 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
     from service.registry.registry import Registry
     from service.registry_view import RegistryView, view_of_entries
     from service.schema_types.base import LEVELS
-    from service.store import open_store
+    from service.store import open_store, store_exists
     from service.store.history_reader import HistoryStore
 
     if store:
-        _must_exist(store)
+        if not store_exists(store):  # opening one makes it: a command that only reads must not
+            raise SetupError("USAGE", details=f"--store {store}: there is no such file")
         with closing(open_store(store)) as opened:
             view, history = RegistryView(Registry(opened)), HistoryStore(opened)
             yield lambda request: answer_request(request, view, history).form()
@@ -184,13 +178,6 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
         yield lambda request: run_check(
             request, catalog_of(statements, request.at), view, lambda _: "", assume=assume
         ).form()
-
-
-def _must_exist(store: str) -> None:
-    """Opening a store makes it: a command that only reads must not."""
-    scheme, separator, path = store.partition(":///")
-    if scheme == "sqlite" and separator and not Path(path).is_file():
-        raise SetupError("USAGE", details=f"--store {store}: there is no such file")
 
 
 def _parse_file(option: str, path: str, reader: Any) -> Any:

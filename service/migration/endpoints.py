@@ -27,7 +27,7 @@ from service.registry.deadline import retry_until
 from service.registry.names import SERVER
 from service.registry.ports import Store
 from service.registry.registry import Registry
-from service.store import open_store
+from service.store import open_store, store_exists
 
 TOPIC = "kafka:"
 _DEFAULT_LEVEL = "BACKWARD"
@@ -99,18 +99,12 @@ def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> I
         with closing(HttpRegistry(text, ways.access)) as http:
             yield RestEndpoint(http, ways.told)
     elif text.startswith(_STORES):
-        if not create and not is_there(text):
+        if not create and not store_exists(text):
             raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
         with closing(open_store(text, wait_seconds=ways.wait_seconds)) as store:
             yield StoreEndpoint(store, mask_url(text), ways.told)
     else:
         yield FileEndpoint(text, ways)
-
-
-def is_there(text: str) -> bool:
-    """Whether a word of the command line names a store in a file that is there, or anything else."""
-    scheme, _, path = text.partition(":///")
-    return scheme != "sqlite" or Path(path).exists()
 
 
 class EmptyEndpoint:

@@ -320,9 +320,3 @@ def _answer_json(answer: RegistryResponse) -> dict[str, Any]:
 
 def _ms(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds * 1000)
-
-
-def read_snapshot(store: Store) -> Snapshot:
-    """What a store holds."""
-    with store.read() as tx:
-        return snapshot_of(tx)

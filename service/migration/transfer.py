@@ -18,13 +18,13 @@ from service.migration.endpoints import (
     ReadResult,
     WriteResult,
     endpoint_of,
-    is_there,
     planner_of,
 )
 from service.migration.plan import Conflict
 from service.migration.progress import progress
 from service.migration.snapshot import Snapshot
 from service.registry.model import context_of
+from service.store import store_exists
 
 SAYS_NO: Final = 1
 _SHOWN: Final = 1000
@@ -66,7 +66,7 @@ def move(what: str, source: str, target: str, options: TransferOptions) -> int:
 
 def open_target(target: str, ways: ConnectionOptions, options: TransferOptions) -> AbstractContextManager[Endpoint]:
     """The target; a dry run makes no store."""
-    if options.dry_run and not is_there(target):
+    if options.dry_run and not store_exists(target):
         return nullcontext(EmptyEndpoint(target))
     return endpoint_of(target, ways)
 

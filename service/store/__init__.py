@@ -7,6 +7,7 @@ differently is in `dialects`. No rule of the registry or of a history belongs he
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final
 
 from schemas.model.credentials import mask_url
@@ -15,7 +16,7 @@ from service.store import tables as tables  # its tables are part of the layout
 from service.store.dialects import Dialect
 from service.store.sql_store import SqlStore
 
-__all__ = ["SqlStore", "dialect_of", "open_store"]
+__all__ = ["SqlStore", "dialect_of", "open_store", "store_exists"]
 
 CONNECTIONS: Final = 8
 
@@ -28,6 +29,12 @@ def open_store(url: str, *, wait_seconds: float = 25.0, connections: int = CONNE
     Raises SetupError with what is wrong: the URL, the directory, the rights, the server, or a store that is not ours.
     """
     return SqlStore(dialect_of(url, wait_seconds, connections), wait_seconds)
+
+
+def store_exists(url: str) -> bool:
+    """Whether there is a file where the URL names one; True for what is no SQLite file."""
+    scheme, _, path = url.partition(":///")
+    return scheme != "sqlite" or Path(path).exists()
 
 
 def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:
