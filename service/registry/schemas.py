@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from schemas.model.errors import RegistryError
@@ -120,10 +121,8 @@ def search(
     """All versions whose subject starts with `prefix` (see `subjects.matches`), by subject and version."""
     store_prefix = "" if prefix.startswith((ALL_CONTEXTS, ":.:")) else prefix
     with registry.store.read() as tx:
-        stored_versions = [
-            stored for stored in tx.search(store_prefix, deleted=deleted) if matches(stored.subject, prefix)
-        ]
-    return list({stored.subject: stored for stored in stored_versions}.values()) if latest_only else stored_versions
+        find = tx.search if not latest_only else partial(tx.newest, text="")
+        return [stored for stored in find(store_prefix, deleted=deleted) if matches(stored.subject, prefix)]
 
 
 def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> str:

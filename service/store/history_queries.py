@@ -220,6 +220,8 @@ class HistoryQueries:
         c, query = sql.names.c, self._newest()
         if db is not None:
             query = query.where(c.db_key == db.lower())
+        if "\0" in part:
+            return []  # no name holds it, and PostgreSQL refuses to look for it
         if part:
             name = c.db_key + "." + c.table_key
             query = query.where(func.replace(name, part.lower(), "") != name)

@@ -157,6 +157,8 @@ class Transaction:
 
     def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
+        if "\0" in part + text:
+            return []  # as in `search`
         higher = versions.alias()
         above = exists().where(higher.c.subject == versions.c.subject, higher.c.version > versions.c.version)
         query = FULL.where(~above) if deleted else FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
@@ -168,7 +170,8 @@ class Transaction:
     def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
         self._reads.add(ANYTHING)
         query = LISTED.order_by(versions.c.version)
-        cursors = (self._sql.execute(query.where(versions.c.subject.in_(some))) for some in chunks(subjects))
+        names = [subject for subject in subjects if "\0" not in subject]
+        cursors = (self._sql.execute(query.where(versions.c.subject.in_(some))) for some in chunks(names))
         return [ListedVersion(*row[:3], bool(row.deleted), row.kind, row.ts) for cursor in cursors for row in cursor]
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:

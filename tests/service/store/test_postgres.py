@@ -149,6 +149,9 @@ def test_nul_in_a_request(store_url: str) -> None:
         assert client.register("\x20", '"int"').status == 200
         assert client.get("/subjects?subjectPrefix=%00").json == []
         assert client.get("/schemas?subjectPrefix=a%00b").json == []
+        assert client.get("/schemas?subjectPrefix=a%00b&latestOnly=true").json == []
+        for query in ("name=a%00b", "column=a%00b", "subject=a%00b"):
+            assert client.get(f"/overview?{query}").status == 200
         assert client.get("/schemas/ids/1?subject=a%00b").status == 200
         assert client.get("/schemas/ids/1?subject=%3A.c%00%3A").error == (404, 40403)
         references = [{"name": "n\0", "subject": "s\0", "version": 1}]
