@@ -9,19 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from service.schema_types.avro.model import (
-    MISSING,
-    Array,
-    Enum,
-    Field,
-    Fixed,
-    Map,
-    NamedType,
-    Node,
-    Record,
-    Union,
-    names_nothing,
-)
+from service.schema_types.avro import model
 
 _PROMOTIONS: Final = {
     "long": {"int"},
@@ -66,7 +54,7 @@ class AmbiguousAlias(ValueError):
     """A reader field and its aliases match several fields of the writer."""
 
 
-def incompatibilities(reader: Node, writer: Node) -> list[AvroIncompatibility]:
+def incompatibilities(reader: model.Node, writer: model.Node) -> list[AvroIncompatibility]:
     """Everything that keeps `reader` from reading what `writer` wrote; [] when nothing does. Raises AmbiguousAlias."""
     return _Comparison().compare(reader, writer, ())
 
@@ -75,8 +63,8 @@ class _Comparison:
     def __init__(self) -> None:
         self.seen: dict[tuple[int, int], list[AvroIncompatibility]] = {}
 
-    def compare(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
-        if names_nothing(reader) or names_nothing(writer):
+    def compare(self, reader: model.Node, writer: model.Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+        if model.names_nothing(reader) or model.names_nothing(writer):
             return self.calculate(reader, writer, path)  # one such node may stand in many places
         pair = (id(reader), id(writer))
         if pair not in self.seen:
@@ -84,43 +72,43 @@ class _Comparison:
             self.seen[pair] = self.calculate(reader, writer, path)
         return self.seen[pair]
 
-    def calculate(self, reader: Node, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
-        if isinstance(writer, Union):
+    def calculate(self, reader: model.Node, writer: model.Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+        if isinstance(writer, model.Union):
             return self.from_union(reader, writer, path)
         match reader, writer:
-            case Array(), Array():
+            case model.Array(), model.Array():
                 return self.compare(reader.items, writer.items, (*path, "items"))
-            case Map(), Map():
+            case model.Map(), model.Map():
                 return self.compare(reader.values, writer.values, (*path, "values"))
-            case Fixed(), Fixed():
+            case model.Fixed(), model.Fixed():
                 return names(reader, writer, path) + sizes(reader, writer, path)
-            case Enum(), Enum():
+            case model.Enum(), model.Enum():
                 return names(reader, writer, path) + symbols(reader, writer, path)
-            case Record(), Record():
+            case model.Record(), model.Record():
                 return names(reader, writer, path) + self.fields(reader, writer, path)
-            case Union(), _:
+            case model.Union(), _:
                 return self.into_union(reader, writer, path)
         if reader.kind == writer.kind or writer.kind in _PROMOTIONS.get(reader.kind, ()):
             return []
         info = f"reader type: {reader.kind.upper()} not compatible with writer type: {writer.kind.upper()}"
         return [AvroIncompatibility("TYPE_MISMATCH", path, info)]
 
-    def from_union(self, reader: Node, writer: Union, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+    def from_union(self, reader: model.Node, writer: model.Union, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         all_problems = []
         for place, branch in enumerate(writer.branches):
             at = (*path, str(place))
             problems = self.compare(reader, branch, at)
-            if problems and isinstance(reader, Union):
+            if problems and isinstance(reader, model.Union):
                 problems = [lacking_branch(branch, at)]
             all_problems += problems
         return all_problems
 
-    def into_union(self, reader: Union, writer: Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+    def into_union(self, reader: model.Union, writer: model.Node, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         if any(not self.compare(branch, writer, path) for branch in reader.branches):
             return []
         return [lacking_branch(writer, path)]
 
-    def fields(self, reader: Record, writer: Record, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+    def fields(self, reader: model.Record, writer: model.Record, path: tuple[str, ...]) -> list[AvroIncompatibility]:
         problems: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
         for place, field in enumerate(reader.fields):
@@ -128,18 +116,18 @@ class _Comparison:
             writer_field = find_matching(field, by_name)
             if writer_field is not None:
                 problems += self.compare(field.type, writer_field.type, (*at, "type"))
-            elif field.default is MISSING:
+            elif field.default is model.MISSING:
                 problems += self.missing_field(field, writer, at)
         return problems
 
-    def missing_field(self, field: Field, writer: Record, at: tuple[str, ...]) -> list[AvroIncompatibility]:
-        if isinstance(field.type, Enum) and field.type.default is not None:
+    def missing_field(self, field: model.Field, writer: model.Record, at: tuple[str, ...]) -> list[AvroIncompatibility]:
+        if isinstance(field.type, model.Enum) and field.type.default is not None:
             # Avro compares the enum with the whole writer record here, which never fits: another text, same verdict.
             return self.compare(field.type, writer, (*at, "type"))
         return [AvroIncompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)]
 
 
-def find_matching(field: Field, by_name: dict[str, Field]) -> Field | None:
+def find_matching(field: model.Field, by_name: dict[str, model.Field]) -> model.Field | None:
     """The writer's field of that name, or of one of the reader field's aliases."""
     matches = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
     if len(matches) > 1:
@@ -147,14 +135,14 @@ def find_matching(field: Field, by_name: dict[str, Field]) -> Field | None:
     return matches[0] if matches else None
 
 
-def names(reader: NamedType, writer: NamedType, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+def names(reader: model.NamedType, writer: model.NamedType, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     """The simple names count: a change of namespace is compatible."""
     if reader.name == writer.name or writer.fullname in reader.aliases:
         return []
     return [AvroIncompatibility("NAME_MISMATCH", (*path, "name"), f"expected: {writer.fullname}")]
 
 
-def sizes(reader: Fixed, writer: Fixed, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+def sizes(reader: model.Fixed, writer: model.Fixed, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     if reader.size == writer.size:
         return []
     return [
@@ -162,7 +150,7 @@ def sizes(reader: Fixed, writer: Fixed, path: tuple[str, ...]) -> list[AvroIncom
     ]
 
 
-def symbols(reader: Enum, writer: Enum, path: tuple[str, ...]) -> list[AvroIncompatibility]:
+def symbols(reader: model.Enum, writer: model.Enum, path: tuple[str, ...]) -> list[AvroIncompatibility]:
     """Symbols the reader lacks matter only when it has no default for them."""
     missing = sorted(set(writer.symbols) - set(reader.symbols))
     if not missing or reader.default is not None:
@@ -170,5 +158,5 @@ def symbols(reader: Enum, writer: Enum, path: tuple[str, ...]) -> list[AvroIncom
     return [AvroIncompatibility("MISSING_ENUM_SYMBOLS", (*path, "symbols"), f"[{', '.join(missing)}]")]
 
 
-def lacking_branch(writer: Node, path: tuple[str, ...]) -> AvroIncompatibility:
+def lacking_branch(writer: model.Node, path: tuple[str, ...]) -> AvroIncompatibility:
     return AvroIncompatibility("MISSING_UNION_BRANCH", path, f"reader union lacking writer type: {writer.kind.upper()}")

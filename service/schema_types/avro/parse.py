@@ -12,26 +12,10 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from service.schema_types import java_text
+from service.schema_types.avro import model
 from service.schema_types.avro.canonical import canonical_field, canonical_text
 from service.schema_types.avro.defaults import is_valid_default
 from service.schema_types.avro.field_cache import FieldCache, is_surely_shallow, key_of
-from service.schema_types.avro.model import (
-    MISSING,
-    PRIMITIVES,
-    Array,
-    Enum,
-    Field,
-    Fixed,
-    Map,
-    NamedType,
-    Node,
-    PendingName,
-    Primitive,
-    Record,
-    Union,
-    names_nothing,
-    union_name,
-)
 
 
 class AvroSchemaError(ValueError):
@@ -50,7 +34,7 @@ _PLAIN_FIELD: Final = frozenset({"name", "type", "default"})
 _FIELD_RESERVED: Final = frozenset({"default", "doc", "name", "order", "type", "aliases"})
 
 
-def parse(text: str, named_types: Mapping[str, NamedType] | None = None, *, strict: bool = True) -> Node:
+def parse(text: str, named_types: Mapping[str, model.NamedType] | None = None, *, strict: bool = True) -> model.Node:
     """Parse `text`; `named_types` are types of references by full name.
 
     `strict` False reads what the store holds already: defaults and names are not checked again.
@@ -67,23 +51,23 @@ def parse(text: str, named_types: Mapping[str, NamedType] | None = None, *, stri
 
 
 # Nothing tells one primitive without attributes from another, so there is one of each.
-_PLAIN: Final = {name: Primitive(name, shared=f'"{name}"') for name in PRIMITIVES}
+_PLAIN: Final = {name: model.Primitive(name, shared=f'"{name}"') for name in model.PRIMITIVES}
 
-_TYPES: Final = FieldCache[Node]()
-_FIELDS: Final = FieldCache[Field]()  # valid ones only
+_TYPES: Final = FieldCache[model.Node]()
+_FIELDS: Final = FieldCache[model.Field]()  # valid ones only
 
 
 class _Parser:
-    def __init__(self, named_types: Mapping[str, NamedType], strict: bool) -> None:
+    def __init__(self, named_types: Mapping[str, model.NamedType], strict: bool) -> None:
         self.known = named_types
         self.strict = strict
-        self.names: dict[str, NamedType] = {}
+        self.names: dict[str, model.NamedType] = {}
         self.waiting = False
-        self.fields: list[Field] = []
-        self.plain: list[tuple[bytes, Field]] = []
+        self.fields: list[model.Field] = []
+        self.plain: list[tuple[bytes, model.Field]] = []
         self.keys: dict[int, list[bytes]] = {}
 
-    def parse(self, value: Any) -> Node:
+    def parse(self, value: Any) -> model.Node:
         java_text.check_depth(self.without_shallow(value))
         root = self.node(value, "")
         if self.waiting:
@@ -104,7 +88,7 @@ class _Parser:
         keys = self.keys[id(fields)] = [key_of(item) for item in fields]
         return {**value, "fields": [item for item, key in zip(fields, keys, strict=True) if not is_surely_shallow(key)]}
 
-    def node(self, value: Any, space: str) -> Node:
+    def node(self, value: Any, space: str) -> model.Node:
         if isinstance(value, str):
             return self.by_name(value, space)
         if isinstance(value, list):
@@ -114,24 +98,26 @@ class _Parser:
         kind = value.get("type")
         if not isinstance(kind, str):
             raise AvroSchemaError(f"No type: {java_text.dump_json(value)}")
-        if kind in PRIMITIVES:
-            return self.shared_type(value, lambda: Primitive(kind, props=other_properties(value, _SCHEMA_RESERVED)))
+        if kind in model.PRIMITIVES:
+            return self.shared_type(
+                value, lambda: model.Primitive(kind, props=other_properties(value, _SCHEMA_RESERVED))
+            )
         build = _BUILDERS.get(kind)
         return build(self, value, space) if build else self.by_name(kind, space)
 
-    def shared_type(self, value: Any, read: Callable[[], Node]) -> Node:
+    def shared_type(self, value: Any, read: Callable[[], model.Node]) -> model.Node:
         """The node of a primitive, or of a union of such, that was met before; else what `read` makes of it."""
         key = key_of(value)
         node = _TYPES.get(key)
         if node is None:
             node = read()
-            if names_nothing(node):
+            if model.names_nothing(node):
                 node.shared = canonical_text(node)
                 _TYPES.put(key, node)
         return node
 
-    def by_name(self, name: str, space: str) -> Node:
-        if name in PRIMITIVES:
+    def by_name(self, name: str, space: str) -> model.Node:
+        if name in model.PRIMITIVES:
             return _PLAIN[name]
         fullname = f"{space}.{name}" if space and "." not in name else name
         for candidate in (fullname, name):
@@ -139,37 +125,37 @@ class _Parser:
             if definition is not None:
                 return definition
         self.waiting = True
-        return PendingName("pending", fullname=fullname)
+        return model.PendingName("pending", fullname=fullname)
 
-    def union(self, values: list[Any], space: str) -> Node:
-        branches: list[Node] = []
+    def union(self, values: list[Any], space: str) -> model.Node:
+        branches: list[model.Node] = []
         names: set[str] = set()
         for value in values:
             branch = self.node(value, space)
-            if isinstance(branch, Union):
+            if isinstance(branch, model.Union):
                 raise AvroSchemaError(f"Nested union: {java_text.dump_json(values)}")
-            name = union_name(branch)
+            name = model.union_name(branch)
             if name in names:
                 raise AvroSchemaError(f"Duplicate in union:{name}")
             names.add(name)
             branches.append(branch)
-        return Union("union", branches=branches)
+        return model.Union("union", branches=branches)
 
-    def array(self, value: dict[str, Any], space: str) -> Node:
+    def array(self, value: dict[str, Any], space: str) -> model.Node:
         items = self.part(value, "items", "Array has no items type", space)
-        return Array("array", items=items, props=other_properties(value, _SCHEMA_RESERVED))
+        return model.Array("array", items=items, props=other_properties(value, _SCHEMA_RESERVED))
 
-    def map(self, value: dict[str, Any], space: str) -> Node:
+    def map(self, value: dict[str, Any], space: str) -> model.Node:
         values = self.part(value, "values", "Map has no values type", space)
-        return Map("map", values=values, props=other_properties(value, _SCHEMA_RESERVED))
+        return model.Map("map", values=values, props=other_properties(value, _SCHEMA_RESERVED))
 
-    def part(self, value: dict[str, Any], key: str, problem: str, space: str) -> Node:
+    def part(self, value: dict[str, Any], key: str, problem: str, space: str) -> model.Node:
         if value.get(key) is None:
             raise AvroSchemaError(f"{problem}: {java_text.dump_json(value)}")
         return self.node(value[key], space)
 
-    def record(self, value: dict[str, Any], space: str) -> Node:
-        record = Record("record", *self.head(value, space), is_error=value["type"] == "error")
+    def record(self, value: dict[str, Any], space: str) -> model.Node:
+        record = model.Record("record", *self.head(value, space), is_error=value["type"] == "error")
         self.define(record)
         fields = value.get("fields")
         if not isinstance(fields, list):
@@ -183,23 +169,23 @@ class _Parser:
         record.props = other_properties(value, _SCHEMA_RESERVED)
         return record
 
-    def field(self, item: Any, space: str, key: bytes) -> Field:
+    def field(self, item: Any, space: str, key: bytes) -> model.Field:
         """A field that was not met before; `key` is what it will be known by."""
         if not isinstance(item, dict):
             raise AvroSchemaError(f"Field is not an object: {java_text.dump_json(item)}")
         name = self.check_name(required_text(item, "name", "No field name"))
         if item.get("type") is None:
             raise AvroSchemaError(f"No field type: {java_text.dump_json(item)}")
-        default = item.get("default", MISSING)
+        default = item.get("default", model.MISSING)
         if item.keys() <= _PLAIN_FIELD:
-            field = Field(name, self.node(item["type"], space), default=default)
+            field = model.Field(name, self.node(item["type"], space), default=default)
             if field.type.shared:
                 self.plain.append((key, field))
         else:
             order = str(item.get("order", "ascending")).lower()
             if order not in _ORDERS:
                 raise AvroSchemaError(f"No such field order: {item['order']}")
-            field = Field(
+            field = model.Field(
                 name,
                 self.node(item["type"], space),
                 doc=optional_text(item, "doc"),
@@ -211,7 +197,7 @@ class _Parser:
         self.fields.append(field)
         return field
 
-    def enum(self, value: dict[str, Any], space: str) -> Node:
+    def enum(self, value: dict[str, Any], space: str) -> model.Node:
         head = self.head(value, space)
         symbols = value.get("symbols")
         if not isinstance(symbols, list):
@@ -226,17 +212,19 @@ class _Parser:
         default = optional_text(value, "default")
         if default is not None and default not in seen_symbols:
             raise AvroSchemaError(f"The Enum Default: {default} is not in the enum symbol set: [{', '.join(symbols)}]")
-        enum = Enum("enum", *head, symbols=symbols, default=default, props=other_properties(value, _ENUM_RESERVED))
+        enum = model.Enum(
+            "enum", *head, symbols=symbols, default=default, props=other_properties(value, _ENUM_RESERVED)
+        )
         return self.define(enum)
 
-    def fixed(self, value: dict[str, Any], space: str) -> Node:
+    def fixed(self, value: dict[str, Any], space: str) -> model.Node:
         head = self.head(value, space)
         size = value.get("size")
         if not isinstance(size, int) or isinstance(size, bool):
             raise AvroSchemaError(f"Invalid or no size: {java_text.dump_json(value)}")
         if size < 0:
             raise AvroSchemaError(f"Malformed data. Length is negative: {size}")
-        return self.define(Fixed("fixed", *head, size=size, props=other_properties(value, _SCHEMA_RESERVED)))
+        return self.define(model.Fixed("fixed", *head, size=size, props=other_properties(value, _SCHEMA_RESERVED)))
 
     def head(self, value: dict[str, Any], space: str) -> tuple[str, str, str | None, list[str]]:
         """Name, namespace, doc and full aliases of a named type."""
@@ -254,14 +242,14 @@ class _Parser:
             self.check_name(part)
         return name, namespace, optional_text(value, "doc"), aliases
 
-    def define(self, node: NamedType) -> NamedType:
-        if node.fullname in PRIMITIVES:
+    def define(self, node: model.NamedType) -> model.NamedType:
+        if node.fullname in model.PRIMITIVES:
             raise AvroSchemaError(f"Schemas may not be named after primitives: {node.fullname}")
         definition = self.known.get(node.fullname) or self.names.get(node.fullname)
         if definition is None:
             self.names[node.fullname] = node
             return node
-        if isinstance(node, Record) or canonical_text(node) != canonical_text(definition):
+        if isinstance(node, model.Record) or canonical_text(node) != canonical_text(definition):
             raise AvroSchemaError(f"Can't redefine: {node.fullname}")
         return definition
 
@@ -273,10 +261,10 @@ class _Parser:
         problem = "Illegal character in" if _INITIAL.match(name) else "Illegal initial character"
         raise AvroSchemaError(f"{prefix}{problem}: {name}")
 
-    def resolve_pending(self, node: Node, done: set[int] | None = None) -> Node:
+    def resolve_pending(self, node: model.Node, done: set[int] | None = None) -> model.Node:
         """Put the definitions in the places of names that came before them."""
         done = set() if done is None else done
-        if isinstance(node, PendingName):
+        if isinstance(node, model.PendingName):
             definition = self.names.get(node.fullname) or self.names.get(node.fullname.rpartition(".")[2])
             if definition is None:
                 raise AvroSchemaError(f"Undefined schema: {node.fullname}")
@@ -285,20 +273,20 @@ class _Parser:
             return node
         done.add(id(node))
         match node:
-            case Array():
+            case model.Array():
                 node.items = self.resolve_pending(node.items, done)
-            case Map():
+            case model.Map():
                 node.values = self.resolve_pending(node.values, done)
-            case Union():
+            case model.Union():
                 node.branches = [self.resolve_pending(branch, done) for branch in node.branches]
-            case Record():
+            case model.Record():
                 for field in node.fields:
                     if not field.shared:
                         field.type = self.resolve_pending(field.type, done)
         return node
 
 
-_BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], Node]]] = {
+_BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], model.Node]]] = {
     "record": _Parser.record,
     "error": _Parser.record,
     "enum": _Parser.enum,
@@ -308,7 +296,7 @@ _BUILDERS: Final[dict[str, Callable[[_Parser, dict[str, Any], str], Node]]] = {
 }
 
 
-def duplicate_error(record: Record) -> AvroSchemaError:
+def duplicate_error(record: model.Record) -> AvroSchemaError:
     """What is wrong with a record that has two fields of one name."""
     places: dict[str, int] = {}
     for place, field in enumerate(record.fields):
@@ -321,10 +309,10 @@ def duplicate_error(record: Record) -> AvroSchemaError:
     )
 
 
-def check_default(field: Field) -> None:
-    if field.default is None and isinstance(field.type, Union) and _PLAIN["null"] in field.type.branches[:1]:
+def check_default(field: model.Field) -> None:
+    if field.default is None and isinstance(field.type, model.Union) and _PLAIN["null"] in field.type.branches[:1]:
         return  # by far the most common, and valid
-    if field.default is not MISSING and not is_valid_default(field.type, field.default):
+    if field.default is not model.MISSING and not is_valid_default(field.type, field.default):
         text = java_text.dump_json(field.default)
         raise AvroSchemaError(f"Invalid default for field {field.name}: {text} not a {canonical_text(field.type)}")
 
