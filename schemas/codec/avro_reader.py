@@ -23,13 +23,13 @@ Convert = Callable[[Any], Any]
 class FieldReader:
     """A field of a record. convert: what becomes of a value that is not null (None: nothing).
 
-    wire: its type as people read it, where somebody asks.
+    branches: the kinds of its union in their order, or its one kind; where somebody asks.
     """
 
     name: str
     read: Reader
     convert: Convert | None = None
-    wire: str = ""
+    branches: tuple[str, ...] = ()
 
 
 class FieldError(ValueError):

@@ -96,10 +96,12 @@ def _of_schema(text: str, schema_id: SchemaId) -> DetectedFormat:
         return DetectedFormat(None, f"schema id {schema_id} is no Avro record: neither TiCDC nor Debezium registers it")
     if any("connect.field" in f for f in fields) or (connect and not fields and name == "Key"):
         return DetectedFormat("debezium-avro", f"schema id {schema_id} has connect.field, as TiCDC's Debezium Avro")
-    if isinstance(connect, str):
-        return DetectedFormat("debezium-mysql", f"schema id {schema_id} is a Connect schema, {connect[:100]}")
     if any(_has_tidb_type(f.get("type")) for f in fields):
         return DetectedFormat("avro", f"schema id {schema_id} has tidb_type in its fields")
+    if isinstance(connect, str) and connect.endswith("Envelope") and not connect.endswith(".Envelope"):
+        return DetectedFormat("debezium-avro", f"schema id {schema_id} is called {connect[:100]}, as TiCDC calls it")
+    if isinstance(connect, str):
+        return DetectedFormat("debezium-mysql", f"schema id {schema_id} is a Connect schema, {connect[:100]}")
     return DetectedFormat(None, f"schema id {schema_id} ({name[:100]}) is neither TiCDC's nor a Connect schema")
 
 

@@ -19,9 +19,10 @@ from schemas.model.ports import TableSource
 from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Table
 from spark_jobs.io.locations import KafkaClient
+from spark_jobs.io.message_files import archive_files
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.table_view import TableView, table_of
-from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
+from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
 from spark_jobs.sources.table_definitions import TableDefinitions
 from spark_jobs.sources.table_history import HistoryTables
 
@@ -35,7 +36,7 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Co
     warn: say so where the zone matters and is not given.
     """
     format_ = format_named(args.format)
-    schemas = schemas_of(args.registry, args.schemas, args.registry_wait, format_)
+    schemas = _schemas_read(args, format_)
     file_options = options_file(args.from_options)
     zone = args.time_zone or file_options.pop("time_zone", None)
     zone = zone or zone_of_meta(args.schemas, args.ddl, args.from_options, getattr(args, "to_options", None))
@@ -51,6 +52,23 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Co
     return CodecConfig(args.format, schemas, options, tables, claims, verify, learn)
 
 
+def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
+    """Those of the registry or the file given, and of the Avro files that are read."""
+    place = re.sub(r"#\d+\Z", "", args.source or getattr(args, "place", None) or "")
+    files = archive_files(place)
+    if not files:
+        return schemas_of(args.registry, args.schemas, args.registry_wait, format_)
+    from spark_jobs.io.avro_files import archived_schema
+
+    headers = map(archived_schema, files)
+    archived = [RegisteredSchema(one.subject, 1, one.id, one.schema) for one in headers]
+    if not (args.registry or args.schemas):
+        return FileSchemas(archived)
+    schemas = schemas_of(args.registry, args.schemas, args.registry_wait, format_)
+    schemas.add_known(archived)
+    return schemas
+
+
 def view_of(args: argparse.Namespace) -> TableView | None:
     """How the rows of --table are typed; its columns come later (spark_jobs.pipeline.newest_columns.with_newest).
     SetupError USAGE.
@@ -61,6 +79,8 @@ def view_of(args: argparse.Namespace) -> TableView | None:
         if types != EXACT or missing != "null":
             raise SetupError("USAGE", details="--types, --time and --missing go with --table DB.TABLE")
         return None
+    if types != EXACT and args.out.endswith(".avro"):
+        raise SetupError("USAGE", details="--types and --time: an Avro file has the types of TiCDC's schema")
     if types.time == "interval" and not args.out.endswith(".parquet"):
         raise SetupError("USAGE", details="--time interval: Delta tables have no intervals; choose FILE.parquet")
     return TableView(Table(id_, ()), types, missing, args.on_lossy or "error")

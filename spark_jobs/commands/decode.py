@@ -16,6 +16,7 @@ examples
   python -m spark_jobs decode --format simple --verify-checksum --in messages.jsonl --out rows.jsonl
   python -m spark_jobs decode --format open --ddl history.jsonl --in messages.jsonl \\
       --table shop.orders --types typed --out orders.parquet
+  python -m spark_jobs decode --format auto --in topics/shop_orders/ --table shop.orders --out orders.avro
   python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders \\
       --table shop.orders --out delta:/lake/orders_changes --stream --checkpoint /lake/_checkpoints/orders
 """
@@ -27,7 +28,9 @@ def add(commands: Any) -> None:
     p.add_argument(
         "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
     )
-    p.add_argument("--table", metavar="DB.TABLE", help="one table, its columns typed (to delta:PATH or FILE.parquet)")
+    p.add_argument(
+        "--table", metavar="DB.TABLE", help="one table, its columns typed (to delta:PATH, FILE.parquet or FILE.avro)"
+    )
     options.types(p)
     p.add_argument("--time", choices=("text", "interval"), default="text", help="TIME as text or as an interval (text)")
     p.add_argument(

@@ -13,6 +13,7 @@ from schemas.model.errors import SetupError
 from spark_jobs.commands.codec_arguments import kafka_of, seconds
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, line_sink, message_sink, plain_source, read_source
 from spark_jobs.io.locations import KafkaClient, check_different, delta_path_of, topic_of_location
+from spark_jobs.io.message_files import archive_files
 from spark_jobs.jobs import in_process
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
@@ -27,7 +28,8 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
     """Where failed messages go: for encode and transcode there is a place always."""
     if args.on_error == "drop":
         return None
-    if args.dead_letter or (args.command in ("decode", "merge") and not (args.stream or delta_path_of(args.out))):
+    has_error_lines = args.command in ("decode", "merge") and not args.out.endswith(".avro")
+    if args.dead_letter or (has_error_lines and not (args.stream or delta_path_of(args.out))):
         location: str | None = args.dead_letter
         return location
     if args.stream and args.on_error == "dead-letter":
@@ -54,6 +56,11 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
     table = getattr(args, "table", None)
     name = args.job or args.command
+    if (archive_files(args.source) or args.out.endswith(".avro")) and (
+        args.spark or args.stream or delta_path_of(args.out)
+    ):
+        details = "Avro files are read and written in this process: leave out --spark, --stream and delta:"
+        raise SetupError("USAGE", details=details)
     if args.stream or args.checkpoint:
         from spark_jobs.streaming.stream import StreamJob, run_stream
 
@@ -67,7 +74,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)
-    if table and args.out.endswith(".parquet"):
+    if table and args.out.endswith((".parquet", ".avro")):
         summary = _table_file(args, work, kafka, place)
     elif delta_path_of(args.out) or table:
         from spark_jobs.streaming.batch import run_to_table
@@ -99,12 +106,19 @@ def _run(
 
 
 def _table_file(args: argparse.Namespace, work: Job, kafka: KafkaClient, place: str | None) -> Summary:
-    """decode of one table to FILE.parquet, its columns typed."""
-    from spark_jobs.jobs.table_parquet import TableParquet
-
+    """decode of one table to FILE.parquet or FILE.avro, its columns typed."""
     work = replace(work, read=with_newest(work.read))
     dead = DeadLetters(place, kafka) if place else None
-    out = TableParquet(Path(args.out), work.read)
+    out: TableParquet | TableAvro
+    if args.out.endswith(".avro"):
+        from spark_jobs.jobs.table_avro import TableAvro, record_side
+
+        write = record_side(work.read, args.on_lossy or "error")
+        work, out = replace(work, write=write), TableAvro(Path(args.out), write)
+    else:
+        from spark_jobs.jobs.table_parquet import TableParquet
+
+        out = TableParquet(Path(args.out), work.read)
     summary = _run(args, work, out, dead, kafka)
     out.tell(summary)
     return summary

@@ -15,7 +15,8 @@ READ = [*sorted(FORMATS), "auto"]
 EPILOG = """\
 places
   FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
-                  only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary
+                  only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary;
+                  FILE.avro, or a folder of such: values that Kafka Connect's S3 or HDFS sink archived
   -               standard output
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
                   each message's own topic (or the one --topic names)

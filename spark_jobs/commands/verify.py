@@ -57,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
     kafka = kafka_of(args)
     first = replace(read_side(args, "flag"), verify_checksum=True)
-    other = argparse.Namespace(**{**vars(args), "format": args.to})
+    other = argparse.Namespace(**{**vars(args), "format": args.to, "source": args.against})
     if args.to_registry or args.to_schemas:
         other.registry, other.schemas = args.to_registry, args.to_schemas
     if args.to_options:

@@ -17,8 +17,8 @@ from schemas.model.event import Message
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
-from spark_jobs.io.locations import KafkaClient, refuse_delta, topic_of_location
-from spark_jobs.io.message_files import MAX_LINE, LineWriter, message_line, part_of, read_messages
+from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_delta, topic_of_location
+from spark_jobs.io.message_files import MAX_LINE, LineWriter, archive_files, message_line, part_of, read_messages
 
 
 def read_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
@@ -26,8 +26,8 @@ def read_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[Wire
     topic = topic_of_location(place)
     if topic is None:
         path = Path("/dev/stdin" if place == "-" else place)
-        # A folder is what a stream wrote: a file a micro-batch, by number.
-        files = sorted(path.glob("[0-9]" * 12 + ".jsonl"))
+        # A folder is what a stream wrote, a file a micro-batch by number; or a topic's archive.
+        files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(place)
         return chain.from_iterable(map(read_messages, files or [path]))
     from spark_jobs.io.kafka import read_topic
 
@@ -121,6 +121,7 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
     refuse_delta(place)
     if place == "-":
         return _MessageLines(sys.stdout)
+    refuse_avro(place)
     if place.endswith(".parquet"):
         from spark_jobs.io.parquet import ParquetWriter
 
@@ -170,6 +171,7 @@ def line_sink(place: str, kafka: KafkaClient) -> LineSink:
     if topic is not None:
         return _TopicLines(message_sink(place, kafka), topic)
     refuse_delta(place)
+    refuse_avro(place)
     if place.endswith(".parquet"):
         from spark_jobs.io.parquet import EventParquet
 

@@ -54,6 +54,11 @@ def refuse_delta(place: str) -> None:
         raise SetupError("USAGE", details=f"{place}: a Delta table is written by Spark, as --out of a job")
 
 
+def refuse_avro(place: str) -> None:
+    if place.endswith(".avro"):
+        raise SetupError("USAGE", details=f"{place}: an Avro file has one table's rows: decode --table DB.TABLE")
+
+
 def check_different(places: dict[str, str | None]) -> None:
     """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
     by_path: dict[str | Path, str] = {}

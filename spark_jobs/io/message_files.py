@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC
 from pathlib import Path
@@ -20,6 +21,26 @@ NO_KEY_OR_VALUE = "{path}: no column {missing}; a message file has key and value
 OTHER_TYPES = "{path}: a message file has key and value in binary, and headers as key and value too"
 
 
+_ARCHIVED = re.compile(r"(.+)\+(\d{1,9})\+(\d{1,19})(?:\+\d{1,19})?\Z", re.ASCII)
+
+
+def archive_files(place: str) -> list[Path]:
+    """FILE.avro, or the files below a folder that end so, each partition's by offset; [] where there are none."""
+    path = Path(place)
+    if path.suffix == ".avro":
+        return [path]
+    return sorted(path.rglob("*.avro"), key=lambda file: (file.parent, *origin_of(file))) if path.is_dir() else []
+
+
+def origin_of(path: Path) -> tuple[str, int, int]:
+    """(topic, partition, first offset) of what Connect's sinks call `<topic>+<partition>+<offset>.avro`.
+
+    Partition -1 for another name.
+    """
+    match = _ARCHIVED.match(path.stem)
+    return (match[1], int(match[2]), int(match[3])) if match else (path.stem, -1, 0)
+
+
 def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of a file, in order; a line that is none comes as (error, message with the line as its value).
 
@@ -27,6 +48,11 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
     """
     if path.suffix == ".parquet":
         yield from _read_parquet(path)
+        return
+    if path.suffix == ".avro":
+        from spark_jobs.io.avro_files import read_archive
+
+        yield from read_archive(path)
         return
     try:
         with path.open("rb") as file:

@@ -69,6 +69,10 @@ class FileSchemas:
             details = f'--schemas {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
             raise SetupError("USAGE", details=f"{details} ({type(error).__name__}: {error})") from error
 
+    def add_known(self, entries: Iterable[RegisteredSchema]) -> None:
+        """Schemas that are found by their id alone."""
+        self._by_id.update({entry.id: entry.schema for entry in entries})
+
     def by_id(self, schema_id: SchemaId, where: str) -> str:
         if schema_id not in self._by_id:
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)

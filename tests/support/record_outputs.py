@@ -52,7 +52,7 @@ KAFKA = pa.schema(
     ]  # type: ignore[arg-type]
 )  # fmt: skip
 # What transcoding gives, as Spark's workers must yield it; Spark's own text of it would need a session.
-_MESSAGES = pa.schema(
+MESSAGES = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
         ("timestamp", pa.timestamp("us", "UTC")),
@@ -122,7 +122,7 @@ def _decoded_batches(side: CodecConfig, case: OutputCase) -> str:
 
 def _transcoded_batches(case: OutputCase, target: str) -> str:
     write = writing_side(target, case.side.options.time_zone)
-    batches = TranscodeBatches(case.defined, write, None, _MESSAGES)
+    batches = TranscodeBatches(case.defined, write, None, MESSAGES)
     return _rows_of(batches(kafka_table(case).to_batches()))
 
 

@@ -26,5 +26,7 @@ def trace_record(record: RecordReader, data: bytes, pos: int, part: str, side: s
         else:
             beside = "" if field.name in record.extension or field.name == BEFORE else side
             text = "" if beside else value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-            positions.append(FieldPosition(part, start, raw, field.wire, beside, field.name, value=text))
+            positions.append(
+                FieldPosition(part, start, raw, " | ".join(field.branches), beside, field.name, value=text)
+            )
     return positions

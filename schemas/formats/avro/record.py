@@ -86,9 +86,9 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
             before = _record(kind, where)
             read: binary.Reader = partial(read_fields, before.fields)
             convert: Convert | None = None
-            wire = "null | record"
+            primitive = "record"
         elif name in _EXTENSION and isinstance(kind, str):
-            read, convert, wire = binary.READERS[kind], _utf8 if kind == "string" else None, kind
+            read, convert, primitive = binary.READERS[kind], _utf8 if kind == "string" else None, kind
             extension.append(name)
         else:
             if not isinstance(kind, dict):  # a named type among them, of a reference
@@ -98,13 +98,12 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
             if kind["type"] not in (("long", "string") if wide else _PRIMITIVES[column.type.kind]):
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
-            wire = str(kind["type"])
-            read, convert = binary.READERS[wire], _converter(column, wire)
-            if nullable:
-                wire = f"null | {wire}" if branches[0] == "null" else f"{wire} | null"
+            primitive = str(kind["type"])
+            read, convert = binary.READERS[primitive], _converter(column, primitive)
+        kinds = tuple("null" if b == "null" else primitive for b in branches) if nullable else (primitive,)
         if nullable:
-            read = union_reader(*(None if branch == "null" else read for branch in branches))
-        fields.append(FieldReader(name, read, convert, wire))
+            read = union_reader(*(None if k == "null" else read for k in kinds))
+        fields.append(FieldReader(name, read, convert, kinds))
     names = [f.name for f in fields]
     if len(set(names)) < len(names):
         raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
@@ -256,13 +255,36 @@ RowWriter = Callable[[Row, RowChange], bytes]
 
 
 def row_writer(columns: tuple[Column, ...], options: Options) -> RowWriter:
-    """Compiled writer of a row's columns: (row, the event it is of) → Avro body.
+    """Compiled writer of a row's columns, as `value_schema` has them: (row, the event it is of) → Avro body.
 
     WireError INVALID_VALUE for a column that is missing, NULL where it must not be, or not of its type;
     LossyError where the value would change.
     """
-    fields = tuple((c, *_writers(c, options)) for c in columns)
+    kinds = (publish.avro_type(column, options)["type"] for column in columns)
+    fields = ((c, *union_of(c, options), _writer(c, kind)) for c, kind in zip(columns, kinds, strict=True))
+    return _fields_writer(tuple(fields), options.time_zone)
 
+
+def field_writer(column: Column, branches: tuple[str, ...], zone: str) -> RowWriter:
+    """As `row_writer`, of one column as a schema that was read has it; zone: of TIMESTAMP text written."""
+    kind = next(k for k in branches if k != "null")
+    union = _UNION[branches.index("null") if "null" in branches else None]
+    return _fields_writer(((column, *union, _writer(column, kind)),), zone)
+
+
+# By the branch that is null: (bytes of NULL or None, what stands before a value).
+_UNION: dict[int | None, tuple[bytes | None, bytes]] = {None: (None, b""), 0: (b"\x00", b"\x02"), 1: (b"\x02", b"\x00")}
+
+
+def union_of(column: Column, options: Options) -> tuple[bytes | None, bytes]:
+    """(bytes of NULL or None, what stands before a value) of a column, as its schema has its union."""
+    if not column.nullable:
+        return _UNION[None]
+    precise = column.type.kind is Kind.DECIMAL and options.avro_decimal_handling_mode == "precise"
+    return _UNION[int(column.has_default and column.default is not None and not precise)]
+
+
+def _fields_writer(fields: tuple[tuple[Column, bytes | None, bytes, Write], ...], zone: str) -> RowWriter:
     def write(row: Row, event: RowChange) -> bytes:
         out = []
         for column, null, prefix, convert in fields:
@@ -276,7 +298,7 @@ def row_writer(columns: tuple[Column, ...], options: Options) -> RowWriter:
                 continue
             try:
                 if column.type.kind is Kind.TIMESTAMP:
-                    value, twice = values.shift_zone(str(value), event.zone, options.time_zone)
+                    value, twice = values.shift_zone(str(value), event.zone, zone)
                     if twice:
                         event.flag(f"timestamp_fold:{column.name}")
                 out.append(prefix + convert(value))
@@ -291,23 +313,6 @@ def _invalid_value_error(column: Column, details: str) -> WireError:
     return WireError("INVALID_VALUE", column=column.name, details=details)
 
 
-def _writers(column: Column, options: Options) -> tuple[bytes | None, bytes, Write]:
-    """(bytes of NULL or None, what stands before a value, writer of the value)."""
-    return *union_of(column, options), _writer(column, publish.avro_type(column, options)["type"])
-
-
-def union_of(column: Column, options: Options) -> tuple[bytes | None, bytes]:
-    """(bytes of NULL or None, what stands before a value) of a column, as its schema has its union."""
-    if not column.nullable:
-        return None, b""
-    value_first = column.has_default and column.default is not None and not _is_logical(column, options)
-    return (b"\x02", b"\x00") if value_first else (b"\x00", b"\x02")
-
-
-def _is_logical(column: Column, options: Options) -> bool:
-    return column.type.kind is Kind.DECIMAL and options.avro_decimal_handling_mode == "precise"
-
-
 def _writer(column: Column, primitive: str) -> Write:
     kind = column.type.kind
     if kind is Kind.INTEGER:
@@ -316,7 +321,7 @@ def _writer(column: Column, primitive: str) -> Write:
         return _decimal_writer(column, primitive)
     if kind is Kind.BIT:
         return lambda value: binary.write_bytes(_bit(column, _need_bytes(value)))
-    return _WRITERS[kind]
+    return _WRITERS[Kind.DOUBLE if primitive == "double" else kind]
 
 
 def _write_integer(column: Column, primitive: str, text: str) -> bytes:

@@ -239,13 +239,13 @@ def test_fastavro_reads_what_we_write_and_writes_what_we_read(made: tuple[Table,
     assert source.read() == b""
     assert isinstance(got, dict)
     for column in table.columns:
-        assert _same(column, row[column.name], got[column.name]), column
+        assert same_value(column, row[column.name], got[column.name]), column
     out = io.BytesIO()
     fastavro.schemaless_writer(out, parsed, got)
     assert out.getvalue() == data
 
 
-def _same(column: Column, ours: Value, theirs: Any) -> bool:
+def same_value(column: Column, ours: Value, theirs: Any) -> bool:
     if ours is None or theirs is None:
         return ours is theirs
     if isinstance(theirs, float):

@@ -1,0 +1,320 @@
+"""Avro object container files: archives of topics read as messages, and one table's rows written (Avro 1.12).
+
+Kafka Connect's S3 and HDFS sinks keep a message's value as a record, without its header. A message read here has one
+again, of AWS Glue's form: the id is made of the schema's text, so that no registry's id can be taken for it. Nothing is
+allocated before its size was compared with what a file may have. The one place that imports fastavro.
+"""
+
+from __future__ import annotations
+
+import bz2
+import hashlib
+import io
+import json
+import lzma
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import IO, Any, NamedTuple, NoReturn
+from uuid import UUID
+
+from schemas.codec import avro as binary
+from schemas.codec import compression
+from schemas.codec.avro_reader import map_reader
+from schemas.codec.avro_schema import SchemaType, parse_schema, reader
+from schemas.formats.avro.schema import CHECKSUM, EXTENSION
+from schemas.formats.framing import MAX_MESSAGE, frame
+from schemas.model.errors import SetupError
+from schemas.model.event import Message
+from spark_jobs.io.message_files import origin_of, part_of
+
+_MAGIC = b"Obj\x01"
+_SYNC = 16  # bytes of the marker after the header and after each block
+_MOST_HEADER, _MOST_BLOCK = 16 << 20, MAX_MESSAGE + (1 << 20)
+_FULL_BLOCK = 1 << 16  # bytes after which a block is written
+_EXTENSION = {f["name"] for f in EXTENSION + CHECKSUM}
+_METADATA = map_reader(binary.read_bytes)
+
+
+class ArchivedSchema(NamedTuple):
+    """The schema of a file's records, under the id that its messages have, and a subject's name for it."""
+
+    subject: str
+    id: str
+    schema: str
+
+
+def archived_schema(path: Path) -> ArchivedSchema:
+    """The schema of a file's records, with the id that its messages have. SetupError USAGE."""
+    with _opened(path) as file:
+        container = _Container(file, path)
+    return ArchivedSchema(f"{origin_of(path)[0]}-value", container.id, _without_wraps(container.schema))
+
+
+def _without_wraps(text: str) -> str:
+    """The text as TiCDC writes it: Connect puts a type of its own around an extension field's, for its default."""
+    schema = json.loads(text)
+    for field in schema["fields"]:
+        kind = field["type"]
+        if field["name"] in _EXTENSION and isinstance(kind, dict) and "connect.parameters" not in kind:
+            field["type"] = kind["type"]
+    return json.dumps(schema)
+
+
+def read_archive(path: Path) -> Iterator[Message]:
+    """The records of a file as messages without a key, in order. SetupError USAGE for a damaged file.
+
+    topic and partition: as the sinks name their files; the offsets of all but the first record are not known.
+    """
+    topic, partition, _ = origin_of(path)
+    with _opened(path) as file:
+        container = _Container(file, path)
+        for record in container.records():
+            value = frame(container.id, record)
+            yield Message(None, value, topic, partition) if partition >= 0 else Message(None, value)
+
+
+def _opened(path: Path) -> IO[bytes]:
+    try:
+        return path.open("rb")
+    except OSError as error:
+        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+
+
+class _Container:
+    """A file whose header was read: its schema's text and id, and its records, block by block."""
+
+    def __init__(self, file: IO[bytes], path: Path) -> None:
+        self._file, self._path, self._at = file, path, 0
+        if self._take(len(_MAGIC), "its first four bytes") != _MAGIC:
+            self._fail("an Avro container begins with Obj and 0x01, this does not")
+        metadata = self._read_metadata()
+        self._sync = self._take(_SYNC, "the header")
+        codec, self.schema = metadata.get("avro.codec", "null"), metadata.get("avro.schema", "")
+        if codec not in _INFLATE:
+            self._fail(f"its codec is {codec[:40]!r}, read are {', '.join(_INFLATE)}: write it again with one of them")
+        self._inflate = _INFLATE[codec]
+        if not self.schema:
+            self._fail("the header has no avro.schema: what the records are can't be known")
+        try:
+            parsed = parse_schema(self.schema)
+            if parsed.kind != "record":
+                raise ValueError(f"a record is needed, this is a {parsed.kind}")
+            self._ends = _ends_of(parsed)
+        except ValueError as error:
+            self._fail(f"its schema is neither TiCDC's nor Debezium's: {error}"[:300])
+        self.id = str(UUID(bytes=hashlib.sha256(self.schema.encode("utf-8", "surrogateescape")).digest()[:16]))
+
+    def records(self) -> Iterator[bytes]:
+        """Each record's bytes."""
+        while True:
+            start = self._at
+            count = self._long("a block's count of records", at_end=True)
+            if count is None:
+                return
+            size = self._long("a block's size") or 0
+            if not 0 <= size <= _MOST_BLOCK:
+                self._fail(f"a block of {size} bytes, at most {_MOST_BLOCK}", start)
+            block = self._take(size, f"a block of {size} bytes")
+            if self._take(_SYNC, "a block's sync marker") != self._sync:
+                self._fail("the block does not end with the file's sync marker", start)
+            try:
+                data = self._inflate(block)
+                if not 0 <= count <= len(data):  # a record has a byte at least
+                    raise ValueError(f"{count} records in {len(data)} bytes")
+            except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+                self._fail(f"the block can't be read: {error}"[:300], start)
+            pos = 0
+            ends = self._ends(data)
+            for number in range(count):
+                try:
+                    end = next(ends)
+                    if not pos < end <= len(data):
+                        raise ValueError("the block ends in it")
+                except (binary.TruncatedValue, ValueError, EOFError, LookupError, OverflowError) as error:
+                    self._fail(f"record {number} of {count} of the block can't be read: {error}"[:300], start)
+                yield data[pos:end]
+                pos = end
+            if pos != len(data):
+                self._fail(f"{len(data) - pos} bytes are left in the block after its {count} records", start)
+
+    def _read_metadata(self) -> dict[str, str]:
+        """The header's map. Its end is not told before: as much is read as it needs, up to _MOST_HEADER bytes."""
+        start, head = self._at, b""
+        while True:
+            more = self._file.read(max(len(head), 1 << 16))
+            head += more
+            try:
+                pairs, end = _METADATA(head, 0)
+                break
+            except binary.TruncatedValue as cut:
+                if not more:
+                    self._fail(f"the file ends in its header: {cut}")
+                if len(head) > _MOST_HEADER:
+                    self._fail(f"its header has more than {_MOST_HEADER} bytes")
+            except ValueError as error:
+                self._fail(f"its header can't be read: {error}"[:300])
+        self._at = start + end
+        self._file.seek(self._at)
+        return {name: value.decode("utf-8", "surrogateescape") for name, value in pairs.items()}
+
+    def _long(self, what: str, at_end: bool = False) -> int | None:
+        data = b""
+        while True:
+            byte = self._file.read(1)
+            if not byte and not data and at_end:
+                return None
+            data += byte
+            if not byte or byte[0] < 0x80 or len(data) > 10:
+                break
+        try:
+            number, _ = binary.read_long(data, 0)
+        except (binary.TruncatedValue, ValueError) as error:
+            self._fail(f"{what}: {error}")
+        self._at += len(data)
+        return number
+
+    def _take(self, size: int, what: str) -> bytes:
+        data = self._file.read(size)
+        if len(data) < size:
+            self._fail(f"the file ends in {what}: {len(data)} bytes are there")
+        self._at += size
+        return data
+
+    def _fail(self, reason: str, at: int | None = None) -> NoReturn:
+        details = f"{self._path}: at byte {self._at if at is None else at}: {reason}"
+        raise SetupError("USAGE", details=f"{details}; no message of it counts from here on: get the file anew")
+
+
+def _ends_of(schema: SchemaType) -> Callable[[bytes], Iterator[int]]:
+    """What finds the ends of a block's records, one after another. ValueError for a schema whose values have no bytes.
+
+    fastavro reads a record in a fraction of the time that ours takes, but trusts the counts of arrays.
+    """
+    names: list[int] = []
+    try:
+        shape = _shape_of(schema, names)
+    except _ArrayError:
+        read = reader(schema, str)
+
+        def ends_by_reading(data: bytes) -> Iterator[int]:
+            pos = 0
+            while True:
+                _, pos = read(data, pos)
+                yield pos
+
+        return ends_by_reading
+    import fastavro
+
+    written = fastavro.parse_schema(shape)
+
+    def ends(data: bytes) -> Iterator[int]:
+        stream = io.BytesIO(data)
+        while True:
+            fastavro.schemaless_reader(stream, written, None)
+            yield stream.tell()
+
+    return ends
+
+
+class _ArrayError(Exception):
+    pass
+
+
+def _shape_of(schema: SchemaType, seen: list[int]) -> Any:
+    """A schema's kinds alone, texts as bytes: names, defaults and logical types say nothing of where a value ends."""
+    if schema.kind == "array":
+        raise _ArrayError
+    if schema.kind == "union":
+        return [b.kind if b.kind == "null" else _shape_of(b, seen) for b in schema.branches]
+    if schema.kind != "record":
+        if schema.kind == "null":
+            raise ValueError("a field that is always null")
+        return "bytes" if schema.kind == "string" else schema.kind
+    name = f"r{id(schema)}"
+    if id(schema) in seen:
+        return name
+    seen.append(id(schema))
+    if not schema.fields:
+        raise ValueError("a record without fields")
+    fields = [{"name": f"f{number}", "type": _shape_of(f.type, seen)} for number, f in enumerate(schema.fields)]
+    return {"type": "record", "name": name, "fields": fields}
+
+
+# ---- codecs: the bytes of a block → its content, at most _MOST_BLOCK bytes
+def _inflate_by(make: Callable[[], Any]) -> Callable[[bytes], bytes]:
+    def inflate(block: bytes) -> bytes:
+        stream = make()
+        data: bytes = stream.decompress(block, _MOST_BLOCK)
+        if not stream.eof:
+            more = "inflated it has more than" if len(data) >= _MOST_BLOCK else "it is cut after"
+            raise ValueError(f"{more} {len(data)} bytes")
+        return data
+
+    return inflate
+
+
+def _unsnap(block: bytes) -> bytes:
+    """A Snappy block and the CRC-32 of its content."""
+    data = compression.unsnap(block[:-4], _MOST_BLOCK)
+    if zlib.crc32(data).to_bytes(4, "big") != block[-4:]:
+        raise ValueError("its CRC-32 is that of another content")
+    return data
+
+
+_INFLATE: dict[str, Callable[[bytes], bytes]] = {
+    "null": bytes,
+    "deflate": _inflate_by(lambda: zlib.decompressobj(-15)),
+    "snappy": _unsnap,
+    "bzip2": _inflate_by(bz2.BZ2Decompressor),
+    "xz": _inflate_by(lambda: lzma.LZMADecompressor(memlimit=_MOST_BLOCK)),
+}
+
+
+# ---- writing
+class ArchiveWriter:
+    """Records, which are the values of messages without a header, to FILE.avro in blocks (deflate).
+
+    The file appears under its name when it is complete. The same records give the same bytes.
+    """
+
+    def __init__(self, path: Path, schema: str) -> None:
+        self._path, part = part_of(path)
+        if part is None:
+            raise SetupError("USAGE", details=f"{path}: Avro needs a file")
+        self._part, self._records, self._size = part, list[bytes](), 0
+        text = schema.encode()
+        self._sync = hashlib.sha256(text).digest()[:_SYNC]
+        entries = ((b"avro.schema", text), (b"avro.codec", b"deflate"))
+        pairs = b"".join(binary.write_bytes(name) + binary.write_bytes(value) for name, value in entries)
+        try:
+            self._file = self._part.open("wb")
+            self._file.write(_MAGIC + binary.write_long(len(entries)) + pairs + b"\x00" + self._sync)
+        except OSError as error:
+            raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+
+    def write(self, message: Message) -> None:
+        self._records.append(message.value or b"")
+        self._size += len(self._records[-1])
+        if self._size >= _FULL_BLOCK:
+            self._flush()
+
+    def _flush(self) -> None:
+        stream = zlib.compressobj(wbits=-15)
+        block = stream.compress(b"".join(self._records)) + stream.flush()
+        head = binary.write_long(len(self._records)) + binary.write_long(len(block))
+        self._file.write(head + block + self._sync)
+        self._records.clear()
+        self._size = 0
+
+    def close(self) -> None:
+        """Complete: the file gets its name."""
+        if self._records:
+            self._flush()
+        self._file.close()
+        self._part.replace(self._path)
+
+    def abandon(self) -> None:
+        """Not complete: an older file stays as it was."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)

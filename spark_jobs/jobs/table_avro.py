@@ -1,0 +1,57 @@
+"""`decode --table DB.TABLE --out FILE.avro`: one table's changes as records of TiCDC's Avro schema."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from schemas.formats.avro import schema as publish
+from schemas.formats.avro.record import compile_record
+from schemas.formats.avro.record_encoder import RecordEncoder
+from schemas.formats.base import Encoder
+from schemas.model.errors import SetupError, WireError
+from spark_jobs.io.avro_files import ArchiveWriter
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.sources.avro_versions import registered_versions
+
+
+@dataclass(frozen=True)
+class RecordConfig(CodecConfig):
+    """The side written: records of the view's table. text: their schema."""
+
+    text: str = ""
+
+    def encoder(self) -> Encoder:
+        assert self.view is not None
+        return RecordEncoder(compile_record(self.text, "schema"), self.view.table, self.options)
+
+
+def record_side(read: CodecConfig, on_lossy: str) -> RecordConfig:
+    """The side that is written of the side read, whose view has the newest columns. SetupError USAGE.
+
+    The schema is the table's newest registered one; where none is registered, the one that TiCDC would register with
+    its extension and the old row, so that every change is told whole.
+    """
+    assert read.view is not None
+    table, options = read.view.table, replace(read.options, on_lossy=on_lossy)
+    whole = replace(options, enable_tidb_extension=True, avro_include_before_value=True)
+    registered = registered_versions(read.schemas, table.id).values
+    try:
+        text = registered[-1].entry.schema if registered else publish.value_schema(table, whole)
+    except WireError as error:
+        raise SetupError("USAGE", details=f"table {table.id}: {error.detail}") from error
+    return RecordConfig("avro", read.schemas, options, view=read.view, text=text)
+
+
+class TableAvro(ArchiveWriter):
+    """The sink of the records."""
+
+    def __init__(self, path: Path, side: RecordConfig) -> None:
+        super().__init__(path, side.text)
+
+    @staticmethod
+    def tell(summary: Summary) -> None:
+        """Names what was left out as decode does elsewhere."""
+        if rows := summary.skipped.pop("row", 0):
+            summary.skipped["other table"] += rows
