@@ -22,6 +22,8 @@ def read(column: Column, text: str) -> tuple[Value, str]:
 
 def text_or_bytes(text: str) -> str | bytes:
     """Text of a message read with surrogateescape; the bytes where they are not UTF-8."""
+    if text.isascii():
+        return text
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from schemas.model.table import Table, Value
+from schemas.model.values import shift_zone
 
 Row = Mapping[str, Value]
 Op = Literal["c", "u", "d", "r"]
@@ -72,6 +73,15 @@ class RowChange:
         """Adds a flag, once."""
         if name not in self.flags:
             self.flags.append(name)
+
+    def in_zone(self, column: str, text: Value, zone: str) -> Value:
+        """TIMESTAMP text of this row in another zone; flagged where either is ambiguous. ValueError."""
+        if zone == self.zone:
+            return text
+        shifted, twice = shift_zone(str(text), self.zone, zone)
+        if twice:
+            self.flag(f"timestamp_fold:{column}")
+        return shifted
 
     @property
     def db(self) -> str:

@@ -298,9 +298,7 @@ def _fields_writer(fields: tuple[tuple[Column, bytes | None, bytes, Write], ...]
                 continue
             try:
                 if column.type.kind is Kind.TIMESTAMP:
-                    value, twice = values.shift_zone(str(value), event.zone, zone)
-                    if twice:
-                        event.flag(f"timestamp_fold:{column.name}")
+                    value = event.in_zone(column.name, value, zone)
                 out.append(prefix + convert(value))
             except (ValueError, TypeError, AttributeError, OverflowError) as error:
                 raise _invalid_value_error(column, str(error)) from error

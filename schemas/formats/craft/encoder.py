@@ -12,7 +12,6 @@ from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.craft import columns
 from schemas.formats.craft.layout import NO_PARTITION, RowCells, RowOut, write_ddl, write_resolved, write_rows
 from schemas.formats.craft.primitives import check_utf8
-from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange
 from schemas.model.options import Options
@@ -171,10 +170,8 @@ class CraftEncoder:
                 return columns.by_number(column, value)
             if kind is Kind.FLOAT and f"{columns.FLOAT_DAMAGED}:{column.name}" in event.flags:
                 return columns.damaged_float(str(value))
-            if kind is Kind.TIMESTAMP and event.zone != self._options.time_zone:
-                value, twice = values.shift_zone(str(value), event.zone, self._options.time_zone)
-                if twice:
-                    event.flag(f"timestamp_fold:{column.name}")
+            if kind is Kind.TIMESTAMP:
+                value = event.in_zone(column.name, value, self._options.time_zone)
             return cell.write(value)
         except (ValueError, TypeError, OverflowError) as error:
             raise WireError("INVALID_VALUE", column=column.name, details=str(error)) from error

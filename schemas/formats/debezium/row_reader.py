@@ -12,6 +12,7 @@ from typing import Any
 
 from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.sql_text import text_or_bytes
 from schemas.formats.base import Context
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Row, RowChange
@@ -200,17 +201,8 @@ def _read_untyped(value: Any) -> tuple[Value, str]:
     if isinstance(value, bool):
         return "true" if value else "false", "untyped"
     if isinstance(value, str):
-        return utf8_or_bytes(str(value)), "untyped"
+        return text_or_bytes(str(value)), "untyped"
     raise ValueError("an object or a list is no column value")
-
-
-def utf8_or_bytes(text: str) -> str | bytes:
-    """Text of a message read with surrogateescape; the bytes where they are not UTF-8 (TiCDC copies them raw)."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")
-    return text
 
 
 def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row:

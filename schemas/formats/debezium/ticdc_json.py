@@ -370,10 +370,8 @@ def _row_text(cells: tuple[ColumnTexts, ...], row: Row, event: RowChange, key_on
             out.append(cell.name + "null")
             continue
         try:
-            if column.type.kind is Kind.TIMESTAMP and event.zone != "UTC":
-                value, twice = values.shift_zone(str(value), event.zone, "UTC")
-                if twice:
-                    event.flag(f"timestamp_fold:{column.name}")
+            if column.type.kind is Kind.TIMESTAMP:
+                value = event.in_zone(column.name, value, "UTC")
             out.append(cell.name + cell.write(value, event.flag))
         except LossyError:
             raise

@@ -10,21 +10,20 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from schemas.codec.json_exact import Number
+from schemas.codec.sql_text import text_or_bytes
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium.connect.document import DECIMAL
-from schemas.formats.debezium.row_reader import DebeziumDialect, Read, utf8_or_bytes
+from schemas.formats.debezium.connect.value_writers import EPOCH_TIMESTAMP, ConnectForm, Flag, value_writer
+from schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from schemas.model import values
-from schemas.model.errors import LossyError
 from schemas.model.table import Column, Value
 from schemas.model.types import BY_CONNECT, BY_NAME, BY_SEMANTIC, Kind
-
-_EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
 
 
 # ---------------------------------------------------------------------------------- Connect schema → column
@@ -168,7 +167,7 @@ def _bit(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _string(column: Column, value: Any) -> tuple[Value, str]:
-    text = utf8_or_bytes(_text(value))
+    text = text_or_bytes(_text(value))
     if isinstance(text, bytes):
         return text, ""
     if column.vague and _is_base64(text):
@@ -202,7 +201,7 @@ def _datetime(column: Column, value: Any) -> tuple[Value, str]:
 
 def _timestamp(column: Column, value: Any) -> tuple[Value, str]:
     text = _text(value)
-    if text == _EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
+    if text == EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
         return values.ZERO_TIMESTAMP + ("." + "0" * column.scale if column.scale else ""), ""
     if not text.endswith("Z"):
         raise ValueError(f"{text[:40]!r} is not in UTC")
@@ -238,139 +237,34 @@ _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {
 
 
 # ---------------------------------------------------------------------------------- plain value → JSON text
-Flag = Callable[[str], None]
 Write = Callable[[Any, Flag], str]
 """(plain value, where flags go) → JSON text. LossyError; ValueError when the value is not of the column's type."""
 
 _quote = json.encoder.encode_basestring
-
-
-@dataclass(frozen=True, slots=True)
-class _Target:
-    """What a writer knows. extension: tidb_type is declared. lossy: write as TiCDC does what can't be kept exactly."""
-
-    column: Column
-    extension: bool
-    lossy: bool
-
-    def lose(self, what: str, details: str, flag: Flag) -> None:
-        """The value is about to change: flagged where that was asked for, else refused."""
-        if not self.lossy:
-            raise LossyError("LOSSY_VALUE", column=self.column.name, details=details)
-        flag(f"{what}:{self.column.name}")
+_REAL = (Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
 def writer(column: Column, extension: bool, lossy: bool) -> Write:
-    """Compiled writer of a column's values."""
-    return partial(_WRITERS[column.type.kind], _Target(column, extension, lossy))
+    """Compiled writer of a column's values. extension: tidb_type is declared.
+
+    lossy: write as TiCDC does what can't be kept exactly.
+    """
+    signed64 = "told" if extension else "set enable_tidb_extension"
+    form = ConnectForm(column, *publish.connect_type(column)[:2], lossy, signed64, raw_text=False, escapes=False)
+    write = value_writer(form)
+    if column.type.kind not in _REAL:
+        return lambda value, flag: _json_text(write(value, flag))
+
+    def write_real(text: str, flag: Flag) -> str:
+        write(text, flag)
+        return json.dumps(values.json_double(text))
+
+    return write_real
 
 
-def _w_integer(to: _Target, text: str, flag: Flag) -> str:
-    number = values.integer(text)
-    values.check_range(number, to.column.type.bits, to.column.unsigned)
-    if number >> 63 <= 0:
-        return text
-    if not to.extension:
-        details = (
-            f"{text} is written as a negative int64 and nothing in the message says that it is unsigned: "
-            "set enable_tidb_extension, or --on-lossy flag"
-        )
-        to.lose("unsigned_wrapped", details, flag)
-    return str(number - (1 << 64))
-
-
-def _w_year(_to: _Target, text: str, _flag: Flag) -> str:
-    values.check_year(values.integer(text))
-    return text
-
-
-def _w_real(to: _Target, text: str, _flag: Flag) -> str:
-    if to.column.type.kind is Kind.FLOAT:
-        values.parse_float32(text)
-    return json.dumps(values.json_double(text))
-
-
-def _w_decimal(to: _Target, text: str, flag: Flag) -> str:
-    values.check_decimal(text)
-    if not values.survives_double(text):
-        details = f"{text} has more digits than a double keeps; use --on-lossy flag to write it rounded"
-        to.lose("lossy_decimal", details, flag)
-    return json.dumps(values.json_double(text))
-
-
-def _w_bit(to: _Target, value: bytes, _flag: Flag) -> str:
-    if not isinstance(value, bytes):
-        raise ValueError("text, where BIT's bytes are needed")
-    if to.column.length == 1:
-        return "true" if any(value) else "false"
-    return f'"{values.base64_text(value[::-1])}"'
-
-
-def _w_text(to: _Target, value: str | bytes, flag: Flag) -> str:
+def _json_text(value: Any) -> str:
+    if isinstance(value, str):
+        return _quote(value)
     if isinstance(value, bytes):
-        to.lose("invalid_utf8", "the text is not UTF-8, so the message would not be valid JSON", flag)
-        value = value.decode("utf-8", "surrogateescape")
-    return _quote(value)
-
-
-def _w_binary(_to: _Target, value: bytes, _flag: Flag) -> str:
-    if not isinstance(value, bytes):
-        raise ValueError("text, where binary is needed")
-    return f'"{values.base64_text(value)}"'
-
-
-def _temporal(convert: Callable[[Column, str], int]) -> Callable[[_Target, str, Flag], str]:
-    """Dates that Debezium has no number for are refused, or become NULL (0 in a NOT NULL column) as in TiCDC."""
-
-    def write(to: _Target, text: str, flag: Flag) -> str:
-        if _is_zero_date(text):
-            to.lose("zero_date", f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0", flag)
-            return "null" if to.column.nullable else "0"
-        if text[:2] == "00":
-            to.lose("year_adjusted", f"{text}: Debezium moves years below 100 to 1970..2069", flag)
-            # The time adjuster: years 1 to 69 are in the 2000s, 70 to 99 in the 1900s.
-            text = ("20" if values.integer(text[2:4].lstrip("0") or "0") < 70 else "19") + text[2:]
-        return str(convert(to.column, text))
-
-    return write
-
-
-def _is_zero_date(text: str) -> bool:
-    day = text[:10]
-    return len(day) == 10 and day.replace("-", "").isdigit() and (day[:4] == "0000" or "-00" in day)
-
-
-def _w_datetime(column: Column, text: str) -> int:
-    micros = values.micros_of_datetime(text)
-    if not publish.in_milliseconds(column):
-        return micros
-    if micros % 1000:
-        raise ValueError(f"{text} has more than {column.scale} fraction digits")
-    return micros // 1000
-
-
-def _w_timestamp(_to: _Target, text: str, _flag: Flag) -> str:
-    if text.startswith(values.ZERO_TIMESTAMP):
-        return f'"{_EPOCH_TIMESTAMP}"'
-    values.micros_of_datetime(text)
-    return f'"{text.replace(" ", "T")}Z"'
-
-
-def _w_time(_to: _Target, text: str, _flag: Flag) -> str:
-    return str(values.micros_of_time(text))
-
-
-_WRITERS: dict[Kind, Callable[[_Target, Any, Flag], str]] = {
-    Kind.INTEGER: _w_integer,
-    Kind.YEAR: _w_year,
-    Kind.FLOAT: _w_real,
-    Kind.DOUBLE: _w_real,
-    Kind.DECIMAL: _w_decimal,
-    Kind.BIT: _w_bit,
-    Kind.BINARY: _w_binary,
-    Kind.DATE: _temporal(lambda _column, text: values.days_of_date(text)),
-    Kind.DATETIME: _temporal(_w_datetime),
-    Kind.TIMESTAMP: _w_timestamp,
-    Kind.TIME: _w_time,
-    **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _w_text),
-}
+        return f'"{values.base64_text(value)}"'
+    return "null" if value is None else str(value).lower()  # true, false, a whole number

@@ -13,7 +13,6 @@ from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.open_protocol import frame
 from schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
 from schemas.formats.open_protocol.values import Style, Write, writer
-from schemas.model import values
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.model.table import Column, Table, Value
@@ -162,10 +161,8 @@ class OpenEncoder:
     def _value(self, cell: _Cell, value: Value, event: RowChange) -> str:
         column = cell.column
         try:
-            if column.type.kind is Kind.TIMESTAMP and event.zone != self._options.time_zone:
-                value, twice = values.shift_zone(str(value), event.zone, self._options.time_zone)
-                if twice:
-                    event.flag(f"timestamp_fold:{column.name}")
+            if column.type.kind is Kind.TIMESTAMP:
+                value = event.in_zone(column.name, value, self._options.time_zone)
             text = cell.write(value, event.flag)
             if self.classic and f"replaced_utf8:{column.name}" in event.flags:
                 return text.replace("\ufffd", "\\ufffd")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from schemas.codec import go_text
+from schemas.codec.sql_text import text_or_bytes
 from schemas.model import values
 from schemas.model.errors import LossyError
 from schemas.model.table import Column, Value
@@ -33,7 +34,7 @@ def reader(column: Column, varchar_base64: bool) -> Read:
         encoded = is_base64(column, varchar_base64)
         if kind is Kind.BINARY:
             return values.base64_bytes if encoded else go_text.unquote
-        return _base64_text if encoded else _text
+        return _base64_text if encoded else text_or_bytes  # TiCDC copies bytes that are not UTF-8
     if kind is Kind.INTEGER:
         return _integer(column.type.bits, column.unsigned, column.vague != "")
     if kind in (Kind.ENUM, Kind.SET):
@@ -116,16 +117,6 @@ def _set(elements: tuple[str, ...], text: str) -> str:
     if mask < 0 or mask >> len(elements):
         raise ValueError(f"{mask} has bits that the {len(elements)} elements of the table's definition do not have")
     return ",".join(element for bit, element in enumerate(elements) if mask >> bit & 1)
-
-
-def _text(text: str) -> str | bytes:
-    if text.isascii():
-        return text
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-8", "surrogateescape")  # TiCDC copies bytes that are not UTF-8
-    return text
 
 
 def _base64_text(text: str) -> str | bytes:

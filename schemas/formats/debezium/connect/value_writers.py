@@ -20,9 +20,10 @@ from schemas.model import values
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import Row, RowChange
 from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.table import Column, Value
 from schemas.model.types import Kind
 
+Flag = Callable[[str], None]
 RowValues = Callable[[Row, RowChange], dict[str, Any]]
 """(row, the event it is of) → values by column name. WireError INVALID_VALUE; LossyError."""
 
@@ -35,9 +36,10 @@ _NANO_MAX = (1 << 63) - 1
 class ConnectForm:
     """Where a value goes.
 
-    signed64: BIGINT UNSIGNED over 2^63-1 is "lost" as negative, "told" by the schema, or "refused" by the encoder.
+    signed64: BIGINT UNSIGNED over 2^63-1 is "told" by the schema where it is negative, or "refused" by the encoder;
+    else it is lost, and this is what would tell it.
     raw_text: text that is not UTF-8 can be written byte for byte. binary: text form of bytes. required: NOT NULL
-    columns are declared so.
+    columns are declared so. escapes: readers take an ENUM's backslashes for escapes.
     """
 
     column: Column
@@ -48,12 +50,13 @@ class ConnectForm:
     raw_text: bool = True
     binary: str = "base64"
     required: bool = False
+    escapes: bool = True
 
-    def lose(self, what: str, details: str, event: RowChange) -> None:
+    def lose(self, what: str, details: str, flag: Flag) -> None:
         """The value is about to change: flagged where that was asked for, else refused."""
         if not self.lossy:
             raise LossyError("LOSSY_VALUE", column=self.column.name, details=details)
-        event.flag(f"{what}:{self.column.name}")
+        flag(f"{what}:{self.column.name}")
 
 
 def row_values(
@@ -64,7 +67,7 @@ def row_values(
     cells = []
     for column in columns:
         form = ConnectForm(column, *connect_type(column), lossy, **settings)
-        cells.append((column, partial(_WRITERS[column.type.kind], form)))
+        cells.append((column, value_writer(form)))
 
     def write(row: Row, event: RowChange) -> dict[str, Any]:
         return {column.name: _cell(column, one, required, row, event) for column, one in cells}
@@ -72,13 +75,18 @@ def row_values(
     return write
 
 
+def value_writer(form: ConnectForm) -> Callable[[Any, Flag], Any]:
+    """Writer of a column's values that are not NULL: (plain value, where flags go) → value. LossyError, ValueError."""
+    return partial(_WRITERS[form.column.type.kind], form)
+
+
 def plain_writer(form: ConnectForm) -> Callable[[Any], Any]:
     """Writer of one value that is of no event, such as a column's default. LossyError, ValueError."""
-    nothing = RowChange("", Table(TableId("", ""), ()), "c", None, None, None, (), "UTC")
-    return lambda value: _WRITERS[form.column.type.kind](form, value, nothing)
+    write = value_writer(form)
+    return lambda value: write(value, lambda _flag: None)
 
 
-def _cell(column: Column, write: Callable[[Any, RowChange], Any], required: bool, row: Row, event: RowChange) -> Any:
+def _cell(column: Column, write: Callable[[Any, Flag], Any], required: bool, row: Row, event: RowChange) -> Any:
     value = row.get(column.name)
     if value is None:
         if column.name not in row and not event.key_only:
@@ -87,11 +95,9 @@ def _cell(column: Column, write: Callable[[Any, RowChange], Any], required: bool
             raise WireError("INVALID_VALUE", column=column.name, details="NULL in a NOT NULL column")
         return None
     try:
-        if column.type.kind is Kind.TIMESTAMP and event.zone != "UTC":
-            value, twice = values.shift_zone(str(value), event.zone, "UTC")
-            if twice:
-                event.flag(f"timestamp_fold:{column.name}")
-        return write(value, event)
+        if column.type.kind is Kind.TIMESTAMP:
+            value = event.in_zone(column.name, value, "UTC")
+        return write(value, event.flag)
     except WireError:
         raise
     except (ValueError, TypeError, AttributeError, OverflowError) as error:
@@ -99,7 +105,7 @@ def _cell(column: Column, write: Callable[[Any, RowChange], Any], required: bool
 
 
 # ---------------------------------------------------------------------------------- by kind
-def _integer(to: ConnectForm, text: str, event: RowChange) -> Any:
+def _integer(to: ConnectForm, text: str, flag: Flag) -> Any:
     number = values.integer(text)
     values.check_range(number, to.column.type.bits, to.column.unsigned)
     if to.connect == "string":
@@ -110,12 +116,12 @@ def _integer(to: ConnectForm, text: str, event: RowChange) -> Any:
         return number
     if to.signed64 == "refused":
         raise ValueError(f"{text} is above 2^63-1: set avro_bigint_unsigned_handling_mode to string")
-    if to.signed64 == "lost":
+    if to.signed64 != "told":
         details = (
             f"{text} is written as a negative int64 and nothing in the message says that it is unsigned: "
-            "set bigint_unsigned_handling_mode to precise, or --on-lossy flag"
+            f"{to.signed64}, or --on-lossy flag"
         )
-        to.lose("unsigned_wrapped", details, event)
+        to.lose("unsigned_wrapped", details, flag)
     return number - (1 << 64)
 
 
@@ -123,23 +129,23 @@ def _unscaled_bytes(number: int) -> bytes:
     return number.to_bytes(decimal_size(number), "big", signed=True)
 
 
-def _year(_to: ConnectForm, text: str, _event: RowChange) -> int:
+def _year(_to: ConnectForm, text: str, _flag: Flag) -> int:
     number = values.integer(text)
     values.check_year(number)
     return number
 
 
-def _float(to: ConnectForm, text: str, _event: RowChange) -> float:
+def _float(to: ConnectForm, text: str, _flag: Flag) -> float:
     single = values.parse_float32(text)
     # FLOAT(M,D) is a double, widened as TiCDC and the connector do; a float keeps its short text in JSON.
     return single if to.connect == "double" else values.real(text)
 
 
-def _double(_to: ConnectForm, text: str, _event: RowChange) -> float:
+def _double(_to: ConnectForm, text: str, _flag: Flag) -> float:
     return values.real(text)
 
 
-def _decimal(to: ConnectForm, text: str, event: RowChange) -> Any:
+def _decimal(to: ConnectForm, text: str, flag: Flag) -> Any:
     if to.connect == "string":
         values.decimal_check(to.column.length, to.column.scale)(text)
         return text
@@ -150,11 +156,11 @@ def _decimal(to: ConnectForm, text: str, event: RowChange) -> Any:
         return _unscaled_bytes(values.unscaled_decimal(text, to.column.length, to.column.scale))
     if not values.survives_double(text):
         details = f"{text} has more digits than a double keeps; use --on-lossy flag to write it rounded"
-        to.lose("lossy_decimal", details, event)
+        to.lose("lossy_decimal", details, flag)
     return float(text)
 
 
-def _bit(to: ConnectForm, value: Value, _event: RowChange) -> Any:
+def _bit(to: ConnectForm, value: Value, _flag: Flag) -> Any:
     data = _need_bytes(value)
     if to.connect == "boolean":
         return any(data)
@@ -164,10 +170,10 @@ def _bit(to: ConnectForm, value: Value, _event: RowChange) -> Any:
     return data[::-1]
 
 
-def _text(to: ConnectForm, value: str | bytes, event: RowChange) -> str:
+def _text(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
     if isinstance(value, bytes):
         if not to.raw_text:
-            to.lose("invalid_utf8", "the text is not UTF-8, so the message would not be valid JSON", event)
+            to.lose("invalid_utf8", "the text is not UTF-8, so the message would not be valid JSON", flag)
         return value.decode("utf-8", "surrogateescape")
     return value
 
@@ -175,15 +181,15 @@ def _text(to: ConnectForm, value: str | bytes, event: RowChange) -> str:
 _ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
-def _enum(to: ConnectForm, value: str | bytes, event: RowChange) -> str:
-    text, elements = _text(to, value, event), to.column.elements
-    if text not in elements and _ESCAPED.sub(r"\1", text) in elements:
+def _enum(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
+    text, elements = _text(to, value, flag), to.column.elements
+    if to.escapes and text not in elements and _ESCAPED.sub(r"\1", text) in elements:
         # Readers take back the escapes of the connector's binlog values: it would become the other one.
         raise ValueError(f"{text[:80]!r} is none of its elements, and would be read as one of them without its escapes")
     return text
 
 
-def _binary(to: ConnectForm, value: Value, _event: RowChange) -> Any:
+def _binary(to: ConnectForm, value: Value, _flag: Flag) -> Any:
     data = _need_bytes(value)
     return data if to.connect == "bytes" else BINARY_TEXT[to.binary](data)
 
@@ -202,17 +208,17 @@ BINARY_TEXT: dict[str, Callable[[bytes], str]] = {
 
 
 # ---------------------------------------------------------------------------------- dates and times
-def _date_writer(convert: Callable[[ConnectForm, str, RowChange], Any]) -> Callable[[ConnectForm, str, RowChange], Any]:
+def _date_writer(convert: Callable[[ConnectForm, str, Flag], Any]) -> Callable[[ConnectForm, str, Flag], Any]:
     """Dates that Debezium has no number for are refused, or become NULL (1970 in a NOT NULL column) as in TiCDC."""
 
-    def write(to: ConnectForm, text: str, event: RowChange) -> Any:
+    def write(to: ConnectForm, text: str, flag: Flag) -> Any:
         if is_zero_date(text):
-            to.lose("zero_date", f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0", event)
-            return None if to.column.nullable else convert(to, "1970-01-01" + " 00:00:00" * (len(text) > 10), event)
+            to.lose("zero_date", f"{text} has no number in Debezium; --on-lossy flag writes NULL or 0", flag)
+            return None if to.column.nullable else convert(to, "1970-01-01" + " 00:00:00" * (len(text) > 10), flag)
         if text[:2] == "00":
-            to.lose("year_adjusted", f"{text}: Debezium moves years below 100 to 1970..2069", event)
+            to.lose("year_adjusted", f"{text}: Debezium moves years below 100 to 1970..2069", flag)
             text = adjusted_year(text)
-        return convert(to, text, event)
+        return convert(to, text, flag)
 
     return write
 
@@ -228,12 +234,12 @@ def is_zero_date(text: str) -> bool:
     return len(day) == 10 and day.replace("-", "").isdigit() and (day[:4] == "0000" or "-00" in day)
 
 
-def _date(to: ConnectForm, text: str, _event: RowChange) -> Any:
+def _date(to: ConnectForm, text: str, _flag: Flag) -> Any:
     days = values.days_of_date(text)
     return text + "Z" if to.connect == "string" else days
 
 
-def _datetime(to: ConnectForm, text: str, event: RowChange) -> Any:
+def _datetime(to: ConnectForm, text: str, flag: Flag) -> Any:
     micros = values.micros_of_datetime(text)
     if to.connect == "string":
         return text.replace(" ", "T") + "Z"
@@ -243,18 +249,18 @@ def _datetime(to: ConnectForm, text: str, event: RowChange) -> Any:
         if not -_NANO_MAX <= micros * 1000 <= _NANO_MAX:
             raise LossyError("LOSSY_VALUE", column=to.column.name, details=f"{text} has no number of nanoseconds")
         return micros * 1000
-    return _milliseconds(to, text, micros, event)
+    return _milliseconds(to, text, micros, flag)
 
 
-def _milliseconds(to: ConnectForm, text: str, micros: int, event: RowChange) -> int:
+def _milliseconds(to: ConnectForm, text: str, micros: int, flag: Flag) -> int:
     if micros % 1000:
         if not to.semantic.startswith(_CONNECT):
             raise ValueError(f"{text} has more than {to.column.scale} fraction digits")
-        to.lose("fraction_cut", f"{text} has digits below a millisecond, which time.precision.mode=connect cuts", event)
+        to.lose("fraction_cut", f"{text} has digits below a millisecond, which time.precision.mode=connect cuts", flag)
     return micros // 1000
 
 
-def _timestamp(_to: ConnectForm, text: str, _event: RowChange) -> str:
+def _timestamp(_to: ConnectForm, text: str, _flag: Flag) -> str:
     if text.startswith(values.ZERO_TIMESTAMP):
         return EPOCH_TIMESTAMP
     values.micros_of_datetime(text)
@@ -264,7 +270,7 @@ def _timestamp(_to: ConnectForm, text: str, _event: RowChange) -> str:
 EPOCH_TIMESTAMP = "1970-01-01T00:00:00Z"
 
 
-def _time(to: ConnectForm, text: str, event: RowChange) -> Any:
+def _time(to: ConnectForm, text: str, flag: Flag) -> Any:
     micros = values.micros_of_time(text)
     if to.semantic == _TIME + "MicroTime":
         return micros
@@ -274,10 +280,10 @@ def _time(to: ConnectForm, text: str, event: RowChange) -> Any:
         mode = "isostring" if to.connect == "string" else "connect"
         details = f"{text} is no time of day: time.precision.mode={mode} has no form for it"
         raise LossyError("LOSSY_VALUE", column=to.column.name, details=details)
-    return text + "Z" if to.connect == "string" else _milliseconds(to, text, micros, event)
+    return text + "Z" if to.connect == "string" else _milliseconds(to, text, micros, flag)
 
 
-_WRITERS: dict[Kind, Callable[[ConnectForm, Any, RowChange], Any]] = {
+_WRITERS: dict[Kind, Callable[[ConnectForm, Any, Flag], Any]] = {
     Kind.INTEGER: _integer,
     Kind.YEAR: _year,
     Kind.FLOAT: _float,

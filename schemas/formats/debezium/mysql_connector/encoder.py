@@ -154,8 +154,10 @@ class MysqlEncoder:
         propagate = options.column_propagate_source_type
         avro = options.encoding_format == "avro"
         settings = {
-            "signed64": "told" if propagate else "lost", "raw_text": False, "binary": options.binary_handling_mode,
-        }  # fmt: skip
+            "signed64": "told" if propagate else "set bigint_unsigned_handling_mode to precise",
+            "raw_text": False,
+            "binary": options.binary_handling_mode,
+        }
         row = row_values(columns, lambda c: publish.connect_type(c, options)[:2], options, required=True, **settings)
         defaults = {c.name: self._default(c, settings) for c in columns if not c.nullable and c.default is not None}
         serialise = self._avro if avro else self._json

@@ -15,11 +15,12 @@ from functools import partial
 from typing import Any
 
 from schemas.codec.json_exact import Number
+from schemas.codec.sql_text import text_or_bytes
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.mysql_connector.columns import CONNECT, GEOMETRY, SEMANTIC, TIME, column_of, fits
 from schemas.formats.debezium.mysql_connector.schema import temporal_name
-from schemas.formats.debezium.row_reader import DebeziumDialect, Read, utf8_or_bytes
+from schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.options import Options
@@ -225,7 +226,7 @@ def _binary(column: Column, mode: str, connect: str, value: Any) -> tuple[Value,
 
 
 def _open_text(mode: str, value: Any) -> tuple[Value, str]:
-    text = utf8_or_bytes(_text(value))
+    text = text_or_bytes(_text(value))
     if isinstance(text, bytes) or mode == "bytes" or not text:
         return text, ""
     return text, "binary_or_text" if _binary_images(mode, text) else ""
@@ -235,7 +236,7 @@ def _enum(column: Column, value: Any) -> tuple[Value, str]:
     text = _text(value)
     plain = _ESCAPED.sub(r"\1", text)
     if text == plain or plain not in column.elements:
-        return utf8_or_bytes(text), ""
+        return text_or_bytes(text), ""
     # Values read from the binlog are escaped as the list is, those of a snapshot are not (measured).
     return (text, "enum_escape_unknown") if text in column.elements else (plain, "")
 
@@ -243,7 +244,7 @@ def _enum(column: Column, value: Any) -> tuple[Value, str]:
 def _vector(_column: Column, value: Any) -> tuple[Value, str]:
     if isinstance(value, list):
         return f"[{','.join(values.float_text(values.as_float32(float(_number(v)))) for v in value)}]", ""
-    return utf8_or_bytes(_text(value)), ""
+    return text_or_bytes(_text(value)), ""
 
 
 def _number(value: Any) -> str:
