@@ -291,13 +291,20 @@ def references(c: Cursor) -> None:
 # ---- defaults
 def default_value(c: Cursor) -> DefaultValue:
     """What follows DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
+    c.qualified = True
+    default = _default_value(c)
+    c.qualified = False
+    return default
+
+
+def _default_value(c: Cursor) -> DefaultValue:
     if c.accept("("):
         with c.enter_level():
-            default = default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c, qualified=True))
+            default = _default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c))
         c.expect(")")
         return default
     # Without parentheses only a function may stand here: a COLLATE after it is the column's.
-    return _simple_default(c) or DefaultValue("expr", atom(c, qualified=True))
+    return _simple_default(c) or DefaultValue("expr", atom(c))
 
 
 def _is_simple(c: Cursor) -> bool:

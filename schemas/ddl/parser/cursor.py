@@ -48,14 +48,18 @@ RESERVED = frozenset("""
 
 
 class Cursor:
-    """Tokens of one statement, read once from left to right. `upper` is the current word or operator, "" otherwise."""
+    """Tokens of one statement, read once from left to right. `upper` is the current word or operator, "" otherwise.
 
-    __slots__ = ("_depth", "all", "at", "db", "mode", "text", "token", "upper")
+    qualified: names in the text of an expression keep their database and table, as TiDB has them in a DEFAULT.
+    """
+
+    __slots__ = ("_depth", "all", "at", "db", "mode", "qualified", "text", "token", "upper")
 
     def __init__(self, text: str, mode: LexicalMode, db: str = "") -> None:
         self.text = text
         self.mode = mode
         self.db = db
+        self.qualified = False
         self.all = tokens(text, mode)
         self.at = 0
         self.token: Token = self.all[0]
@@ -142,7 +146,7 @@ class Cursor:
         return kind == QUOTED or (kind == WORD and self.upper not in RESERVED)
 
     def name(self, what: str = "a name") -> str:
-        """A name, quoted or bare. After a dot reserved words are names too: the caller's `qualified` handles that."""
+        """A name, quoted or bare. After a dot reserved words are names too: `name_after_dot`."""
         if not self.is_name():
             self.fail(what)
         value = self.advance().value

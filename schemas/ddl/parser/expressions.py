@@ -61,28 +61,28 @@ _RESERVED_FUNCTIONS = frozenset(
 )
 
 
-def expression(c: Cursor, qualified: bool = False) -> str:
-    """Reads an expression, returns TiDB's text of it. qualified: names keep their database and table."""
+def expression(c: Cursor) -> str:
+    """Reads an expression, returns TiDB's text of it."""
     with c.enter_level():
-        out = _predicate(c, qualified)
+        out = _predicate(c)
         while True:
             if c.upper in _LOGICAL:
-                out += f" {_LOGICAL[c.advance().upper]} {_predicate(c, qualified)}"
+                out += f" {_LOGICAL[c.advance().upper]} {_predicate(c)}"
             elif c.upper == "||":
                 c.advance()
-                out += f" or {_predicate(c, qualified)}"
+                out += f" or {_predicate(c)}"
             else:
                 return out
 
 
-def _predicate(c: Cursor, qualified: bool) -> str:
+def _predicate(c: Cursor) -> str:
     if not c.mode.high_not and c.accept("NOT"):
         with c.enter_level():
-            return "not " + _predicate(c, qualified)
-    out = _arithmetic(c, qualified)
+            return "not " + _predicate(c)
+    out = _arithmetic(c)
     while True:
         if c.upper in _COMPARISONS:
-            out += f" {_COMPARISONS[c.advance().upper]} {_arithmetic(c, qualified)}"
+            out += f" {_COMPARISONS[c.advance().upper]} {_arithmetic(c)}"
         elif c.accept("IS"):
             negated = "not " if c.accept("NOT") else ""
             word = c.accept_any("NULL", "TRUE", "FALSE", "UNKNOWN") or _no_value(c)
@@ -95,57 +95,57 @@ def _predicate(c: Cursor, qualified: bool) -> str:
                 c.advance()
             if c.accept("MEMBER", "OF"):
                 c.expect("(")
-                out += f" member of ({_list(c, qualified, ', ')})"
+                out += f" member of ({_list(c, ', ')})"
                 continue
             word = c.accept_any("IN", "LIKE", "BETWEEN", "REGEXP", "RLIKE", "ILIKE")
             if not word:
                 return out
-            out += f" {negated}{_parse_test(c, word, qualified)}"
+            out += f" {negated}{_parse_test(c, word)}"
 
 
 def _no_value(c: Cursor) -> str:
     c.fail("NULL", "TRUE", "FALSE")
 
 
-def _parse_test(c: Cursor, word: str, qualified: bool) -> str:
+def _parse_test(c: Cursor, word: str) -> str:
     if word == "IN":
         c.expect("(")
-        return f"in ({_list(c, qualified, ',')})"
-    first = _arithmetic(c, qualified)
+        return f"in ({_list(c, ',')})"
+    first = _arithmetic(c)
     if word == "BETWEEN":
         c.expect("AND")
-        return f"between {first} and {_arithmetic(c, qualified)}"
+        return f"between {first} and {_arithmetic(c)}"
     if word in ("LIKE", "ILIKE") and c.accept("ESCAPE"):
         return f"{word.lower()} {first} escape '{c.string()}'"
     return f"{'regexp' if word == 'RLIKE' else word.lower()} {first}"
 
 
-def _arithmetic(c: Cursor, qualified: bool) -> str:
+def _arithmetic(c: Cursor) -> str:
     if c.upper == "INTERVAL" and not _is_call(c):  # INTERVAL n unit + time
-        added = _interval(c, qualified)
+        added = _interval(c)
         c.expect("+")
         with c.enter_level():
-            return f"date_add({_arithmetic(c, qualified)}, {added})"
+            return f"date_add({_arithmetic(c)}, {added})"
     # What binds looser than + and - stays out of the first argument of date_add: it begins at `start`.
-    parts, start, wrapped = [_operand(c, qualified)], 0, 0
+    parts, start, wrapped = [_operand(c)], 0, 0
     while c.upper in _ARITHMETIC:
         op = _ARITHMETIC[c.advance().upper]
         if op in "+-" and c.upper == "INTERVAL" and not _is_call(c):
             wrapped += 1
             c.check_depth(wrapped)
             function = "date_add" if op == "+" else "date_sub"
-            parts[start:] = [f"{function}({''.join(parts[start:])}, {_interval(c, qualified)})"]
+            parts[start:] = [f"{function}({''.join(parts[start:])}, {_interval(c)})"]
             continue
         parts.append(f" {op} ")
         if op in _LOOSE:
             start = len(parts)
-        parts.append(_operand(c, qualified))
+        parts.append(_operand(c))
     return "".join(parts)
 
 
-def _interval(c: Cursor, qualified: bool) -> str:
+def _interval(c: Cursor) -> str:
     c.expect("INTERVAL")
-    return f"interval {expression(c, qualified)} {unit(c)}"
+    return f"interval {expression(c)} {unit(c)}"
 
 
 def _is_call(c: Cursor) -> bool:
@@ -162,21 +162,21 @@ def _is_call(c: Cursor) -> bool:
     return False
 
 
-def _operand(c: Cursor, qualified: bool) -> str:
-    out, joined = _unary(c, qualified), 0
+def _operand(c: Cursor) -> str:
+    out, joined = _unary(c), 0
     while c.upper == "||" and c.mode.pipes_as_concat:
         c.advance()
         joined += 1
         c.check_depth(joined)
-        out = f"concat({out}, {_unary(c, qualified)})"
+        out = f"concat({out}, {_unary(c)})"
     return out
 
 
-def _unary(c: Cursor, qualified: bool) -> str:
+def _unary(c: Cursor) -> str:
     if c.upper in _PREFIXES or (c.upper == "NOT" and c.mode.high_not):
         with c.enter_level():
-            return _PREFIXES.get(c.advance().upper, "!") + _unary(c, qualified)
-    out = atom(c, qualified)
+            return _PREFIXES.get(c.advance().upper, "!") + _unary(c)
+    out = atom(c)
     if c.upper in ("->", "->>") and out.startswith("`"):
         whole = c.advance().upper == "->"
         out = f"json_extract({out}, {text_literal(c.string('a JSON path'))})"
@@ -186,7 +186,7 @@ def _unary(c: Cursor, qualified: bool) -> str:
     return out
 
 
-def atom(c: Cursor, qualified: bool) -> str:
+def atom(c: Cursor) -> str:
     """A literal, a name, a function or what stands in parentheses."""
     token = c.token
     if token.kind == STRING:
@@ -197,26 +197,26 @@ def atom(c: Cursor, qualified: bool) -> str:
         raw = c.advance()
         return bits_literal(c.text[raw.start : raw.end])
     if token.kind == WORD:
-        return _word(c, qualified)
+        return _word(c)
     if token.kind == QUOTED:
-        return _reference(c, qualified)
+        return _reference(c)
     if c.accept("("):
-        return _parse_parentheses(c, qualified)
+        return _parse_parentheses(c)
     if c.accept("{"):
         return odbc_literal(c)
     c.fail("an expression")
 
 
-def _parse_parentheses(c: Cursor, qualified: bool) -> str:
+def _parse_parentheses(c: Cursor) -> str:
     """(a) stays so; (a, b) is a row."""
-    out = expression(c, qualified)
+    out = expression(c)
     if c.accept(","):
-        return f"row({out},{_list(c, qualified, ',')})"
+        return f"row({out},{_list(c, ',')})"
     c.expect(")")
     return f"({out})"
 
 
-def _word(c: Cursor, qualified: bool) -> str:
+def _word(c: Cursor) -> str:
     upper, next_ = c.upper, c.peek()
     if upper in _CONSTANTS:
         c.advance()
@@ -224,48 +224,48 @@ def _word(c: Cursor, qualified: bool) -> str:
     if upper.startswith("_") and next_.kind in (STRING, BITS):
         charset = str(c.advance().value)[1:].lower()
         if c.token.kind == BITS:
-            return atom(c, qualified) if charset == "binary" else f"_{charset} {atom(c, qualified)}"
+            return atom(c) if charset == "binary" else f"_{charset} {atom(c)}"
         return text_literal(c.string(), charset)
     if upper == "ROW" and next_.upper == "(":
         c.expect("ROW", "(")
-        return f"row({_list(c, qualified, ',')})"
+        return f"row({_list(c, ',')})"
     if upper in _SPECIAL:
-        return _SPECIAL[upper](c, qualified)
+        return _SPECIAL[upper](c)
     if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
         c.advance()
         return temporal_literal(upper, c.string())
     if next_.upper == "(" and (upper in _RESERVED_FUNCTIONS or c.is_name()):
-        return _call(c, qualified)
+        return _call(c)
     if upper in _BARE:
         c.advance()
         return _BARE[upper]
-    return _reference(c, qualified)
+    return _reference(c)
 
 
-def _reference(c: Cursor, qualified: bool) -> str:
+def _reference(c: Cursor) -> str:
     parts = [c.name("an expression")]
     while c.accept("."):
         parts.append(c.name_after_dot("a name"))
-    return ".".join(map(quote_name, parts if qualified else parts[-1:]))
+    return ".".join(map(quote_name, parts if c.qualified else parts[-1:]))
 
 
-def _call(c: Cursor, qualified: bool) -> str:
+def _call(c: Cursor) -> str:
     upper, name = c.upper, str(c.advance().value).lower()
     c.expect("(")
     if upper in _UNIT_FIRST:
         each = unit(c)
         c.expect(",")
-        return f"{name}({each}, {_list(c, qualified, ', ')})"
+        return f"{name}({each}, {_list(c, ', ')})"
     if upper == "GET_FORMAT" and c.upper in _FORMATS:
         kind = c.advance().upper.lower()
         c.expect(",")
-        return f"{name}({kind}, {_list(c, qualified, ', ')})"
+        return f"{name}({kind}, {_list(c, ', ')})"
     name = _STORED_NAMES.get(name, name)
     if c.accept(")"):
         return f"{name}()"
-    out = [_argument(c, qualified)]
+    out = [_argument(c)]
     while c.accept_any(*_BETWEEN_ARGUMENTS.get(upper, _COMMA)):
-        out.append(_argument(c, qualified))
+        out.append(_argument(c))
     if upper == "CHAR":
         out.append(f"'{c.word_or_text('a character set').lower()}'" if c.accept("USING") else "null")
     c.expect(")")
@@ -276,41 +276,41 @@ def _call(c: Cursor, qualified: bool) -> str:
     return f"{name}({', '.join(out)})"
 
 
-def _list(c: Cursor, qualified: bool, between: str) -> str:
+def _list(c: Cursor, between: str) -> str:
     """Expressions up to the closing parenthesis, which is read."""
-    out = [_argument(c, qualified)]
+    out = [_argument(c)]
     while c.accept(","):
-        out.append(_argument(c, qualified))
+        out.append(_argument(c))
     c.expect(")")
     return between.join(out)
 
 
-def _argument(c: Cursor, qualified: bool) -> str:
+def _argument(c: Cursor) -> str:
     if c.upper == "INTERVAL" and not _is_call(c):
-        added = _interval(c, qualified)
+        added = _interval(c)
         if c.accept("+"):
-            return f"date_add({_arithmetic(c, qualified)}, {added})"
+            return f"date_add({_arithmetic(c)}, {added})"
         return added
     distinct = "distinct " if c.accept("DISTINCT") else ""
-    return distinct + expression(c, qualified)
+    return distinct + expression(c)
 
 
-def _case(c: Cursor, qualified: bool) -> str:
+def _case(c: Cursor) -> str:
     c.expect("CASE")
-    out = "case" if c.upper == "WHEN" else f"case {expression(c, qualified)}"
+    out = "case" if c.upper == "WHEN" else f"case {expression(c)}"
     while c.accept("WHEN"):
-        condition = expression(c, qualified)
+        condition = expression(c)
         c.expect("THEN")
-        out += f" when {condition} then {expression(c, qualified)}"
+        out += f" when {condition} then {expression(c)}"
     if c.accept("ELSE"):
-        out += f" else {expression(c, qualified)}"
+        out += f" else {expression(c)}"
     c.expect("END")
     return out + " end"
 
 
-def _cast(c: Cursor, qualified: bool) -> str:
+def _cast(c: Cursor) -> str:
     c.expect("CAST", "(")
-    inner = expression(c, qualified)
+    inner = expression(c)
     c.expect("AS")
     type_ = cast_type(c)
     array = " array" if c.accept("ARRAY") else ""
@@ -318,9 +318,9 @@ def _cast(c: Cursor, qualified: bool) -> str:
     return f"cast({inner} as {type_}{array})"
 
 
-def _convert(c: Cursor, qualified: bool) -> str:
+def _convert(c: Cursor) -> str:
     c.expect("CONVERT", "(")
-    inner = expression(c, qualified)
+    inner = expression(c)
     if c.accept("USING"):
         charset = c.word_or_text("a character set").lower()
         c.expect(")")
@@ -331,47 +331,47 @@ def _convert(c: Cursor, qualified: bool) -> str:
     return f"convert({inner}, {type_})"
 
 
-def _extract(c: Cursor, qualified: bool) -> str:
+def _extract(c: Cursor) -> str:
     if c.peek().upper != "(":
-        return _reference(c, qualified)
+        return _reference(c)
     c.expect("EXTRACT", "(")
     each = unit(c)
     c.expect("FROM")
-    inner = expression(c, qualified)
+    inner = expression(c)
     c.expect(")")
     return f"extract({each} from {inner})"
 
 
-def _trim(c: Cursor, qualified: bool) -> str:
+def _trim(c: Cursor) -> str:
     if c.peek().upper != "(":
-        return _reference(c, qualified)
+        return _reference(c)
     c.expect("TRIM", "(")
     side = c.accept_any("BOTH", "LEADING", "TRAILING").lower()
-    removed = "" if side and c.upper == "FROM" else expression(c, qualified)
+    removed = "" if side and c.upper == "FROM" else expression(c)
     if not c.accept("FROM"):
         c.expect(")")
         return f"trim({removed})"
-    inner = expression(c, qualified)
+    inner = expression(c)
     c.expect(")")
     if side and not removed:
         removed = text_literal(" ")
     return "trim(" + " ".join(filter(None, (side, removed, "from", inner))) + ")"
 
 
-def _position(c: Cursor, qualified: bool) -> str:
+def _position(c: Cursor) -> str:
     if c.peek().upper != "(":
-        return _reference(c, qualified)
+        return _reference(c)
     c.expect("POSITION", "(")
-    first = _arithmetic(c, qualified)
+    first = _arithmetic(c)
     c.expect("IN")
-    second = _arithmetic(c, qualified)
+    second = _arithmetic(c)
     c.expect(")")
     return f"position({first} in {second})"
 
 
-def _binary(c: Cursor, qualified: bool) -> str:
+def _binary(c: Cursor) -> str:
     c.expect("BINARY")
-    return f"binary {_unary(c, qualified)}"
+    return f"binary {_unary(c)}"
 
 
 _SPECIAL = {
