@@ -32,15 +32,11 @@ def text_or_bytes(text: str) -> str | bytes:
 
 
 def _integer(column: Column, text: str) -> tuple[Value, str]:
-    number = values.integer(text)
-    values.check_range(number, column.type.bits, column.unsigned)
-    return str(number), ""
+    return str(values.integer(text, column.type.bits, column.unsigned)), ""
 
 
 def _year(_column: Column, text: str) -> tuple[Value, str]:
-    number = values.integer(text)
-    values.check_year(number)
-    return str(number), ""
+    return str(values.year(text)), ""
 
 
 def _real(text: str) -> float:
@@ -65,15 +61,13 @@ def _decimal(column: Column, text: str) -> tuple[Value, str]:
 
 
 def _bit(column: Column, text: str) -> tuple[Value, str]:
-    number = values.integer(text)
-    values.check_range(number, column.length or 64, unsigned=True)
+    number = values.integer(text, column.length or 64, unsigned=True)
     size = values.bit_size(column.length) if column.length else max(1, values.bit_size(number.bit_length()))
     return number.to_bytes(size, "big"), ""
 
 
 def _enum(column: Column, text: str) -> tuple[Value, str]:
-    number = values.integer(text)
-    values.check_range(number, 64, unsigned=True)
+    number = values.integer(text, 64, unsigned=True)
     if not column.elements:
         return text, "enum_number"
     if number > len(column.elements):
@@ -82,8 +76,7 @@ def _enum(column: Column, text: str) -> tuple[Value, str]:
 
 
 def _set(column: Column, text: str) -> tuple[Value, str]:
-    mask = values.integer(text)
-    values.check_range(mask, 64, unsigned=True)
+    mask = values.integer(text, 64, unsigned=True)
     if not column.elements:
         return text, "enum_number"
     if mask >> len(column.elements):

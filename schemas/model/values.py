@@ -33,11 +33,24 @@ ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
 # ---- integers and reals
-def integer(text: str) -> int:
-    """Plain integer text → int. ValueError for anything else ("1_0", " 1", "+1", more digits than TiDB has)."""
+def integer(text: str, bits: int = 0, unsigned: bool = False) -> int:
+    """Plain integer text → int. ValueError for anything else ("1_0", " 1", "+1", more digits than TiDB has).
+
+    bits: of the integer type that holds it, where one is to.
+    """
     if not _INTEGER.match(text):
         raise ValueError(f"{text[:40]!r} is not an integer")
-    return int(text)
+    number = int(text)
+    if bits:
+        check_range(number, bits, unsigned)
+    return number
+
+
+def year(text: str) -> int:
+    """YEAR text → 0 or 1901 to 2155. ValueError."""
+    number = integer(text)
+    check_year(number)
+    return number
 
 
 def real(text: str) -> float:

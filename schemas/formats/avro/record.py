@@ -323,8 +323,7 @@ def _writer(column: Column, primitive: str) -> Write:
 
 
 def _write_integer(column: Column, primitive: str, text: str) -> bytes:
-    number = values.integer(text)
-    values.check_range(number, column.type.bits, column.unsigned)
+    number = values.integer(text, column.type.bits, column.unsigned)
     if primitive == "string":
         return binary.write_bytes(text.encode())
     return binary.write_long(number - _TWO_64 if number >> 63 == 1 else number)
@@ -349,9 +348,7 @@ def _write_float(text: str) -> bytes:
 
 
 def _write_year(text: str) -> bytes:
-    number = values.integer(text)
-    values.check_year(number)
-    return binary.write_long(number)
+    return binary.write_long(values.year(text))
 
 
 def _write_text(value: str | bytes) -> bytes:

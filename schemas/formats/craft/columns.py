@@ -269,14 +269,12 @@ def _known_text(value: Value) -> str:
 
 
 def _w_integer(column: Column, value: Value) -> bytes:
-    integer = values.integer(_known_text(value))
-    values.check_range(integer, column.type.bits, column.unsigned)
+    integer = values.integer(_known_text(value), column.type.bits, column.unsigned)
     return uvarint(integer) if column.unsigned else varint(integer)
 
 
 def _w_year(_column: Column, value: Value) -> bytes:
-    year = values.integer(_known_text(value))
-    values.check_year(year)
+    year = values.year(_known_text(value))
     return varint(year)
 
 
@@ -339,8 +337,7 @@ def _w_set(column: Column, value: Value) -> bytes:
 
 def by_number(column: Column, value: Value) -> bytes:
     """ENUM or SET that is known by its number only (flag enum_number)."""
-    integer = values.integer(_known_text(value))
-    values.check_range(integer, 64, unsigned=True)
+    integer = values.integer(_known_text(value), 64, unsigned=True)
     return uvarint(integer)
 
 

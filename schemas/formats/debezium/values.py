@@ -103,8 +103,7 @@ def _short_json(value: Any) -> str:
 def _integer(column: Column, value: Any) -> tuple[Value, str]:
     bits = column.type.bits
     if bits == 64 and column.unsigned and type(value) is str:
-        number = values.integer(value)  # avro-bigint-unsigned-handling-mode=string
-        values.check_range(number, 64, True)
+        number = values.integer(value, 64, True)  # avro-bigint-unsigned-handling-mode=string
         return str(number), ""
     number = values.integer(_number(value))
     if -(1 << 63) <= number < 0 and column.unsigned and bits == 64:
@@ -115,9 +114,7 @@ def _integer(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _year(column: Column, value: Any) -> tuple[Value, str]:
-    number = values.integer(_number(value))
-    values.check_year(number)
-    return str(number), ""
+    return str(values.year(_number(value))), ""
 
 
 def _float(column: Column, value: Any) -> tuple[Value, str]:

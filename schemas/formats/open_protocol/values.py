@@ -66,15 +66,11 @@ def _integer(bits: int, unsigned: bool, either: bool) -> Callable[[str], str]:
 
 
 def _number(text: str) -> str:
-    number = values.integer(text)
-    values.check_range(number, 64, unsigned=True)
-    return str(number)
+    return str(values.integer(text, 64, unsigned=True))
 
 
 def _year(text: str) -> str:
-    number = values.integer(text)
-    values.check_year(number)
-    return str(number)
+    return str(values.year(text))
 
 
 # Up to six digits are the shortest text of their float32, and Go's %g does not change them.
@@ -99,8 +95,7 @@ def _double(text: str) -> str:
 
 
 def _bit(length: int | None, text: str) -> bytes:
-    number = values.integer(text)
-    values.check_range(number, length or 64, unsigned=True)
+    number = values.integer(text, length or 64, unsigned=True)
     # Without a definition the length is not known: the fewest bytes.
     return number.to_bytes(values.bit_size(length) if length else max(1, (number.bit_length() + 7) // 8), "big")
 

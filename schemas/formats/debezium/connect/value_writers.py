@@ -106,8 +106,7 @@ def _cell(column: Column, write: Callable[[Any, Flag], Any], required: bool, row
 
 # ---------------------------------------------------------------------------------- by kind
 def _integer(to: ConnectForm, text: str, flag: Flag) -> Any:
-    number = values.integer(text)
-    values.check_range(number, to.column.type.bits, to.column.unsigned)
+    number = values.integer(text, to.column.type.bits, to.column.unsigned)
     if to.connect == "string":
         return text
     if to.semantic:
@@ -130,9 +129,7 @@ def _unscaled_bytes(number: int) -> bytes:
 
 
 def _year(_to: ConnectForm, text: str, _flag: Flag) -> int:
-    number = values.integer(text)
-    values.check_year(number)
-    return number
+    return values.year(text)
 
 
 def _float(to: ConnectForm, text: str, _flag: Flag) -> float:
