@@ -22,7 +22,8 @@ from benchmarks.rows import PARTITIONS, Source, changes
 from benchmarks.spark_cases import Case, figures, measure, ratio, turns
 from benchmarks.spark_input import frame_of
 from schemas.model.event import Row
-from schemas.model.spark_types import quote_name, spark_type
+from schemas.model.names import quote_name
+from schemas.model.spark_types import spark_type
 from schemas.model.types import Kind
 
 if TYPE_CHECKING:

@@ -23,8 +23,9 @@ from benchmarks.spark_cases import Case, figures, measure, ratio
 from schemas.formats.base import Context, OneTable
 from schemas.formats.craft import CraftEncoder
 from schemas.model.event import Message
+from schemas.model.names import quote_name
 from schemas.model.options import Options
-from schemas.model.spark_types import quote_name, row_type
+from schemas.model.spark_types import row_type
 from schemas.model.table import Table, TableVersion
 from schemas.model.types import Kind
 from spark_jobs.arrow.change_schema import arrow_schema

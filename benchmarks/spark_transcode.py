@@ -20,7 +20,7 @@ from benchmarks.spark_cases import Case, figures, measure, ratio
 from benchmarks.spark_input import DISTINCT, frame_of
 from schemas.formats.avro import schema as publish
 from schemas.formats.base import OneTable
-from schemas.model.spark_types import quote_name
+from schemas.model.names import quote_name
 from schemas.model.table import Table, TableVersion
 from schemas.model.types import Kind
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema

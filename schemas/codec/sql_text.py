@@ -81,7 +81,7 @@ def _set(column: Column, text: str) -> tuple[Value, str]:
         return text, "enum_number"
     if mask >> len(column.elements):
         raise ValueError(f"{mask} is no set of {len(column.elements)} elements")
-    return ",".join(e for i, e in enumerate(column.elements) if mask >> i & 1), ""
+    return values.set_names(mask, column.elements), ""
 
 
 def _binary(_column: Column, _text: str) -> tuple[Value, str]:

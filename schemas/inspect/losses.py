@@ -233,7 +233,7 @@ def _by_number(pair: ValuePair) -> bool:
     elements = pair.column.elements
     if pair.column.type.kind is Kind.ENUM:
         return bool(name == dict(enumerate(("", *elements))).get(int(number)))
-    return bool(name == ",".join(element for bit, element in enumerate(elements) if int(number) >> bit & 1))
+    return bool(name == values.set_names(int(number), elements))
 
 
 def _is_untyped(pair: ValuePair) -> bool:

@@ -38,6 +38,11 @@ def sanitise_topic_part(name: str) -> str:
     return _NOT_TOPIC.sub("_", name)
 
 
+def quote_name(name: str) -> str:
+    """A name in backquotes, as SQL has it."""
+    return "`" + name.replace("`", "``") + "`"
+
+
 def avro_subject(topic: str, part: str) -> str:
     """The subject of a topic's `key` or `value`; TiCDC's Avro encoder writes `_` for each dot of the topic."""
     return f"{topic.replace('.', '_')}-{part}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal
 
+from schemas.model.names import quote_name
 from schemas.model.table import Column, Table, Value
 from schemas.model.type_text import type_text
 from schemas.model.types import TYPES, Kind
@@ -59,11 +60,6 @@ def row_type(table: Table, types: SparkTypes = EXACT) -> str:
     """Spark SQL struct of a table's row; virtual generated columns are left out."""
     fields = (f"{quote_name(c.name)}:{spark_type(c, types)}" for c in table.columns if not c.virtual)
     return f"struct<{','.join(fields)}>"
-
-
-def quote_name(name: str) -> str:
-    """A name as a Spark SQL identifier."""
-    return "`" + name.replace("`", "``") + "`"
 
 
 # Spark SQL's names of types → those in a StructType's JSON.

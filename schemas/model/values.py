@@ -247,6 +247,11 @@ def check_bit(length: int, data: bytes) -> None:
 
 
 # ---- enum and set
+def set_names(mask: int, elements: tuple[str, ...]) -> str:
+    """The elements of a SET whose bits are set, as a row has them."""
+    return ",".join(element for bit, element in enumerate(elements) if mask >> bit & 1)
+
+
 def split_allowed(allowed: str) -> tuple[str, ...]:
     """TiCDC's `allowed` list → elements: commas inside an element are escaped by a backslash."""
     elements, current, escaped = [], "", False

@@ -16,6 +16,7 @@ from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Ro
 from schemas.model.names import avro_subject, own_names
 from schemas.model.table import Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
+from schemas.model.values import set_names
 from schemas.plain.column_check import ColumnCheck
 from schemas.plain.extra_fields import check_extra
 
@@ -234,7 +235,7 @@ def _element_names(text: str, elements: tuple[str, ...], single: bool, column: s
         raise WireError("INVALID_VALUE", column=column, details=f"{text[:40]!r} is no number of its elements")
     if single:
         return elements[number - 1] if number else ""
-    return ",".join(e for bit, e in enumerate(elements) if number >> bit & 1)
+    return set_names(number, elements)
 
 
 def _is_key_only(table: Table, key: list[str], row: Row) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import quote
 
+from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
 from schemas.model.type_text import type_text
 from schemas.model.types import Kind
@@ -107,12 +108,8 @@ def _add(table: Table, columns: Sequence[Column], null: str) -> str:
                 c.default if c.type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL) else f"'{c.default}'"
             )
             default = f" DEFAULT {quoted}"
-        clauses.append(f"ADD COLUMN {_quote(c.name)} {type_text(c)} {null}{default}")
-    return f"ALTER TABLE {_quote(table.id.db)}.{_quote(table.id.table)} {', '.join(clauses)};"
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+        clauses.append(f"ADD COLUMN {quote_name(c.name)} {type_text(c)} {null}{default}")
+    return f"ALTER TABLE {quote_name(table.id.db)}.{quote_name(table.id.table)} {', '.join(clauses)};"
 
 
 # ---- through the registry

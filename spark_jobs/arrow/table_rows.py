@@ -18,8 +18,9 @@ from schemas.formats.base import Decoder
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Message, RowChange
+from schemas.model.names import quote_name
 from schemas.model.ports import TableSource
-from schemas.model.spark_types import python_value, quote_name, row_type, spark_type, widens
+from schemas.model.spark_types import python_value, row_type, spark_type, widens
 from schemas.model.table import Column, Table, TableId, TableVersion
 from spark_jobs.arrow.change_schema import SOURCE
 from spark_jobs.arrow.columns import arrow_type

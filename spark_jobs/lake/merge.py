@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
-from schemas.model.spark_types import quote_name
+from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
 from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
 from spark_jobs.lake.conversions import converter

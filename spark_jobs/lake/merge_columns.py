@@ -19,7 +19,8 @@ from pyspark.sql import functions as F
 
 from schemas.model import values
 from schemas.model.errors import SetupError
-from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, quote_name, spark_type
+from schemas.model.names import quote_name
+from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 from spark_jobs.lake.column_history import SchemaChange, column_before, is_added_by, with_defaults

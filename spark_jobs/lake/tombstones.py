@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from schemas.model.spark_types import quote_name
+from schemas.model.names import quote_name
 from schemas.model.table import Column
 from spark_jobs.lake.column_history import SchemaChange
 from spark_jobs.lake.engines.base import Engine, LakeTable, Upsert

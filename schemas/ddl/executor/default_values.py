@@ -162,7 +162,7 @@ def _set(column: Column, default: DefaultValue) -> Value:
 def _members(column: Column, number: int) -> str:
     if not 1 <= number < 1 << len(column.elements):
         raise ValueError(f"there are {len(column.elements)} elements")
-    return ",".join(e for i, e in enumerate(column.elements) if number >> i & 1)
+    return values.set_names(number, column.elements)
 
 
 def _json(column: Column, default: DefaultValue) -> Value:

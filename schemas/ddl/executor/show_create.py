@@ -7,6 +7,7 @@ AUTO_RANDOM, foreign keys and checks. Reading the text in mode SHOW gives the sa
 from __future__ import annotations
 
 from schemas.ddl.executor.indexes import PRIMARY
+from schemas.model.names import quote_name
 from schemas.model.table import Column, Index, Table
 from schemas.model.type_text import default_text, type_text
 from schemas.model.types import Kind
@@ -20,7 +21,7 @@ def show_create(table: Table) -> str:
     """CREATE TABLE text. A table known in part has the types that stand for it; see `Column.vague`."""
     lines = [_column(c, table) for c in table.columns]
     lines += [f"{name} {columns}" for name, columns in key_texts(table).items()]
-    return f"CREATE TABLE {_quote(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {option_text(table)}"
+    return f"CREATE TABLE {quote_name(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {option_text(table)}"
 
 
 def option_text(table: Table) -> str:
@@ -35,17 +36,17 @@ def option_text(table: Table) -> str:
 def key_texts(table: Table) -> dict[str, str]:
     """Each key's words and name → its columns in brackets."""
     known = [index for index in table.indexes if index.columns and table.by_name.keys() >= set(index.columns)]
-    return {_key(index): "(" + ",".join(map(_quote, index.columns)) + ")" for index in known}
+    return {_key(index): "(" + ",".join(map(quote_name, index.columns)) + ")" for index in known}
 
 
 def _key(index: Index) -> str:
     if index.name == PRIMARY:
         return "PRIMARY KEY"
-    return f"{'UNIQUE KEY' if index.unique else 'KEY'} {_quote(index.name)}"
+    return f"{'UNIQUE KEY' if index.unique else 'KEY'} {quote_name(index.name)}"
 
 
 def _column(column: Column, table: Table) -> str:
-    text = f"{_quote(column.name)} {type_text(column)}"
+    text = f"{quote_name(column.name)} {type_text(column)}"
     if column.type.kind in _TEXTUAL and column.charset:
         if column.charset != table.charset:
             text += f" CHARACTER SET {column.charset}"
@@ -80,10 +81,6 @@ def _default(column: Column) -> str:
     if column.type.kind is Kind.BIT:
         return f" DEFAULT {default}"
     return f" DEFAULT '{_escape(default)}'"
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _escape(text: str) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import atom, expression
 from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
-from schemas.ddl.parser.literals import quote_name
 from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue
+from schemas.model.names import quote_name
 from schemas.model.types import TYPES, Kind
 
 # Words that name a type: its own name, and others → the type of schemas.model.types that they stand for.

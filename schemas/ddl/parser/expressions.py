@@ -15,11 +15,11 @@ from schemas.ddl.parser.literals import (
     cast_type,
     number_literal,
     odbc_literal,
-    quote_name,
     temporal_literal,
     text_literal,
     unit,
 )
+from schemas.model.names import quote_name
 
 _LOGICAL = {"AND": "and", "&&": "and", "OR": "or", "XOR": "xor"}
 _COMPARISONS = {

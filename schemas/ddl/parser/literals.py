@@ -25,11 +25,6 @@ _CASTS = {
 }  # fmt: skip
 
 
-def quote_name(name: str) -> str:
-    """A name in backquotes."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 def text_literal(text: str, charset: str = "utf8mb4") -> str:
     """A text as TiDB stores it in an expression."""
     return f"_{charset}'" + text.replace("'", "''") + "'"

@@ -211,7 +211,7 @@ def _set(column: Column, content: bytes) -> Value:
         return _check_short(content, str(mask))
     if mask >> len(column.elements):
         raise ValueError(f"mask {mask} of a SET of {len(column.elements)}")
-    text = ",".join(name for i, name in enumerate(column.elements) if mask >> i & 1)
+    text = values.set_names(mask, column.elements)
     if "" in column.elements and set_mask(column.elements, text) != mask:
         raise RawValue(text)
     return _check_short(content, text)

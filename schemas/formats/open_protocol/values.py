@@ -111,7 +111,7 @@ def _set(elements: tuple[str, ...], text: str) -> str:
     mask = values.integer(text)
     if mask < 0 or mask >> len(elements):
         raise ValueError(f"{mask} has bits that the {len(elements)} elements of the table's definition do not have")
-    return ",".join(element for bit, element in enumerate(elements) if mask >> bit & 1)
+    return values.set_names(mask, elements)
 
 
 def _base64_text(text: str) -> str | bytes:

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from schemas.model.errors import SetupError
-from schemas.model.spark_types import quote_name
+from schemas.model.names import quote_name
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
 

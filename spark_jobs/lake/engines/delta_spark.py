@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schemas.model.spark_types import quote_name
+from schemas.model.names import quote_name
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
 from spark_jobs.spark.sql_expressions import sql_literal

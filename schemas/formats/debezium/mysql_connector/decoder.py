@@ -23,6 +23,7 @@ from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts,
 from schemas.formats.framing import MAX_MESSAGE, unframe
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange
+from schemas.model.names import quote_name
 from schemas.model.ports import SchemaId
 
 __all__ = ["DebeziumMysqlDecoder", "DebeziumMysqlEncoder"]
@@ -87,7 +88,7 @@ class DebeziumMysqlDecoder:
                 extra[name] = json_exact.python(payload[name])
         if payload["op"] == "t":
             db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
-            query = f"TRUNCATE TABLE {_quote(db)}.{_quote(table)}"
+            query = f"TRUNCATE TABLE {quote_name(db)}.{quote_name(table)}"
             return DdlEvent(NAME, db, table, commit_ts, _TRUNCATE, query, {"op": "t", **extra})
         return self._rows.read(MessageParts(payload, source, token, schema, keys), commit_ts, extra)
 
@@ -191,10 +192,6 @@ def _object(payload: Any) -> dict[str, Any] | None:
 
 def _malformed_error(where: str, details: str) -> WireError:
     return WireError("MALFORMED", where=where, details=details[:300])
-
-
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
 
 
 def _ddl(payload: dict[str, Any]) -> DdlEvent:
