@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from schemas.columnar.kernels import avro_codes as codes
 from schemas.columnar.kernels.avro_bytes import (
     SCRATCH,
     Scratch,
@@ -21,28 +22,6 @@ from schemas.columnar.kernels.avro_bytes import (
     span_at,
     unsigned_text,
     widen_float,
-)
-from schemas.columnar.kernels.avro_codes import (
-    BEFORE,
-    BITS,
-    COMMIT_TS,
-    DECIMAL_BYTES,
-    DECIMAL_TEXT,
-    DOUBLE,
-    FLOAT,
-    INT,
-    INT_UNSIGNED,
-    LONG_UNSIGNED,
-    OP,
-    PASS_BOOLEAN,
-    PASS_BYTES,
-    PASS_EIGHT,
-    PASS_FOUR,
-    PASS_INT,
-    PASS_LONG,
-    PASS_TEXT,
-    TEXT,
-    TEXT_UNSIGNED,
 )
 from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import is_decimal
@@ -110,21 +89,21 @@ def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> Non
 @jit
 def number_at(data: Array, pos: int, end: int, code: int) -> Any:
     """A number of the steps LONG to DOUBLE → (the cell's place, next position; -1 where it is not one)."""
-    if code <= INT_UNSIGNED:
+    if code <= codes.INT_UNSIGNED:
         number, pos = long_at(data, pos, end)
-        narrow = code in (INT, INT_UNSIGNED)
+        narrow = code in (codes.INT, codes.INT_UNSIGNED)
         if narrow and (number < -0x80000000 or number > 0x7FFFFFFF):
             return number, -1
-        if (code in (LONG_UNSIGNED, INT_UNSIGNED)) and number < 0:
+        if (code in (codes.LONG_UNSIGNED, codes.INT_UNSIGNED)) and number < 0:
             return number, -1
         return number, pos
-    if code == TEXT_UNSIGNED:
+    if code == codes.TEXT_UNSIGNED:
         first, pos = span_at(data, pos, end)
         if pos < 0:
             return np.int64(0), -1
         bits, sound = unsigned_text(data, first, pos)
         return np.int64(bits), pos if sound else -1
-    if code == FLOAT:
+    if code == codes.FLOAT:
         if end - pos < 4:
             return np.int64(0), -1
         bits = read_little_endian(data, pos, 4)
@@ -151,23 +130,23 @@ def bits_at(data: Array, first: int, end: int, size: int, length: int) -> Any:
 @jit
 def extension(data: Array, pos: int, end: int, code: int, state: Array) -> int:
     """A field that is no column → next position, -1 where it is not what it must be."""
-    if code in (COMMIT_TS, PASS_LONG, PASS_INT):
+    if code in (codes.COMMIT_TS, codes.PASS_LONG, codes.PASS_INT):
         number, pos = long_at(data, pos, end)
-        if code == COMMIT_TS:
+        if code == codes.COMMIT_TS:
             state[_COMMIT_TS] = number
             return pos if number >= 0 else -1
-        return pos if code == PASS_LONG or -0x80000000 <= number <= 0x7FFFFFFF else -1
-    if code in (OP, PASS_BYTES, PASS_TEXT):
+        return pos if code == codes.PASS_LONG or -0x80000000 <= number <= 0x7FFFFFFF else -1
+    if code in (codes.OP, codes.PASS_BYTES, codes.PASS_TEXT):
         first, pos = span_at(data, pos, end)
         if pos < 0:
             return -1
-        if code == OP:
+        if code == codes.OP:
             op = data[first] if pos - first == 1 else np.uint8(0)
             state[_OP] = op
             return pos if op == 99 or op == 117 or op == 100 else -1
-        return pos if code == PASS_BYTES or is_sound_text(data, first, pos) else -1
-    size = 4 if code == PASS_FOUR else 8 if code == PASS_EIGHT else 1
-    if end - pos < size or (code == PASS_BOOLEAN and data[pos] > 1):
+        return pos if code == codes.PASS_BYTES or is_sound_text(data, first, pos) else -1
+    size = 4 if code == codes.PASS_FOUR else 8 if code == codes.PASS_EIGHT else 1
+    if end - pos < size or (code == codes.PASS_BOOLEAN and data[pos] > 1):
         return -1
     return pos + size
 
@@ -191,23 +170,23 @@ def record(
             branch = data[pos]
             pos += 1
             if branch == 2 * null:
-                if code < OP:
+                if code < codes.OP:
                     place[cell], length[cell] = 0, -1
                     cell += 1
-                elif code == BEFORE:
+                elif code == codes.BEFORE:
                     step += a
                 continue
             if branch != 2 - 2 * null:
                 return -1, cell
-        if code <= DOUBLE:
+        if code <= codes.DOUBLE:
             number, pos = number_at(data, pos, end, code)
             if pos < 0:
                 return -1, cell
             place[cell], length[cell] = number, 8
             cell += 1
             continue
-        if code >= OP:
-            if code == BEFORE:
+        if code >= codes.OP:
+            if code == codes.BEFORE:
                 work.state[_BEFORE] = cell
                 continue
             pos = extension(data, pos, end, code, work.state)
@@ -218,15 +197,15 @@ def record(
         if pos < 0:
             return -1, cell
         sound, at, size = True, base + first, pos - first
-        if code == TEXT:
+        if code == codes.TEXT:
             sound = is_sound_text(data, first, pos)
-        elif code == DECIMAL_TEXT:
+        elif code == codes.DECIMAL_TEXT:
             sound = is_decimal(data, first, pos)
-        elif code == DECIMAL_BYTES:
+        elif code == codes.DECIMAL_BYTES:
             at = scratch + work.state[SCRATCH]
             size = decimal(data, first, size, a, b, work)
             sound = size >= 0
-        elif code == BITS:
+        elif code == codes.BITS:
             at, sound = bits_at(data, first, pos, a, b)
             size = 8
         if not sound:

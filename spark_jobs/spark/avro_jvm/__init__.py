@@ -63,6 +63,17 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     return of.getConstructors()[0].newInstance(array)
 
 
+def invoke(spark: SparkSession, target: Any, name: str, kind: Any, *arguments: Any, deterministic: bool = True) -> Any:
+    """Spark's expression that calls a method of an object of ours. kind: the type it gives, as the JVM has it."""
+    jvm: Any = spark._jvm
+    sql, seq = jvm.org.apache.spark.sql, jvm.PythonUtils.toSeq
+    of = sql.catalyst.expressions.Literal(target, sql.types.ObjectType(target.getClass()))
+    propagates_null = returns_null = False
+    return sql.catalyst.expressions.objects.Invoke(
+        of, name, kind, seq([*arguments]), seq([]), propagates_null, returns_null, deterministic
+    )
+
+
 def _loader(spark: SparkSession, jvm: Any) -> tuple[Any, str]:
     """A class loader that has our archive now, as all threads of the driver have it, and the executors' tasks."""
     archive = _archive(spark.sparkContext._gateway)

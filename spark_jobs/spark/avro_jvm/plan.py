@@ -217,18 +217,14 @@ def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Ta
     """What the reader tells of the message in `key` and `value`: struct of _TOLD."""
     from pyspark.sql import Column, functions
 
-    of: Any = spark._jvm
-    catalyst, types, seq = of.org.apache.spark.sql.catalyst.expressions, of.org.apache.spark.sql.types, of.PythonUtils
+    jvm: Any = spark._jvm
+    sql = jvm.org.apache.spark.sql
     one = avro_jvm.instance(spark, reader, bytearray(jvm_programs.packed))
-    target = catalyst.Literal(one, types.ObjectType(reader))
-    columns = of.org.apache.spark.sql.classic.ExpressionUtils
-    arguments = seq.toSeq([columns.expression(functions.col(name)._jc) for name in ("key", "value")])
-    result_type = types.DataType.fromJson(json.dumps(_rescue_type(table)))
+    columns = sql.classic.ExpressionUtils
+    arguments = [columns.expression(functions.col(name)._jc) for name in ("key", "value")]
+    result_type = sql.types.DataType.fromJson(json.dumps(_rescue_type(table)))
     # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
-    propagates_null = returns_null = deterministic = False
-    call = catalyst.objects.Invoke(
-        target, "read", result_type, arguments, seq.toSeq([]), propagates_null, returns_null, deterministic
-    )
+    call = avro_jvm.invoke(spark, one, "read", result_type, *arguments, deterministic=False)
     return Column(columns.column(call))
 
 

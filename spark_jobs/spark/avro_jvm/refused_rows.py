@@ -31,7 +31,7 @@ def ask_python(
 
     spark: Any = read.sparkSession
     sql, seq = spark._jvm.org.apache.spark.sql, spark._jvm.PythonUtils.toSeq
-    catalyst, types, plans = sql.catalyst.expressions, sql.types, sql.catalyst.plans.logical
+    types, plans = sql.types, sql.catalyst.plans.logical
     asked = read.select("*", answer.alias(ANSWER))
     plan, whole = (frame._jdf.queryExecution().analyzed() for frame in (read, asked))
     function = whole.expressions().last().child()
@@ -40,34 +40,26 @@ def ask_python(
     python = sql.execution.python.ArrowEvalPythonExec(
         seq([function]), seq([whole.output().last()]), scan, function.evalType()
     )
-    of: Any = avro_jvm.class_of(spark, "RefusedRows")
+    of = avro_jvm.class_of(spark, "RefusedRows")
     iterator = avro_jvm.instance(spark, of, python.evaluatorFactory(), read._jdf.schema())
     row_class = types.ObjectType(spark._jvm.java.lang.Class.forName("org.apache.spark.sql.catalyst.InternalRow"))
-    target = catalyst.Literal(iterator, types.ObjectType(of))
-
-    def row(kind: Any, argument: Any) -> Any:
-        propagates_null = returns_null = False
-        return catalyst.objects.Invoke(
-            target, "row", kind, seq([argument]), seq([]), propagates_null, returns_null, True
-        )
 
     def struct(argument: Any) -> Column:
-        return Column(sql.classic.ExpressionUtils.column(row(asked._jdf.schema(), argument)))
+        row = avro_jvm.invoke(spark, iterator, "row", asked._jdf.schema(), argument)
+        return Column(sql.classic.ExpressionUtils.column(row))
 
     def expression(column: Column) -> Any:
         return spark._jsparkSession.expression(column._jc)
 
-    objects = [
-        sql.catalyst.types.DataTypeUtils.toAttribute(types.StructField(name, row_class, True, types.Metadata.empty()))
-        for name in ("_row", "_answered")
-    ]
+    fields = (types.StructField(name, row_class, True, types.Metadata.empty()) for name in ("_row", "_answered"))
+    given, answered = map(sql.catalyst.types.DataTypeUtils.toAttribute, fields)
     none = F.lit(None).cast(asked.schema[ANSWER].dataType).alias(ANSWER)
-    plan = plans.DeserializeToObject(row(row_class, expression(F.struct(*read.columns, none))), objects[0], plan)
-    plan = plans.MapPartitions(iterator, objects[1], plan)
-    left_out = counted(struct(objects[1]))
+    row = avro_jvm.invoke(spark, iterator, "row", row_class, expression(F.struct(*read.columns, none)))
+    plan = plans.MapPartitions(iterator, answered, plans.DeserializeToObject(row, given, plan))
+    left_out = counted(struct(answered))
     count = F.count(F.when(left_out, 1)).alias("rows")
     plan = plans.CollectMetrics(metric, seq([expression(count)]), plan, read._jdf.id())
     plan = plans.Filter(expression(~left_out), plan)
-    whole_row = struct(catalyst.BoundReference(0, row_class, True))
-    plan = plans.SerializeFromObject(seq([expression(column) for column in columns(whole_row)]), plan)
+    rows = struct(sql.catalyst.expressions.BoundReference(0, row_class, True))
+    plan = plans.SerializeFromObject(seq([expression(column) for column in columns(rows)]), plan)
     return DataFrame(sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
