@@ -291,8 +291,8 @@ def _build_rows(
     left[rows.message] = False
     flags = {"op_unknown": rows.unknown} if rows.unknown.any() else {}
     result = Rows(
-        shapes, rows.message, shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, data,
-        flags,
+        shapes, rows.message, shape, rows.commit_ts, rows.op, rows.after, rows.before, np.ones(len(shape), np.int64),
+        rows.place, rows.length, data, flags,
     )  # fmt: skip
     return result, np.flatnonzero(left)
 
@@ -301,4 +301,4 @@ def _no_rows() -> Rows:
     import numpy as np
 
     none, bytes_ = np.empty(0, np.int64), np.empty(0, np.uint8)
-    return Rows((), none, none, none, bytes_, none, none, none, none, bytes_)
+    return Rows((), none, none, none, bytes_, none, none, none, none, none, bytes_)

@@ -1,8 +1,6 @@
 """Rows of any tables (`schemas.columnar.rows`) → TiCDC Avro keys and values by compiled kernels, as `AvroEncoder` does.
 
 A program per shape and topic, one call of the kernel per batch. Without numba all rows are left.
-
-The different numbers of an array that has few of them, without sorting it.
 """
 
 from __future__ import annotations
@@ -10,7 +8,17 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
+from schemas.columnar.rows import (
+    NO_COMMIT_TS,
+    Binaries,
+    Rows,
+    RowShape,
+    Topics,
+    WrittenMessages,
+    find_distinct,
+    form_of,
+    freeze,
+)
 from schemas.columnar.time_zones import FIRST, LAST, zone_changes
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.encoder import OVERHEAD, AvroEncoder
@@ -24,29 +32,6 @@ from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME, Kind
-
-
-def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
-    """(the different numbers, where each is first, which of them each element is), as numpy.unique, which sorts.
-
-    numbers: of an integer type.
-    """
-    import numpy as np
-
-    if not len(numbers):
-        return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
-    low, high = int(numbers.min()), int(numbers.max())
-    if high - low >= 1 << 16:
-        distinct, first, back = np.unique(numbers, return_index=True, return_inverse=True)
-        return distinct, first, back
-    shifted = (numbers - numbers.dtype.type(low)).astype(np.int64)
-    first = np.full(high - low + 1, -1, np.int64)
-    first[shifted[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of the same number, the last one written stays
-    there = np.flatnonzero(first >= 0)
-    place = np.empty(len(first), np.int64)
-    place[there] = np.arange(len(there))
-    return there.astype(numbers.dtype) + numbers.dtype.type(low), first[there], place[shifted]
-
 
 _MOST_PROGRAMS = 4096
 _D = ord("d")
@@ -153,7 +138,7 @@ class AvroWriter:
         from schemas.columnar.kernels import avro_write as kernel
 
         count, options = len(program), self._options
-        arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.place, rows.length, rows.data)
+        arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.step, rows.place, rows.length, rows.data)
         plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in arrays))
         modes = kernel.WriteOptions(
             options.avro_include_before_value,
@@ -319,6 +304,6 @@ def warm() -> bool:
     one = np.ones(1, np.int64)
     rows = Rows(
         (RowShape(table, table.columns, ("id",)),), one - 1, one - 1, one, np.array([ord("c")], np.uint8), one - 1,
-        -one, one, one * 8, np.zeros(0, np.uint8),
+        -one, one, one, one * 8, np.zeros(0, np.uint8),
     )  # fmt: skip
     return not AvroWriter(Context(_NoSchemas())).write(rows, Topics(["t"], one - 1), one).left.any()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from schemas.columnar.rows import CellForm, Rows, RowShape, form_of, freeze
+from schemas.columnar.rows import ABSENT, CellForm, Rows, RowShape, form_of, freeze
 from schemas.columnar.typed_rows import TypedColumn
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -49,22 +49,17 @@ def _can_hold(source: Column, target: Column) -> bool:
 
 
 def typed_columns(
-    rows: Rows, shape: Any, first: Any, columns: Sequence[Column], places: Any
+    rows: Rows, shape: Any, first: Any, step: Any, columns: Sequence[Column], places: Any
 ) -> tuple[tuple[TypedColumn, ...], Any]:
     """Columns of one side of some rows → (columns, which rows have a value that its column can't hold: bool).
 
-    shape: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `cells_of` has
-    them. A number in a bad row is of no account. ValueError: texts of more than 2 GiB.
+    shape, step: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `cells_of`
+    has them. A number in a bad row is of no account. ValueError: texts of more than 2 GiB.
     """
     import numpy as np
 
-    from schemas.columnar.kernels import columns as kernel
-
-    count = len(first)
-    place, length = (np.empty((len(columns), count), np.int64) for _ in range(2))
-    arrays = [freeze(np.ascontiguousarray(part, np.int64)) for part in (first, shape, places, rows.place, rows.length)]
-    kernel.by_column(arrays[0], arrays[1], arrays[2], arrays[3], arrays[4], place, length)
-    bad = np.zeros(count, np.uint8)
+    place, length = _slice_columns(rows, first, step, places) or _gather_columns(rows, shape, first, step, places)
+    bad = np.zeros(len(first), np.uint8)
     data = freeze(rows.data)
     forms = np.array([[_form(one, number) for number in of] for one, of in zip(rows.shapes, places, strict=True)])
     result = []
@@ -78,6 +73,35 @@ def typed_columns(
                 bad |= (other[shape] & valid & (place[n] < 0)).astype(np.uint8)
         result.append(TypedColumn(column, form, values, valid, offsets))
     return tuple(result), bad.astype(np.bool_)
+
+
+def _slice_columns(rows: Rows, first: Any, step: Any, places: Any) -> tuple[list[Any], list[Any]] | None:
+    """(places, lengths) by column, without a copy: of rows of one shape that stand as a chunk has them; else None."""
+    import numpy as np
+
+    count, there = len(first), first >= 0
+    if len(rows.shapes) != 1 or not there.any() or (places[0] < 0).any() or step[0] < count:
+        return None
+    starts = (first - np.arange(count))[there]
+    if (starts != starts[0]).any() or (step != step[0]).any():
+        return None
+    spans = [slice(at := int(starts[0] + step[0] * n), at + count) for n in places[0].tolist()]
+    lengths = [rows.length[span] for span in spans]
+    if not there.all():
+        lengths = [np.where(there, length, ABSENT) for length in lengths]
+    return [rows.place[span] for span in spans], lengths
+
+
+def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, places: Any) -> tuple[Any, Any]:
+    import numpy as np
+
+    from schemas.columnar.kernels import columns as kernel
+
+    place, length = (np.empty((places.shape[1], len(first)), np.int64) for _ in range(2))
+    arrays = (first, step, shape, places, rows.place, rows.length)
+    first, step, shape, places, *cells = (freeze(np.ascontiguousarray(array, np.int64)) for array in arrays)
+    kernel.by_column(first, step, shape, places, cells[0], cells[1], place, length)
+    return place, length
 
 
 def _form(shape: RowShape, number: int) -> int:
@@ -133,6 +157,9 @@ def _texts(_column: Column, data: Any, place: Any, length: Any, _bad: Any) -> _M
     size = kernel.text_offsets(length, offsets)
     if size < 0:
         raise ValueError("a column of more than 2 GiB in one batch")
+    start = int(place[0]) if len(place) else 0
+    if (place - start == offsets[:-1]).all():  # they stand one after another already
+        return data[start : start + size], offsets
     out = np.empty(size, np.uint8)
     kernel.copy_texts(data, place, length, offsets, out)
     return out, offsets

@@ -1,25 +1,25 @@
-"""Many Craft messages at once → typed columns of one table's rows, by compiled kernels (`jit`).
+"""Many Craft messages at once → chunks of one table's rows, by compiled kernels.
 
-What comes out is what `CraftDecoder` gives, typed. Messages that hold anything but rows of this table in this shape, or
-that are wrong in any way, are left to it: it says what they are. Without numba all are.
+What comes out is what `CraftDecoder` gives. Messages that hold anything but rows of this table in this shape, or that
+are wrong in any way, are left to it: it says what they are. Without numba all are.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
-from schemas.columnar.columns import MAX_BATCH, is_decimal128
+from schemas.columnar.columns import MAX_BATCH
+from schemas.columnar.kernels import craft_cells
 from schemas.columnar.kernels.jit import COMPILED
+from schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk, name_numbers
 from schemas.columnar.rows import freeze
-from schemas.columnar.typed_rows import DecodedRows, TypedColumn, TypedRows
 from schemas.formats.craft import columns as craft_columns
 from schemas.formats.craft.layout import BINARY, MAX_EVENTS, MAX_MESSAGE, UNSIGNED
 from schemas.model.event import MAX_TSO
 from schemas.model.table import Column, Table
 from schemas.model.types import Kind
 
-_CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
 _TERMS = 1 << 16
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
 
@@ -30,27 +30,24 @@ class CraftTableReader:
     def __init__(self, table: Table, low: int = 0, high: int = MAX_TSO) -> None:
         self.columns = tuple(c for c in table.columns if not c.virtual)
         self._plan: Any = _plan(table, self.columns, low, high) if COMPILED else None
+        self._slots: Any = _slots(self.columns) if COMPILED else None
 
-    def decode(self, data: Any, starts: Any, ends: Any) -> DecodedRows:
-        """Messages as places in one uint8 array (starts, ends: int64), at most MAX_BATCH bytes of them."""
+    def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
+        """`TableReader.read`."""
         import numpy as np
 
-        decoded = DecodedRows()
+        first, last = buffers.value_first, buffers.value_last
         if self._plan is None:
-            decoded.left = list(range(len(starts)))
-            return decoded
-        if len(data) > MAX_BATCH:
-            raise ValueError(f"{len(data)} bytes in one batch, at most {MAX_BATCH}")
-        data = freeze(data)
-        status = np.zeros(len(starts), np.uint8)
-        index = np.flatnonzero(ends - starts <= MAX_MESSAGE)
-        for chunk in self._chunks(data, starts, ends, index, status):
-            decoded.chunks.append(chunk)
-        decoded.left = np.flatnonzero(status == 0).tolist()
-        return decoded
+            return
+        if len(buffers.values) > MAX_BATCH:
+            raise ValueError(f"{len(buffers.values)} bytes in one batch, at most {MAX_BATCH}")
+        index = np.flatnonzero((first >= 0) & (last - first <= MAX_MESSAGE))
+        yield from self._chunks(freeze(buffers.values), first, last, index, memory, taken_mask)
 
-    def _chunks(self, data: Any, starts: Any, ends: Any, index: Any, status: Any) -> Iterator[TypedRows]:
-        """Rows of the messages in `index`; status of those that were taken becomes 1."""
+    def _chunks(
+        self, data: Any, starts: Any, ends: Any, index: Any, memory: ChunkMemory, taken_mask: Any
+    ) -> Iterator[RowChunk]:
+        """Rows of the messages in `index`."""
         import numpy as np
 
         from schemas.columnar.kernels import craft_read
@@ -58,47 +55,46 @@ class CraftTableReader:
         count = len(self.columns)
         # A row has at least 14 bytes, so that memory follows what is there and not what is claimed.
         most = int((ends[index] - starts[index]).sum()) // 14 + 1
-        room = min(max(_CELLS // count, 1024), MAX_EVENTS, most)
+        room = min(max(CELLS // count, 1024), MAX_EVENTS, most)
         at, first, last = 0, np.ascontiguousarray(starts[index]), np.ascontiguousarray(ends[index])
         work = _new_scratch(room, count)
-        cells = [np.empty((2 * count, room), np.int32) for _ in range(2)]
         while at < len(index):
-            scan = _new_scan_result(cells, room, len(index))
+            parts: list[Any] = [*memory.new_cells(2 * count, room)]
+            parts += [np.empty(room, np.int64) for _ in range(4)]
+            scan = craft_read.ScanResult._make([*parts, np.zeros(len(index), np.uint8)])
             rows, after = craft_read.scan(data, first, last, at, self._plan, scan, work)
             positions = np.arange(at, after)[scan.status[at:after] == craft_read.TAKEN]
             bad = np.zeros(rows, np.uint8)
-            typed = self._fill(data, scan, rows, index, bad)
+            chunk = self._fill(data, scan, rows, index, memory, bad)
             if bad.any():
                 spoilt = np.unique(scan.message[:rows][bad != 0])
-                yield from self._chunks(data, starts, ends, index[np.setdiff1d(positions, spoilt)], status)
+                others = index[np.setdiff1d(positions, spoilt)]
+                yield from self._chunks(data, starts, ends, others, memory, taken_mask)
             elif rows:
-                status[index[positions]] = 1
-                yield typed
+                taken_mask[index[positions]] = True
+                yield chunk
             at = after
 
-    def _fill(self, data: Any, scan: Any, rows: int, index: Any, bad: Any) -> TypedRows:
+    def _fill(self, data: Any, scan: Any, rows: int, index: Any, memory: ChunkMemory, bad: Any) -> RowChunk:
         import numpy as np
 
         count = len(self.columns)
-        sides = []
-        for shift in (0, count):
-            there = bool((scan.side[:rows] & (2 if shift else 1)).any())
-            sides.append(
-                tuple(
-                    _fill_column(
-                        data, c, scan.places[shift + k], scan.lengths[shift + k], rows if there else 0, rows, bad
-                    )
-                    for k, c in enumerate(self.columns)
-                )
-            )
         sent = scan.lengths[count:, :rows] != -2
         key_only = (scan.side[:rows] == 2) & ~sent.all(axis=0)
         if key_only.any():  # some other columns than the key's: the decoder says what that is
             keys = np.array([c.handle_key for c in self.columns], np.bool_)
             bad[key_only & (sent != keys[:, None]).any(axis=0)] = 1
-        return TypedRows(
+        craft_cells.fill(data, scan.places, scan.lengths, rows, self._slots, bad)
+        flags: dict[str, Any] = {}
+        for slot, column in enumerate(self.columns * 2):
+            if column.type.kind in (Kind.ENUM, Kind.SET):
+                numbered = name_numbers(column, scan.places[slot, :rows], scan.lengths[slot, :rows], memory)
+                if numbered.any():
+                    flag = f"enum_number:{column.name}"
+                    flags[flag] = flags.get(flag, False) | numbered
+        return RowChunk(
             index[scan.message[:rows]], scan.commit_ts[:rows], scan.partition[:rows], scan.side[:rows], key_only,
-            sides[0], sides[1],
+            scan.places, scan.lengths, flags,
         )  # fmt: skip
 
 
@@ -153,150 +149,42 @@ def _new_scratch(room: int, count: int) -> Any:
     return kernel.ScanScratch._make([*by_event, *terms, np.zeros(kernel.STATES, np.int64)])
 
 
-def _new_scan_result(cells: list[Any], room: int, messages: int) -> Any:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_read as kernel
-
-    return kernel.ScanResult(
-        cells[0],
-        cells[1],
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.empty(room, np.int64),
-        np.zeros(messages, np.uint8),
-    )
-
-
 # ---------------------------------------------------------------------------------------------- values
-def _fill_column(data: Any, column: Column, places: Any, lengths: Any, rows: int, total: int, bad: Any) -> TypedColumn:
-    """rows: 0 where no row has this side; then all of the `total` values are missing."""
+def _slots(columns: tuple[Column, ...]) -> craft_cells.CraftSlots:
     import numpy as np
 
-    valid = lengths[:total] >= 0 if rows else np.zeros(total, np.bool_)
-    if not rows:
-        lengths = np.full(total, -2, np.int32)
-        places = np.zeros(total, np.int32)
-    form, fill = _FORMS[column.type.kind]
-    if form == "int" and column.unsigned:
-        form = "uint"
-    elif form in ("enum", "set") and not column.elements:
-        form = "number"
-    elif form == "decimal" and not is_decimal128(column):
-        form, fill = "text", _fill_decimal_text
-    values = fill(column, data, places, lengths, total, bad)
-    offsets = None
-    if isinstance(values, tuple):
-        values, offsets = values
-    return TypedColumn(column, form, values, valid, offsets)
+    steps = [_step(column) for column in columns * 2]
+    # High limits have 64 bits without a sign: they travel as they are.
+    a = np.array([a & (1 << 64) - 1 for _, a, _ in steps], np.uint64).view(np.int64)
+    code, b = (np.array([step[k] for step in steps], np.int64) for k in (0, 2))
+    return craft_cells.CraftSlots(freeze(code), freeze(a), freeze(b))
 
 
-_Fill = Callable[[Column, Any, Any, Any, int, Any], Any]
-
-
-def _fill_integer(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_fill
-
-    if column.unsigned:
-        return _fill_unsigned((1 << column.type.bits) - 1, data, places, lengths, rows, bad)
-    out = np.empty(rows, np.int64)
-    top = 1 << column.type.bits - 1
-    craft_fill.fill_signed(data, places, lengths, rows, -top, top - 1, out, bad)
-    return out
-
-
-def _fill_year(_column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_fill
-
-    out = np.empty(rows, np.int64)
-    craft_fill.fill_signed(data, places, lengths, rows, 0, 2155, out, bad)
-    bad[(out > 0) & (out < 1901)] = 1
-    return out
-
-
-def _fill_unsigned(high: int, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_fill
-
-    out = np.empty(rows, np.uint64)
-    craft_fill.fill_unsigned(data, places, lengths, rows, np.uint64(high), out, bad)
-    return out
-
-
-def _fill_bits(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    size = {
-        Kind.BIT: (1 << (column.length or 64)) - 1,
-        Kind.ENUM: len(column.elements) or (1 << 64) - 1,
-        Kind.SET: (1 << (len(column.elements) or 64)) - 1,
+def _step(column: Column) -> tuple[int, int, int]:
+    kind, count = column.type.kind, len(column.elements)
+    if kind is Kind.INTEGER:
+        bits = column.type.bits
+        if column.unsigned:
+            return craft_cells.UNSIGNED, (1 << bits) - 1, 0
+        return craft_cells.SIGNED, -(1 << bits - 1), (1 << bits - 1) - 1
+    if kind is Kind.DECIMAL:
+        is_sized = column.length is not None and column.scale is not None
+        return craft_cells.DECIMAL, (column.length or 0) * is_sized, (column.scale or 0) * is_sized
+    most = {
+        Kind.YEAR: (0, 2155),
+        Kind.BIT: ((1 << (column.length or 64)) - 1, 0),
+        Kind.ENUM: (count or (1 << 64) - 1, 0),
+        Kind.SET: ((1 << (count or 64)) - 1, 0),
     }
-    return _fill_unsigned(size[column.type.kind], data, places, lengths, rows, bad)
+    return _CODES.get(kind, craft_cells.TEXT), *most.get(kind, (0, 0))
 
 
-def _fill_real(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_fill
-
-    out = np.empty(rows, np.uint64)
-    craft_fill.fill_doubles(data, places, lengths, rows, column.type.kind is Kind.FLOAT, out, bad)
-    return out.view(np.float64)
-
-
-def _fill_decimal(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    import numpy as np
-
-    from schemas.columnar.kernels.text import fill_decimals
-
-    out = np.empty((rows, 2), np.uint64)
-    assert column.length is not None
-    assert column.scale is not None
-    fill_decimals(data, places, lengths, rows, column.length, column.scale, out, bad)
-    return out
-
-
-def _fill_text(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    from schemas.columnar.kernels import craft_fill
-
-    check = craft_fill.ANY if column.type.kind is Kind.BINARY else craft_fill.TEXT
-    return _bytes(check, column, data, places, lengths, rows, bad)
-
-
-def _fill_decimal_text(column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    from schemas.columnar.kernels import craft_fill
-
-    return _bytes(craft_fill.DECIMAL, column, data, places, lengths, rows, bad)
-
-
-def _bytes(check: int, column: Column, data: Any, places: Any, lengths: Any, rows: int, bad: Any) -> Any:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_fill
-
-    offsets = np.empty(rows + 1, np.int32)
-    out = np.empty(craft_fill.sizes_of(lengths, rows, offsets), np.uint8)
-    is_sized = column.length is not None and column.scale is not None
-    precision, scale = (column.length or 0, column.scale or 0) if is_sized else (0, 0)
-    craft_fill.fill_bytes(data, places, lengths, rows, check, precision, scale, offsets, out, bad)
-    return out, offsets
-
-
-_FORMS: dict[Kind, tuple[str, _Fill]] = {
-    Kind.INTEGER: ("int", _fill_integer),
-    Kind.YEAR: ("int", _fill_year),
-    Kind.FLOAT: ("float", _fill_real),
-    Kind.DOUBLE: ("double", _fill_real),
-    Kind.DECIMAL: ("decimal", _fill_decimal),
-    Kind.BIT: ("bit", _fill_bits),
-    Kind.ENUM: ("enum", _fill_bits),
-    Kind.SET: ("set", _fill_bits),
-    Kind.BINARY: ("bytes", _fill_text),
-    **dict.fromkeys(
-        (Kind.TEXT, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.JSON, Kind.VECTOR), ("text", _fill_text)
-    ),
+_CODES = {
+    Kind.YEAR: craft_cells.YEAR,
+    Kind.FLOAT: craft_cells.FLOAT,
+    Kind.DOUBLE: craft_cells.DOUBLE,
+    Kind.BIT: craft_cells.UNSIGNED,
+    Kind.ENUM: craft_cells.ENUM,
+    Kind.SET: craft_cells.SET,
+    Kind.BINARY: craft_cells.BYTES,
 }

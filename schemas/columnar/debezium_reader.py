@@ -1,4 +1,4 @@
-"""TiCDC Debezium JSON in batches: typed columns of one table's rows (`schemas.columnar.json_templates`).
+"""TiCDC Debezium JSON in batches: chunks of one table's rows (`schemas.columnar.json_templates`).
 
 Taken are rows with all columns. Left are DDL and watermarks, rows with a part of their columns, other tables, and what
 `DebeziumDecoder` flags: DECIMAL of more than 15 digits, NULL that may be a default, dates that may be zero.
@@ -15,7 +15,6 @@ from schemas.columnar.columns import is_decimal128
 from schemas.columnar.json_templates import (
     BROKEN,
     LearnedTable,
-    MessageBuffers,
     SampleRow,
     SampleValue,
     TemplateReader,
@@ -24,7 +23,7 @@ from schemas.columnar.json_templates import (
 )
 from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
-from schemas.columnar.typed_rows import DecodedRows
+from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
 from schemas.formats.base import Context, OneTable
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import json_schema as publish
@@ -78,9 +77,9 @@ class DebeziumTableReader:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, buffers: MessageBuffers) -> DecodedRows:
-        """Messages → rows in chunks, and the indices of those that `DebeziumDecoder` has to read."""
-        return self._batch.decode(buffers)
+    def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
+        """`TableReader.read`."""
+        return self._batch.read(buffers, memory, taken_mask)
 
 
 def _cell(column: Column) -> ValueKind | None:

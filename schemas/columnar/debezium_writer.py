@@ -85,7 +85,7 @@ class _Batch:
         self._shape = np.ascontiguousarray(rows.shape, np.int64)
         unset = np.zeros(0, np.int64)
         commit_ts, usable = self._commit_ts(timestamps)
-        arrays = (unset, commit_ts, rows.after, rows.before, rows.place, rows.length)
+        arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.place, rows.length)
         self._given = kernel.JsonRows._make(
             [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
              freeze(np.ascontiguousarray(rows.data, np.uint8))]

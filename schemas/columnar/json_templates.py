@@ -1,9 +1,9 @@
-"""Many JSON messages of one table at once → typed columns of its rows, by compiled kernels.
+"""Many JSON messages of one table at once → chunks of its rows, by compiled kernels.
 
 Templates are learned: a message that no template matches is decoded by the format's own decoder, and where that finds
 sound rows of this table and nothing else, the text around its values becomes a template. So a message that is taken
 says the same as one that was decoded, but for its values; those that are not certain leave their message. What comes
-out is what that decoder gives, typed; what is left is for it to say. Without numba all messages are left.
+out is what that decoder gives; what is left is for it to say. Without numba all messages are left.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import Any, Protocol
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.json_values import RowFiller, ValueKind
 from schemas.columnar.kernels.jit import COMPILED
+from schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk
 from schemas.columnar.rows import freeze
-from schemas.columnar.typed_rows import DecodedRows, TypedRows
 from schemas.model.errors import WireError
 from schemas.model.event import RowChange
 from schemas.model.table import Column, Table
 
 _OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
-_CELLS = 120_000  # of one side at a time: what was scanned is still in the cache when it is filled in
 _MOST_TEMPLATES = 16  # of a decoder
 _TRIES = 16  # messages in a batch that teach nothing; after them, they are tried at twice the distance each time
 _MAX_TEXT = 1 << 22
@@ -103,18 +102,6 @@ class JsonFormat(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class MessageBuffers:
-    """Keys and values of messages: uint8 buffers, and int64 places of each; a first place of -1: there is none."""
-
-    keys: Any
-    key_first: Any
-    key_last: Any
-    values: Any
-    value_first: Any
-    value_last: Any
-
-
 class TemplateReader:
     """Compiled per table version, and by what it learns. low, high: commit_ts of the rows, both ends included."""
 
@@ -131,47 +118,39 @@ class TemplateReader:
         self._heads: list[tuple[int, int, int, bool, int]] = []
         self._plan: Any = None
 
-    def decode(self, buffers: MessageBuffers) -> DecodedRows:
-        """Messages, at most MAX_BATCH bytes of keys and of values. ValueError for more."""
-        import numpy as np
-
-        decoded = DecodedRows()
-        count = len(buffers.value_first)
+    def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
+        """`TableReader.read`."""
         if not COMPILED or self._format.cells == ():
-            decoded.left = list(range(count))
-            return decoded
+            return
         if max(len(buffers.keys), len(buffers.values)) > MAX_BATCH:
             raise ValueError(f"more than {MAX_BATCH} bytes in one batch")
         if len(self._heads) >= _MOST_TEMPLATES:  # of odd messages perhaps, which must not stand in the way for ever
             self._forget()
-        status = np.zeros(count, np.uint8)
-        rows = self._format.rows(buffers)
-        for chunk in self._chunks(buffers, rows, status, learning=True):
-            decoded.chunks.append(chunk)
-        decoded.left = np.flatnonzero(status == 0).tolist()
-        return decoded
+        yield from self._chunks(buffers, self._format.rows(buffers), memory, taken_mask, learning=True)
 
-    def _chunks(self, buffers: MessageBuffers, rows: Any, status: Any, learning: bool) -> Iterator[TypedRows]:
-        """Rows, in order; status of the messages that were taken becomes 1."""
+    def _chunks(
+        self, buffers: MessageBuffers, rows: Any, memory: ChunkMemory, taken_mask: Any, learning: bool
+    ) -> Iterator[RowChunk]:
+        """Rows, in order."""
         import numpy as np
 
         from schemas.columnar.kernels import json_scan as kernel
 
         width = len(self._format.columns)
-        room = max(_CELLS // max(width, 1), 1024)
+        room = max(CELLS // max(width, 1), 1024)
         _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
         rows = rows[sizes[back] <= room]  # a message of more rows is left
         room = min(room, len(rows))
-        cells = [np.empty((2 * width, room), np.int32) for _ in range(2)]
         scanned = _message_rows(kernel, buffers, rows)
-        taken_mask, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
+        matched, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)
         while at < len(rows):
-            positions = kernel.ValuePositions(*cells, *(np.empty(room, np.int64) for _ in range(4)))
+            place, length = memory.new_cells(2 * width, room)
+            positions = kernel.ValuePositions(place, length, *(np.empty(room, np.int64) for _ in range(4)))
             start, count, unknown = at, 0, 0
             while unknown >= 0:
                 count, at, unknown = kernel.scan(
-                    scanned, at, count, learn_from, self._build_plan(), positions, taken_mask, last
+                    scanned, at, count, learn_from, self._build_plan(), positions, matched, last
                 )
                 if unknown >= 0 and not self._learn(buffers, rows[unknown]):
                     misses += 1
@@ -180,30 +159,31 @@ class TemplateReader:
             if not count:
                 continue
             bad = np.zeros(count, np.uint8)
-            chunk = self._fill(scanned.values, positions, count, bad)
+            self._mark_images(scanned.values, positions, count, bad)
+            self._filler.fill(scanned.values, place, length, count, memory, bad)
             if bad.any():
                 spoilt = np.unique(positions.message[:count][bad != 0])
-                taken_rows = rows[start:at][taken_mask[start:at] == 1]
-                yield from self._chunks(buffers, taken_rows[~np.isin(taken_rows[:, 0], spoilt)], status, learning=False)
+                others = rows[start:at][matched[start:at] == 1]
+                others = others[~np.isin(others[:, 0], spoilt)]
+                yield from self._chunks(buffers, others, memory, taken_mask, learning=False)
             else:
-                status[positions.message[:count]] = 1
-                yield chunk
+                taken_mask[positions.message[:count]] = True
+                yield RowChunk(
+                    positions.message[:count], positions.commit_ts[:count], positions.partition[:count],
+                    positions.side[:count], np.zeros(count, np.bool_), place, length,
+                )  # fmt: skip
 
-    def _fill(self, data: Any, positions: Any, count: int, bad: Any) -> TypedRows:
+    def _mark_images(self, data: Any, positions: Any, count: int, bad: Any) -> None:
+        """Marks rows with a value that stands for NULL or a default alike."""
         import numpy as np
 
         from schemas.columnar.kernels.json_text import mark_images
 
-        sides = self._filler.fill(data, positions.places, positions.lengths, count, bad)
         for slot, column in enumerate(self._format.columns * 2):
             if images := self._images.get(column.name):
                 ends = np.cumsum(np.array([len(i) for i in images], np.int64))
                 texts = np.frombuffer(b"".join(images) or b"\0", np.uint8)
                 mark_images(data, positions.places[slot], positions.lengths[slot], count, texts, ends, bad)
-        return TypedRows(
-            positions.message[:count], positions.commit_ts[:count], positions.partition[:count], positions.side[:count],
-            np.zeros(count, np.bool_), tuple(sides[0]), tuple(sides[1]),
-        )  # fmt: skip
 
     # ---- templates
     def _learn(self, buffers: MessageBuffers, row: Any) -> bool:
@@ -297,5 +277,5 @@ def sound_row(events: list[Any], columns: tuple[Column, ...], low: int, high: in
 
 
 def side_of(row: RowChange) -> int:
-    """Which sides a row has, as `TypedRows.side` says it."""
+    """Which sides a row has, as `RowChunk.side` says it."""
     return (row.after is not None) + 2 * (row.before is not None) + 4 * (row.op == "u" and row.before is None)

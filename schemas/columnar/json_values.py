@@ -1,30 +1,28 @@
-"""How the values of a column are read from JSON into typed buffers: a row of a table for each kind of value.
+"""How the values of a column are read from JSON into cells: a row of a table for each kind of value.
 
-A `ValueKind` says what stands in the message (`json_scan`) and how the typed column is made of it (`json_all`). A
-format has a table of them by kind of column.
+A `ValueKind` says what stands in the message (`json_scan`) and how the cell is made of it (`json_cells`). A format has
+a table of them by kind of column.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+import struct
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from schemas.columnar.kernels import json_all as kernel
-from schemas.columnar.kernels import json_text
+from schemas.columnar.columns import is_decimal128
+from schemas.columnar.kernels import json_cells as kernel
 from schemas.columnar.kernels.json_scan import BOOLEAN, INTEGER, REAL, STRING
+from schemas.columnar.row_chunks import ChunkMemory, name_numbers
 from schemas.columnar.rows import freeze
-from schemas.columnar.typed_rows import TypedColumn
 from schemas.model import values
 from schemas.model.table import Column
 
-_SHAPES = (b"0000-00-00 00:00:00", b"0000-00-00T00:00:00")
-_LARGE32, _LARGE64 = 37, 250  # 10^n: reals beyond are left to Python, which knows how they round
-
 
 class FillStep(NamedTuple):
-    """A filler of `json_all`, and what it has to know.
+    """How a cell is made, and what is of account to it (`json_cells`).
 
     room: bytes of a value at most, where it can be longer than what stands in the message.
     """
@@ -38,90 +36,74 @@ class FillStep(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ValueKind:
-    """kind: of the value in the message. form: of the typed column (`TypedColumn`). fill: how a column is read."""
+    """kind: of the value in the message. fill: how a column's cells are made."""
 
     kind: int
-    form: str
     fill: Callable[[Column], FillStep]
 
 
-# ---------------------------------------------------------------------------------- integers
-def _signed_step(column: Column) -> FillStep:
-    top = 1 << column.type.bits - 1
-    return FillStep(kernel.SIGNED, -top, top - 1)
+def _plain(kind: int, *step: int) -> ValueKind:
+    return ValueKind(kind, lambda _: FillStep(*step))
 
 
-def _unsigned_step(high: int, wraps: bool = False) -> Callable[[Column], FillStep]:
-    return lambda _: FillStep(kernel.UNSIGNED, high, wraps)
-
-
+# ---------------------------------------------------------------------------------- numbers
 def integer(column: Column, wraps: bool) -> ValueKind:
     """wraps: BIGINT UNSIGNED travels as int64."""
+    bits = column.type.bits
     if not column.unsigned:
-        return ValueKind(INTEGER, "int", _signed_step)
-    return ValueKind(INTEGER, "uint", _unsigned_step((1 << column.type.bits) - 1, wraps and column.type.bits == 64))
+        return _plain(INTEGER, kernel.SIGNED, -(1 << bits - 1), (1 << bits - 1) - 1)
+    return _plain(INTEGER, kernel.UNSIGNED, (1 << bits) - 1, wraps and bits == 64)
 
 
-YEAR = ValueKind(INTEGER, "int", lambda _: FillStep(kernel.YEAR, 0, 2155))
-
-
-def number(form: str, high: int) -> ValueKind:
+def number(code: int, high: int) -> ValueKind:
     """ENUM's index, SET's mask or BIT as a number up to high."""
-    return ValueKind(INTEGER, form, _unsigned_step(high))
+    return _plain(INTEGER, code, high)
 
 
-# ---------------------------------------------------------------------------------- reals and decimals
-FLOAT = ValueKind(REAL, "real32", lambda _: FillStep(kernel.REALS, _LARGE32))
-DOUBLE = ValueKind(REAL, "real", lambda _: FillStep(kernel.REALS, _LARGE64))
+YEAR = _plain(INTEGER, kernel.YEAR, 0, 2155)
+FLOAT, DOUBLE = (
+    _plain(REAL, code, int.from_bytes(struct.pack(">d", most)))
+    for code, most in ((kernel.FLOAT, (2 - 2**-23) * 2.0**127), (kernel.DOUBLE, (2 - 2**-52) * 2.0**1023))
+)
+LONG_DECIMAL = _plain(REAL, kernel.NOTHING)
+BIT1 = _plain(BOOLEAN, kernel.BOOLEAN)
 
 
-def _decimal(code: int) -> Callable[[Column], FillStep]:
-    def fill(column: Column) -> FillStep:
-        assert column.length is not None
-        assert column.scale is not None
-        return FillStep(code, column.length, column.scale)
-
-    return fill
+def _short_decimal(column: Column) -> FillStep:
+    return FillStep(kernel.SHORT_DECIMAL, column.length or 0, column.scale or 0, room=48)
 
 
-SHORT_DECIMAL = ValueKind(REAL, "decimal", _decimal(kernel.SHORT_DECIMALS))
-LONG_DECIMAL = ValueKind(REAL, "text", lambda _: FillStep(kernel.NOTHING))
-TEXT_DECIMAL = ValueKind(STRING, "decimal", _decimal(kernel.TEXT_DECIMALS))
+def _decimal(column: Column) -> FillStep:
+    is_checked = is_decimal128(column)
+    return FillStep(kernel.DECIMAL, *((column.length or 0, column.scale or 0) if is_checked else (0, 0)))
+
+
+SHORT_DECIMAL, DECIMAL = ValueKind(REAL, _short_decimal), ValueKind(STRING, _decimal)
 
 # ---------------------------------------------------------------------------------- texts and bytes
-TEXT = ValueKind(STRING, "text", lambda _: FillStep(kernel.TEXT))
-UNQUOTED = ValueKind(STRING, "bytes", lambda _: FillStep(kernel.UNQUOTED))
-BASE64 = ValueKind(STRING, "bytes", lambda _: FillStep(kernel.BASE64, False))
-BASE64_TEXT = ValueKind(STRING, "text", lambda _: FillStep(kernel.BASE64, True))
-BITS = ValueKind(STRING, "bit", lambda column: FillStep(kernel.BITS, values.bit_size(column.length or 0)))
-BIT1 = ValueKind(BOOLEAN, "bit", lambda _: FillStep(kernel.BOOLEANS))
+TEXT, UNQUOTED, BASE64, BASE64_TEXT, DATE_TEXT, DATETIME_TEXT, TIME_TEXT, INSTANTS = (
+    _plain(STRING, code)
+    for code in (
+        kernel.TEXT, kernel.UNQUOTED, kernel.BASE64, kernel.BASE64_TEXT, kernel.DATE, kernel.DATETIME, kernel.TIME,
+        kernel.INSTANTS,
+    )
+)  # fmt: skip
+BITS = ValueKind(STRING, lambda column: FillStep(kernel.BITS, values.bit_size(column.length or 0)))
 
 
-# ---------------------------------------------------------------------------------- dates and times
-def _shaped_step(name: str) -> Callable[[Column], FillStep]:
-    return lambda _: FillStep(kernel.SHAPED, getattr(json_text, name))
-
-
-DATE_TEXT, DATETIME_TEXT, TIME_TEXT, DECIMAL_TEXT = (
-    ValueKind(STRING, "text", _shaped_step(name)) for name in ("DATE", "DATETIME", "TIME", "DECIMAL")
-)
-
-
+# ---------------------------------------------------------------------------------- dates and times as numbers
 def moments(milliseconds: bool) -> ValueKind:
     """DATETIME as a number since 1970."""
 
     def fill(column: Column) -> FillStep:
         fsp = 3 if column.scale is None else column.scale
-        return FillStep(kernel.MOMENTS, 1000 if milliseconds else 1, fsp, column.nullable, room=26)
+        return FillStep(kernel.MOMENTS, column.nullable, 1000 if milliseconds else 1, fsp, room=26)
 
-    return ValueKind(INTEGER, "text", fill)
+    return ValueKind(INTEGER, fill)
 
 
-DAYS = ValueKind(INTEGER, "text", lambda column: FillStep(kernel.DAYS, column.nullable, room=10))
-TIMES = ValueKind(
-    INTEGER, "text", lambda column: FillStep(kernel.TIMES, 6 if column.scale is None else column.scale, room=17)
-)
-INSTANTS = ValueKind(STRING, "text", lambda _: FillStep(kernel.INSTANTS))
+DAYS = ValueKind(INTEGER, lambda column: FillStep(kernel.DAYS, column.nullable, room=10))
+TIMES = ValueKind(INTEGER, lambda column: FillStep(kernel.TIMES, 6 if column.scale is None else column.scale, room=17))
 
 
 # ---------------------------------------------------------------------------------- a table
@@ -130,53 +112,32 @@ class RowFiller:
     """Reads all values of a table's rows: new columns, then old ones."""
 
     columns: tuple[Column, ...]
-    cells: tuple[ValueKind, ...]
-    _sizes: list[int] = field(default_factory=lambda: [0, 0, 0])
+    kinds: tuple[ValueKind, ...]
 
     @cached_property
     def _slots(self) -> kernel.SlotReaders:
         import numpy as np
 
-        fills = [cell.fill(column) for column, cell in zip(self.columns, self.cells, strict=True)] * 2
-        places = []
-        for fill in fills:
-            sort = (fill.code >= kernel.FIRST_DECIMAL) + (fill.code >= kernel.FIRST_TEXT)
-            places.append(self._sizes[sort])
-            self._sizes[sort] += 1
+        steps = [kind.fill(column) for column, kind in zip(self.columns, self.kinds, strict=True)] * 2
         # High limits have 64 bits without a sign: they travel as they are.
-        a = np.array([fill.a & (1 << 64) - 1 for fill in fills], np.uint64).view(np.int64)
-        rows = ([f.code for f in fills], a, [f.b for f in fills], [f.c for f in fills], places, [f.room for f in fills])
-        shapes = np.frombuffer(b"".join(_SHAPES), np.uint8).reshape(len(_SHAPES), -1)
-        return kernel.SlotReaders._make((*(freeze(np.array(row, np.int64)) for row in rows), freeze(shapes)))
+        a = np.array([step.a & (1 << 64) - 1 for step in steps], np.uint64).view(np.int64)
+        parts = ([s.code for s in steps], a, [s.b for s in steps], [s.c for s in steps], [s.room for s in steps])
+        return kernel.SlotReaders._make(freeze(np.array(part, np.int64)) for part in parts)
 
-    def fill(
-        self, data: Any, places: Any, lengths: Any, rows: int, bad: Any
-    ) -> tuple[Sequence[TypedColumn], Sequence[TypedColumn]]:
-        """(new columns, old columns); rows that are wrong are marked in `bad`."""
+    def fill(self, data: Any, place: Any, length: Any, rows: int, memory: ChunkMemory, bad: Any) -> None:
+        """Places and lengths of contents in `data` become cells; rows that are wrong are marked in `bad`."""
         import numpy as np
 
         slots = self._slots
-        words, decimals, texts = self._sizes
-        starts = np.zeros(texts + 1, np.int64)
-        kernel.text_starts(lengths, rows, slots, starts)
-        signed = np.empty((words, rows), np.int64)
-        out = kernel.ValueBuffers(
-            signed, signed.view(np.uint64), np.empty((decimals, rows, 2), np.uint64),
-            np.empty(int(starts[-1]), np.uint8), starts, np.empty((texts, rows + 1), np.int32),
-            np.zeros(texts, np.int64),
-        )  # fmt: skip
-        kernel.fill(data, places, lengths, rows, slots, out, bad)
-        valid = lengths[:, :rows] >= 0
-        typed_columns = []
-        for slot, (column, cell) in enumerate(zip(self.columns * 2, self.cells * 2, strict=True)):
-            code, place = int(slots.code[slot]), int(slots.place[slot])
-            offsets = None
-            if code >= kernel.FIRST_TEXT:
-                offsets = out.offsets[place]
-                array = out.texts[starts[place] : starts[place] + offsets[-1]]
-            elif code >= kernel.FIRST_DECIMAL:
-                array = out.decimals[place]
-            else:
-                array = (out.signed if cell.form == "int" else out.unsigned)[place]
-            typed_columns.append(TypedColumn(column, cell.form, array, valid[slot], offsets))
-        return typed_columns[: len(self.columns)], typed_columns[len(self.columns) :]
+        starts = np.zeros(len(slots.code) + 1, np.int64)
+        kernel.text_starts(length, rows, slots, starts)
+        memory.reserve(int(starts[-1]))
+        starts += memory.used
+        memory.used = int(starts[-1])
+        kernel.fill(data, place, length, rows, slots, memory.data, starts, bad)
+        for slot, (column, code) in enumerate(zip(self.columns * 2, slots.code.tolist(), strict=True)):
+            if code == kernel.FLOAT:
+                reals = place[slot, :rows].view(np.float64)
+                reals[:] = reals.astype(np.float32)  # as the decoders round
+            elif code in (kernel.ENUM, kernel.SET):
+                name_numbers(column, place[slot, :rows], length[slot, :rows], memory)

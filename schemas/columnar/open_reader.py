@@ -1,4 +1,4 @@
-"""Open Protocol messages in batches: typed columns of one table's rows (`schemas.columnar.json_templates`).
+"""Open Protocol messages in batches: chunks of one table's rows (`schemas.columnar.json_templates`).
 
 Taken are messages that hold nothing but rows of this table with all columns. Left are DDL and resolved events, other
 tables, compressed values, updates with some old values only, and what `OpenDecoder` flags.
@@ -11,11 +11,9 @@ from typing import Any
 
 from schemas.codec import json_spans
 from schemas.columnar import json_values as cells
-from schemas.columnar.columns import is_decimal128
 from schemas.columnar.json_templates import (
     BROKEN,
     LearnedTable,
-    MessageBuffers,
     SampleRow,
     SampleValue,
     TemplateReader,
@@ -23,8 +21,9 @@ from schemas.columnar.json_templates import (
     sound_row,
 )
 from schemas.columnar.json_values import ValueKind
+from schemas.columnar.kernels.json_cells import ENUM, SET, UNSIGNED
 from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION
-from schemas.columnar.typed_rows import DecodedRows
+from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
 from schemas.formats.base import Context, OneTable
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.open_protocol import frame
@@ -71,9 +70,9 @@ class OpenTableReader:
         """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
         return self._format.told.order
 
-    def decode(self, buffers: MessageBuffers) -> DecodedRows:
-        """Messages → rows in chunks, and the indices of those that `OpenDecoder` has to read."""
-        return self._batch.decode(buffers)
+    def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
+        """`TableReader.read`."""
+        return self._batch.read(buffers, memory, taken_mask)
 
 
 def _cell(column: Column, varchar_base64: bool) -> ValueKind | None:
@@ -84,14 +83,14 @@ def _cell(column: Column, varchar_base64: bool) -> ValueKind | None:
     if kind is Kind.INTEGER:
         return cells.integer(column, wraps=False)
     if kind is Kind.DECIMAL:
-        return cells.TEXT_DECIMAL if is_decimal128(column) else cells.DECIMAL_TEXT
+        return cells.DECIMAL
     if kind in (Kind.ENUM, Kind.SET):
         if not column.elements:
             return None
         size = len(column.elements)
-        return cells.number("enum", size) if kind is Kind.ENUM else cells.number("set", (1 << size) - 1)
+        return cells.number(ENUM, size) if kind is Kind.ENUM else cells.number(SET, (1 << size) - 1)
     if kind is Kind.BIT:
-        return cells.number("bit", (1 << (column.length or 64)) - 1)
+        return cells.number(UNSIGNED, (1 << (column.length or 64)) - 1)
     if kind in (Kind.TEXT, Kind.BINARY):
         if is_base64(column, varchar_base64):
             return cells.BASE64_TEXT if kind is Kind.TEXT else cells.BASE64

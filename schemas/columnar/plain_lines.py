@@ -30,11 +30,11 @@ def plain_texts(rows: Rows) -> Binaries:
     count = len(rows.place)
     ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
     kinds = np.array([k for s in rows.shapes for k in _kinds(s)], np.uint8)
-    shape = freeze(np.ascontiguousarray(rows.shape, np.int64))
+    shape, step = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.shape, rows.step))
     cells = np.zeros(count, np.uint8)
     for first in (rows.after, rows.before):
         if not kernel.classify_cells(
-            shape, freeze(np.ascontiguousarray(first, np.int64)), freeze(ends), freeze(kinds), cells
+            shape, freeze(np.ascontiguousarray(first, np.int64)), step, freeze(ends), freeze(kinds), cells
         ):
             raise ValueError("a row has cells that are not there")
     place, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
@@ -113,7 +113,7 @@ def plain_lines(
     commit_ts = np.where(rows.commit_ts == NO_COMMIT_TS, kernel.NONE, rows.commit_ts)
     beside = extra or Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.ones(count, np.bool_))
     topic, partition, offset = origins
-    arrays = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after]
+    arrays = [topic, rows.shape, flag, partition, offset, rows.op, commit_ts, rows.before, rows.after, rows.step]
     arrays += [beside.data, beside.offsets]
     line_rows = kernel.LineRows._make(freeze(np.ascontiguousarray(array)) for array in arrays)
     cells, data = freeze(np.ascontiguousarray(texts.offsets)), freeze(np.ascontiguousarray(texts.data))

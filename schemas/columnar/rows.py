@@ -1,9 +1,10 @@
 """Rows of any tables in flat arrays: what compiled readers give and compiled writers take, a batch at a time.
 
-A row is a run of cells, one for each column of its shape, in the shape's order. Rows of different tables and versions
-stand side by side, each naming its shape, so that one call of a kernel reads or writes a batch whatever is in it. The
-values are those of the row model (`schemas.model.event`): what a cell can't say exactly is not in a cell, and its
-message is left to the format's own codec.
+A row is cells at equal distances, one for each column of its shape, in the shape's order: next to one another where
+readers go row by row (Avro), as far apart as a chunk has rows where they go column by column (JSON, Craft). Rows of
+different tables and versions stand side by side, each naming its shape, so that one call of a kernel reads or writes a
+batch whatever is in it. The values are those of the row model (`schemas.model.event`): what a cell can't say exactly is
+not in a cell, and its message is left to the format's own codec.
 """
 
 from __future__ import annotations
@@ -80,9 +81,10 @@ class Rows:
     """Rows in message order; numpy arrays, one element a row unless said otherwise.
 
     message (int64): index of the row's message in the batch. shape (int64): index in `shapes`. commit_ts (int64): a
-    TSO, or NO_COMMIT_TS. op (uint8): ord of "c", "u" or "d". after, before (int64): the row's first cell, -1: none.
-    place, length (int64, one element a cell): see Form and NULL, ABSENT; the length of what is no span is 8. data
-    (uint8): what spans point into. flags: by name, which rows (bool) the decoder flags so.
+    TSO, or NO_COMMIT_TS. op (uint8): ord of "c", "u" or "d". after, before (int64): the row's first cell, -1: none;
+    step (int64, from 1 on): the distance of its cells. place, length (int64, one element a cell): see Form and NULL,
+    ABSENT; the length of what is no span is 8. data (uint8): what spans point into. flags: by name, which rows (bool)
+    the decoder flags so.
     """
 
     shapes: tuple[RowShape, ...]
@@ -92,6 +94,7 @@ class Rows:
     op: Any
     after: Any
     before: Any
+    step: Any
     place: Any
     length: Any
     data: Any
@@ -160,3 +163,26 @@ def freeze(array: Any) -> Any:
     view = array.view()
     view.flags.writeable = False
     return view
+
+
+def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
+    """(the different numbers, where each is first, which of them each element is), as numpy.unique, which
+    sorts, where they are far apart only.
+
+    numbers: of an integer type.
+    """
+    import numpy as np
+
+    if not len(numbers):
+        return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    low, high = int(numbers.min()), int(numbers.max())
+    if high - low >= 1 << 16:
+        distinct, first, back = np.unique(numbers, return_index=True, return_inverse=True)
+        return distinct, first, back
+    shifted = (numbers - numbers.dtype.type(low)).astype(np.int64)
+    first = np.full(high - low + 1, -1, np.int64)
+    first[shifted[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # of the same number, the last one written stays
+    there = np.flatnonzero(first >= 0)
+    place = np.empty(len(first), np.int64)
+    place[there] = np.arange(len(there))
+    return there.astype(numbers.dtype) + numbers.dtype.type(low), first[there], place[shifted]

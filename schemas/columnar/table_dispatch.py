@@ -16,12 +16,10 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.debezium_reader import DebeziumTableReader
-from schemas.columnar.json_templates import MessageBuffers
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.open_reader import OpenTableReader
+from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder
 from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
-from schemas.columnar.typed_rows import DecodedRows, TypedRows
-from schemas.columnar.typed_to_rows import CellsOfTyped
 from schemas.formats.base import Context
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
@@ -58,21 +56,20 @@ class TableDispatcher:
         import numpy as np
 
         count = len(values.offsets) - 1
-        cells = CellsOfTyped()
+        builder = RowsBuilder(ChunkMemory())
         taken_mask = np.zeros(count, np.bool_)
-        if (
-            count
-            and COMPILED
-            and self._context.tables is not None
-            and max(len(keys.data), len(values.data)) <= MAX_BATCH
-        ):
-            buffers = _buffers(keys, values)
+        buffers = _buffers(keys, values)
+        is_small = max(len(buffers.keys), len(buffers.values)) <= MAX_BATCH
+        if count and COMPILED and self._context.tables is not None and is_small:
+            size = len(buffers.values)
+            memory = ChunkMemory(buffers.values, size // 8) if self.FORMAT == "craft" else ChunkMemory(size=2 * size)
+            builder = RowsBuilder(memory)
             for hash_, index in self._groups(buffers, topics):
                 for id_ in self._hashes.get(hash_, ()):
-                    index = self._table(id_).read(buffers, index, cells, taken_mask)
+                    index = self._table(id_).read(buffers, index, builder, taken_mask)
                     if not len(index):
                         break
-        return cells.rows(), np.flatnonzero(~taken_mask)
+        return builder.rows(), np.flatnonzero(~taken_mask)
 
     def _table(self, id_: TableId) -> _Table:
         if id_ not in self._tables:
@@ -169,9 +166,19 @@ def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
     parts: list[Any] = []
     for binaries in (keys, values):
         offsets = np.asarray(binaries.offsets, np.int64)
+        data = binaries.data[offsets[0] : offsets[-1]]  # of a slice, its own bytes
+        offsets = offsets - offsets[0]
         first = np.where(binaries.valid, offsets[:-1], -1)
-        parts += [freeze(binaries.data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
+        parts += [freeze(data), freeze(first), freeze(np.ascontiguousarray(offsets[1:]))]
     return MessageBuffers(*parts)
+
+
+def _part_of(buffers: MessageBuffers, index: Any) -> MessageBuffers:
+    """The messages at `index`."""
+    key_first, key_last, value_first, value_last = (
+        freeze(array[index]) for array in (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
+    )
+    return MessageBuffers(buffers.keys, key_first, key_last, buffers.values, value_first, value_last)
 
 
 # ---------------------------------------------------------------------------------- one table
@@ -215,38 +222,28 @@ class _Table:
     versions: list[_Version] = field(default_factory=list)
     shapes: list[tuple[RowShape, RowShape]] = field(default_factory=list)
 
-    def read(self, buffers: MessageBuffers, index: Any, cells: CellsOfTyped, taken_mask: Any) -> Any:
-        """Adds the rows of messages at `index` to cells; out: the indices that are left."""
+    def read(self, buffers: MessageBuffers, index: Any, builder: RowsBuilder, taken_mask: Any) -> Any:
+        """Adds the rows of messages at `index` to builder; out: the indices that are left."""
+        import numpy as np
+
         if not self.versions:
             self._extend()
         for _ in range(2):  # once more where there is a version that was not known
             for version in list(self.versions):
                 if not len(index):
                     return index
-                decoded = self._decode(version, buffers, index)
-                for rows in decoded.chunks:
-                    if self._holds(version, rows):
-                        rows = replace(rows, message=index[rows.message])
-                        cells.add(rows, *version.shapes_of(self.shapes))
-                        taken_mask[rows.message] = True
+                mask = np.zeros(len(index), np.bool_)
+                for chunk in version.decoder.read(_part_of(buffers, index), builder.memory, mask):
+                    if self._holds(version, chunk):
+                        chunk = replace(chunk, message=index[chunk.message])
+                        builder.add(chunk, *version.shapes_of(self.shapes))
+                        taken_mask[chunk.message] = True
                 index = index[~taken_mask[index]]
             if not len(index) or not self._extend():
                 break
         return index
 
-    def _decode(self, version: _Version, buffers: MessageBuffers, index: Any) -> DecodedRows:
-        places = [
-            freeze(array[index])
-            for array in (buffers.key_first, buffers.key_last, buffers.value_first, buffers.value_last)
-        ]
-        if self.format == "craft":
-            return _decode_craft(version.decoder, buffers.values, places[2], places[3])
-        decoded: DecodedRows = version.decoder.decode(
-            MessageBuffers(buffers.keys, places[0], places[1], buffers.values, places[2], places[3])
-        )
-        return decoded
-
-    def _holds(self, version: _Version, rows: TypedRows) -> bool:
+    def _holds(self, version: _Version, rows: RowChunk) -> bool:
         """Whether the source of tables still says that rows at these times have this version."""
         ends = {int(rows.commit_ts.min()), int(rows.commit_ts.max())}
         return all(_find_version(self.context.tables, self.id, ts) == version.version for ts in ends)
@@ -277,17 +274,6 @@ class _Table:
             decoder = OpenTableReader(table, options, low, high, self.whole)
         zone = "UTC" if self.format == "debezium" else options.time_zone
         return _Version(version, high, decoder, zone)
-
-
-def _decode_craft(decoder: CraftTableReader, data: Any, first: Any, last: Any) -> DecodedRows:
-    """Messages without a value have no place: they are left."""
-    import numpy as np
-
-    there = np.flatnonzero(first >= 0)
-    if len(there) == len(first):
-        return decoder.decode(data, first, last)
-    decoded = decoder.decode(data, first[there], last[there])
-    return DecodedRows([replace(rows, message=there[rows.message]) for rows in decoded.chunks])
 
 
 def _versions(tables: TableSource | None, id_: TableId) -> Iterator[TableVersion]:

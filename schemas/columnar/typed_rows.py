@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.model.table import Column
@@ -39,11 +39,3 @@ class TypedRows:
     key_only: Any
     after: tuple[TypedColumn, ...]
     before: tuple[TypedColumn, ...]
-
-
-@dataclass(slots=True)
-class DecodedRows:
-    """chunks of rows, in order; left: indices of the messages that the decoder in Python has to read."""
-
-    chunks: list[TypedRows] = field(default_factory=list)
-    left: list[int] = field(default_factory=list)

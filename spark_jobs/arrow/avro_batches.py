@@ -129,7 +129,7 @@ class AvroBatches(TypedBatches):
         sides, bad = {}, np.zeros(len(chosen), np.bool_)
         for name in ("before", "after"):
             first = getattr(rows, name)[chosen]
-            sides[name] = (first, *self._side(rows, shape, first, places))
+            sides[name] = (first, *self._side(rows, shape, first, rows.step[chosen], places))
             bad |= sides[name][2]
         message, structs = rows.message[chosen], {}
         for name, (first, columns, _) in sides.items():
@@ -156,11 +156,11 @@ class AvroBatches(TypedBatches):
         whole = pa.RecordBatch.from_arrays([by_name[name] for name in self.schema.names], schema=self.schema)
         return (whole.filter(pa.array(~bad)) if bad.any() else whole), bad
 
-    def _side(self, rows: Rows, shape: Any, first: Any, places: Any) -> tuple[Any, Any]:
+    def _side(self, rows: Rows, shape: Any, first: Any, step: Any, places: Any) -> tuple[Any, Any]:
         """(typed columns or None where no row has this side, which rows are bad)."""
         if not (first >= 0).any():
             return None, np.zeros(len(first), np.bool_)
-        columns, bad = typed_columns(rows, shape, first, self._columns, places)
+        columns, bad = typed_columns(rows, shape, first, step, self._columns, places)
         for typed in columns:
             if typed.form in ("int", "uint"):
                 bad |= _find_too_large(typed)

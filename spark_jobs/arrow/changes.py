@@ -123,14 +123,14 @@ def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: 
 
 def _maps(rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
     """One side of the chosen rows: the columns that the row has, and their texts."""
-    first, of = first[chosen], rows.shape[chosen]
+    first, of, step = first[chosen], rows.shape[chosen], rows.step[chosen]
     widths = np.array([len(s.columns) for s in rows.shapes] or [0], np.int64)
     names = pa.array([c.name for s in rows.shapes for c in s.columns], pa.string())
     none = first < 0
     counts = np.where(none, 0, widths[of]) if len(of) else np.zeros(0, np.int64)
     ends = np.cumsum(counts)
     within = np.arange(ends[-1] if len(ends) else 0) - np.repeat(ends - counts, counts)
-    cell = np.repeat(first, counts) + within
+    cell = np.repeat(first, counts) + np.repeat(step, counts) * within
     column = np.repeat((np.cumsum(widths) - widths)[of], counts) + within
     there = rows.length[cell] != ABSENT
     if not there.all():

@@ -85,7 +85,7 @@ def _plain_numbers(typed: TypedColumn) -> Any:
         pairs = np.zeros((len(typed.valid), 2), np.uint64)
         pairs[:, 0] = typed.values
         return _decimals(TypedColumn(typed.column, "decimal", pairs, typed.valid))
-    narrow = typed.values.astype(kind.to_pandas_dtype(), copy=False)
+    narrow = typed.values.astype(kind.to_pandas_dtype())  # a copy: what it is a slice of is much larger
     return pa.Array.from_buffers(kind, len(narrow), [_validity(typed.valid), pa.py_buffer(narrow)])
 
 
@@ -97,23 +97,6 @@ def _decimals(typed: TypedColumn) -> Any:
 def _texts(typed: TypedColumn) -> Any:
     buffers = [_validity(typed.valid), pa.py_buffer(typed.offsets), pa.py_buffer(typed.values)]
     return pa.Array.from_buffers(arrow_type(typed.column), len(typed.valid), buffers)
-
-
-def _enums(typed: TypedColumn) -> Any:
-    names = pa.array(["", *typed.column.elements])
-    return pa.DictionaryArray.from_arrays(typed.values.astype(np.int32), names, mask=~typed.valid).dictionary_decode()
-
-
-def _sets(typed: TypedColumn) -> Any:
-    masks, index = np.unique(typed.values, return_inverse=True)
-    elements = typed.column.elements
-    names = [",".join(e for i, e in enumerate(elements) if int(mask) >> i & 1) for mask in masks]
-    dictionary = pa.array(names, pa.string())
-    return pa.DictionaryArray.from_arrays(index.astype(np.int32), dictionary, mask=~typed.valid).dictionary_decode()
-
-
-def _numbers(typed: TypedColumn) -> Any:
-    return pc.cast(pa.array(typed.values, mask=~typed.valid), pa.string())
 
 
 def _bits(typed: TypedColumn) -> Any:
@@ -132,9 +115,6 @@ _ARRAYS: dict[str, Callable[[TypedColumn], Any]] = {
     "decimal": _decimals,
     "text": _texts,
     "bytes": _texts,
-    "enum": _enums,
-    "set": _sets,
-    "number": _numbers,
     "bit": _bits,
 }
 

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow
-import pyarrow.compute
 
+from schemas.columnar.columns import typed_columns
 from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.debezium_reader import DebeziumTableReader
-from schemas.columnar.json_templates import MessageBuffers
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.open_reader import OpenTableReader
-from schemas.columnar.typed_rows import TypedColumn, TypedRows
+from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, TableReader
+from schemas.columnar.rows import RowShape
 from schemas.formats.base import Context, OneTable
 from schemas.inspect.format_lookup import format_named
 from schemas.model.event import MAX_TSO, Message, RowChange
@@ -38,33 +37,48 @@ def batch_schema(columns: Sequence[Column]) -> Any:
 
 # ---------------------------------------------------------------------------------------------- reading
 class ArrowDecoder:
-    """Messages → batches of a table's rows. low, high: commit_ts of the rows that have this version of it."""
+    """Craft messages → batches of a table's rows. low, high: commit_ts of the rows that have this version of it."""
 
     def __init__(self, table: Table, low: int = 0, high: int = MAX_TSO) -> None:
-        self._typed = CraftTableReader(table, low, high)
-        self.columns = self._typed.columns
+        self._reader = CraftTableReader(table, low, high)
+        self.columns = self._reader.columns
+        self._shape = RowShape(table, self.columns, table.handle_key)
 
     def decode(self, messages: Any) -> tuple[list[Any], list[int]]:
         """A binary array → (batches in message order, indices of the messages that `CraftDecoder` has to read).
 
         Left are messages with anything but rows of this table in its present shape, and those that are wrong.
         """
-        data, offsets = bytes_of(messages.fill_null(b"") if messages.null_count else messages)
-        starts, ends = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
-        decoded = self._typed.decode(data, starts, ends)
-        return [batch_of_typed(rows, self.columns) for rows in decoded.chunks], decoded.left
+        data, first, last = _places(messages)
+        return _decode(self._reader, MessageBuffers(data, first, last, data, first, last), self._shape, data)
 
 
-def batch_of_typed(rows: TypedRows, columns: Sequence[Column]) -> Any:
-    """Typed columns → a batch, mostly without a copy."""
-    sides = []
-    for bit, typed in ((2, rows.before), (1, rows.after)):
-        absent = pa.array((rows.side & bit) == 0)
-        fields = list(row_type(columns))
-        sides.append(pa.StructArray.from_arrays([array_of_typed(c) for c in typed], fields=fields, mask=absent))
-    ops = pa.DictionaryArray.from_arrays(rows.side.astype(np.int8), pa.array(OPS)).dictionary_decode()
-    arrays = [pa.array(rows.message), ops, pa.array(rows.commit_ts), pa.array(rows.partition)]
-    return pa.RecordBatch.from_arrays([*arrays, pa.array(rows.key_only), *sides], schema=batch_schema(columns))
+def _decode(
+    reader: TableReader, buffers: MessageBuffers, shape: RowShape, messages: Any = b""
+) -> tuple[list[Any], list[int]]:
+    """What a table's reader takes of messages: a batch a chunk; and the indices of the messages that are left."""
+    memory = ChunkMemory(messages, 0 if len(messages) else 2 * len(buffers.values), is_reused=True)
+    taken_mask = np.zeros(len(buffers.value_first), np.bool_)
+    batches = [_batch_of_chunk(chunk, shape, memory) for chunk in reader.read(buffers, memory, taken_mask)]
+    return batches, np.flatnonzero(~taken_mask).tolist()
+
+
+def _batch_of_chunk(chunk: RowChunk, shape: RowShape, memory: ChunkMemory) -> Any:
+    builder = RowsBuilder(memory)
+    builder.add(chunk, shape)
+    rows, places = builder.rows(), np.arange(len(shape.columns)).reshape(1, -1)
+    kind, sides = row_type(shape.columns), []
+    for first in (rows.before, rows.after):
+        if (first < 0).all():
+            sides.append(pa.nulls(len(first), kind))
+            continue
+        typed, bad = typed_columns(rows, rows.shape, first, rows.step, shape.columns, places)
+        assert not bad.any()  # the reader has looked at each
+        arrays = list(map(array_of_typed, typed))
+        sides.append(pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0)))
+    ops = pa.DictionaryArray.from_arrays(chunk.side.astype(np.int8), pa.array(OPS)).dictionary_decode()
+    heads = [pa.array(chunk.message), ops, pa.array(chunk.commit_ts), pa.array(chunk.partition)]
+    return pa.RecordBatch.from_arrays([*heads, pa.array(chunk.key_only), *sides], schema=batch_schema(shape.columns))
 
 
 def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column]) -> Any:
@@ -104,9 +118,6 @@ def warm_craft() -> bool:
     return True
 
 
-pc: Any = pyarrow.compute
-
-
 _READERS: Mapping[str, type[DebeziumTableReader] | type[OpenTableReader]] = {
     "debezium": DebeziumTableReader,
     "open": OpenTableReader,
@@ -133,8 +144,9 @@ class ArrowJsonDecoder:
         keyed: bool = False,
     ) -> None:
         reader, arguments = _READERS[format_], (table, options or Options(), low, high)
-        self._typed = reader(*arguments, keyed) if reader is DebeziumTableReader else reader(*arguments)
-        self.columns = self._typed.columns
+        self._reader = reader(*arguments, keyed) if reader is DebeziumTableReader else reader(*arguments)
+        self.columns = self._reader.columns
+        self._shape = RowShape(table, self.columns, table.handle_key)
 
     def decode(self, values: Any, keys: Any = None) -> tuple[list[Any], list[int]]:
         """Binary arrays of values and keys → (batches in message order, indices of the messages that are left).
@@ -151,8 +163,7 @@ class ArrowJsonDecoder:
             if len(key_first) != len(value_first):
                 raise ValueError(f"{len(key_first)} keys for {len(value_first)} values")
         buffers = MessageBuffers(key_data, key_first, key_last, value_data, value_first, value_last)
-        decoded = self._typed.decode(buffers)
-        return [batch_of_typed(_parse_reals(rows), self.columns) for rows in decoded.chunks], decoded.left
+        return _decode(self._reader, buffers, self._shape)
 
 
 def _places(array: Any) -> tuple[Any, Any, Any]:
@@ -161,22 +172,6 @@ def _places(array: Any) -> tuple[Any, Any, Any]:
     data, offsets = bytes_of(array.fill_null(b"") if array.null_count else array)
     first, last = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
     return data, np.where(there, first, -1), np.where(there, last, -1)
-
-
-def _parse_reals(rows: TypedRows) -> TypedRows:
-    """Reals are text up to here: Arrow reads them as exactly as Python does."""
-    return replace(rows, after=tuple(map(_real, rows.after)), before=tuple(map(_real, rows.before)))
-
-
-def _real(typed: TypedColumn) -> TypedColumn:
-    if typed.form not in ("real", "real32"):
-        return typed
-    validity = None if typed.valid.all() else pa.py_buffer(np.packbits(typed.valid, bitorder="little"))
-    texts = [validity, pa.py_buffer(typed.offsets), pa.py_buffer(typed.values)]
-    numbers = pc.cast(pa.Array.from_buffers(pa.string(), len(typed.valid), texts), pa.float64())
-    floats = np.frombuffer(numbers.buffers()[1], np.float64)[numbers.offset : numbers.offset + len(numbers)]
-    form = "double" if typed.form == "real" else "float"
-    return TypedColumn(typed.column, form, floats, typed.valid)
 
 
 # ---------------------------------------------------------------------------------------------- compiling

@@ -186,7 +186,7 @@ class ViewCheck:
     def _cells(self, rows: Rows, first: Any, name: str) -> Any:
         """The cell of the named column in each row from `first` on, -1 where there is none; of rows of the table."""
         places = np.array([self._place(shape, name) for shape in rows.shapes], np.int64)[rows.shape]
-        return np.where((first >= 0) & (places >= 0), first + places, -1)
+        return np.where((first >= 0) & (places >= 0), first + rows.step * places, -1)
 
     def _place(self, shape: RowShape, name: str) -> int:
         if shape.table.id != self._view.table.id:

@@ -21,12 +21,12 @@ def events_of(rows: Rows, format_: str) -> list[RowChange]:
     readers = [tuple((column.name, _reader(column)) for column in shape.columns) for shape in rows.shapes]
     place, length, data = rows.place, rows.length, rows.data
     found = []
-    for number, (at, commit_ts, op, after, before) in enumerate(
-        zip(*(part.tolist() for part in (rows.shape, rows.commit_ts, rows.op, rows.after, rows.before)), strict=True)
-    ):
+    parts = (rows.shape, rows.commit_ts, rows.op, rows.after, rows.before, rows.step)
+    for number, (at, commit_ts, op, after, before, step) in enumerate(zip(*(p.tolist() for p in parts), strict=True)):
         shape = rows.shapes[at]
         new, old = (
-            None if first < 0 else _row(readers[at], place[first:], length[first:], data) for first in (after, before)
+            None if first < 0 else _row(readers[at], place[first::step], length[first::step], data)
+            for first in (after, before)
         )
         flags = [name for name, which in rows.flags.items() if which[number]]
         found.append(_event(format_, shape, chr(op), None if commit_ts == NO_COMMIT_TS else commit_ts, old, new, flags))

@@ -1,4 +1,4 @@
-"""Row changes → cells (`schemas.columnar.rows`), the slow and plain way."""
+"""Row changes → cells (`schemas.columnar.rows`), the slow and plain way; at distances of one to three."""
 
 from __future__ import annotations
 
@@ -41,11 +41,14 @@ class Cells:
             if len(places) > len(used):
                 used.append(shape)
         columns = [np.array([head[k] for head in heads], np.int64) for k in range(3)]
+        step = 1 + len(taken) % 3
+        columns[1:] = [np.where(first < 0, -1, first * step) for first in columns[1:]]
         flags = {flag for n in taken for flag in events[n].flags}
         rows = Rows(
             tuple(used), np.array(taken, np.int64), np.array(shapes, np.int64), columns[0],
             np.array([ord(events[n].op) for n in taken], np.uint8), columns[1], columns[2],
-            np.array(made.place, np.int64), np.array(made.length, np.int64),
+            np.full(len(taken), step), np.repeat(np.array(made.place, np.int64), step),
+            np.repeat(np.array(made.length, np.int64), step),
             freeze(np.frombuffer(bytes(made.data), np.uint8)),
             {flag: np.array([flag in events[n].flags for n in taken]) for flag in flags},
         )  # fmt: skip

@@ -105,7 +105,10 @@ class _Out:
         columns = (np.ascontiguousarray(found[:, n]) for n in range(6))
         message, shape, commit_ts, op, after, before = columns
         place, length = np.ascontiguousarray(cells[:, 0]), np.ascontiguousarray(cells[:, 1])
-        return Rows(shapes, message, shape, commit_ts, op.astype(np.uint8), after, before, place, length, data, flags)
+        return Rows(
+            shapes, message, shape, commit_ts, op.astype(np.uint8), after, before, np.ones(len(op), np.int64), place,
+            length, data, flags,
+        )  # fmt: skip
 
 
 def _row(columns: tuple[Column, ...], row: Row | None) -> list[Any] | None:

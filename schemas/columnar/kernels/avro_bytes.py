@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import utf8
 
 Array = Any  # numpy arrays: numba knows their types
 
@@ -53,16 +52,6 @@ def span_at(data: Array, pos: int, end: int) -> Any:
     if pos < 0 or size < 0 or size > end - pos:
         return 0, -1
     return pos, pos + size
-
-
-@jit
-def is_sound_text(data: Array, pos: int, end: int) -> bool:
-    """UTF-8; ASCII is seen by its high bits alone."""
-    every, i, last, one = np.uint8(0), np.uint64(pos), np.uint64(end), np.uint64(1)
-    while i < last:
-        every |= data[i]
-        i += one
-    return bool(every < 128 or utf8(data, pos, end))
 
 
 @jit

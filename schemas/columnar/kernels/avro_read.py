@@ -16,7 +16,6 @@ from schemas.columnar.kernels.avro_bytes import (
     SCRATCH,
     Scratch,
     decimal,
-    is_sound_text,
     long_at,
     read_little_endian,
     span_at,
@@ -24,7 +23,7 @@ from schemas.columnar.kernels.avro_bytes import (
     widen_float,
 )
 from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import is_decimal
+from schemas.columnar.kernels.text import is_decimal, is_sound_text
 
 Array = Any  # numpy arrays: numba knows their types
 

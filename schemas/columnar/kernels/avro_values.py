@@ -11,7 +11,7 @@ import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import copy, put, zigzag
 from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.temporal import date_of, is_zero_timestamp, micros
+from schemas.columnar.kernels.temporal import is_zero_timestamp, micros, put_clock, put_date
 
 Array = Any  # numpy arrays: numba knows their types
 _LOW32 = np.uint64(0xFFFFFFFF)
@@ -259,24 +259,6 @@ def put_timestamp(out: Array, at: int, data: Array, place: int, length: int, zon
     again = _offset(zones, pair[2], pair[3], there, 1) != _offset(zones, pair[2], pair[3], there, 2)
     at = put_long(out, at, length)
     copy(out, at, data, place, length)
-    _put_clock(out, at, there)
+    put_date(there // 86400, out, at)  # from year 1970 on, or late in 1969
+    put_clock(there % 86400 * 1_000_000, 0, out, at + 11)
     return at + length, bool(before != after or again)
-
-
-@jit
-def _put_two(out: Array, at: int, number: int) -> None:
-    out[at], out[at + 1] = 48 + number // 10, 48 + number % 10
-
-
-@jit
-def _put_clock(out: Array, at: int, seconds: int) -> None:
-    """YYYY-MM-DD hh:mm:ss of seconds since 1970, over a text of that form; from year 1970 on, or late in 1969."""
-    days, clock = seconds // 86400, seconds % 86400
-    year, month, day = date_of(days)
-    _put_two(out, at, year // 100)
-    _put_two(out, at + 2, year % 100)
-    _put_two(out, at + 5, month)
-    _put_two(out, at + 8, day)
-    _put_two(out, at + 11, clock // 3600)
-    _put_two(out, at + 14, clock // 60 % 60)
-    _put_two(out, at + 17, clock % 60)

@@ -64,6 +64,7 @@ class WriteRows(NamedTuple):
     op: Array
     after: Array
     before: Array
+    step: Array
     place: Array
     length: Array
     data: Array
@@ -87,8 +88,9 @@ def message_sizes(programs: WriteSteps, modes: WriteOptions, rows: WriteRows) ->
                     break
                 room[part] += _ROOM * (last - first)
                 for f in range(first, last):
-                    if fields[f, 1] >= 0 and lengths[cell + fields[f, 1]] > 8:
-                        room[part] += lengths[cell + fields[f, 1]]
+                    n = cell + rows.step[row] * fields[f, 1]
+                    if fields[f, 1] >= 0 and lengths[n] > 8:
+                        room[part] += lengths[n]
             room[part] += of[program, 5 + 2 * part] - of[program, 4 + 2 * part] + 64
     return room
 
@@ -110,7 +112,7 @@ def write(
     """
     # Arrays are taken out of the tuples here and no function gets a tuple: numba counts references each time.
     fields, of, heads, zones, pairs = programs.fields, programs.of, programs.heads, programs.zones, programs.pairs
-    program_of, op, after, before = rows.program, rows.op, rows.after, rows.before
+    program_of, op, after, before, step = rows.program, rows.op, rows.after, rows.before, rows.step
     places, lengths, data, commit_ts = rows.place, rows.length, rows.data, rows.commit_ts
     limbs = np.zeros(8, np.uint64)
     start = at = 0
@@ -139,7 +141,7 @@ def write(
                 if cell < 0:
                     break
             for f in range(of[program, 2 * part], of[program, 2 * part + 1]):
-                what, n = fields[f, 0], cell + fields[f, 1]
+                what, n = fields[f, 0], cell + step[row] * fields[f, 1]
                 length = lengths[n] if fields[f, 1] >= 0 else -1 if what == VIRTUAL else -2
                 if length >= 0 and what == TIMESTAMP and of[program, 8] >= 0:
                     at = put_branch(out, at, fields[f, 2])

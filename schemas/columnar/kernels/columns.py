@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.columnar.kernels.byte_buffers import copy
 from schemas.columnar.kernels.jit import jit
 
 Array = Any  # numpy arrays: numba knows their types
@@ -13,25 +14,26 @@ Array = Any  # numpy arrays: numba knows their types
 
 @jit
 def by_column(
-    first: Array, shape: Array, offsets: Array, place: Array, length: Array, places: Array, lengths: Array
+    first: Array, step: Array, shape: Array, offsets: Array, place: Array, length: Array, places: Array, lengths: Array
 ) -> None:
-    """Places and lengths by column. first: each row's first cell, -1 for none.
+    """Places and lengths by column. first, step: each row's first cell, -1 for none, and the distance of the others.
 
     offsets: [shape, column], which of the row's cells it is, -1: the shape has none. A cell that is not there has the
     length -2 (ABSENT) and the place 0, NULL -1 and 0.
     """
     for row in range(first.shape[0]):
-        begin, of = first[row], shape[row]
+        begin, apart, of = first[row], step[row], shape[row]
         for column in range(places.shape[0]):
             offset = offsets[of, column]
             places[column, row] = 0
             if begin < 0 or offset < 0:
                 lengths[column, row] = -2
             else:
-                size = length[begin + offset]
+                cell = begin + apart * offset
+                size = length[cell]
                 lengths[column, row] = size
                 if size >= 0:
-                    places[column, row] = place[begin + offset]
+                    places[column, row] = place[cell]
 
 
 @jit
@@ -51,11 +53,6 @@ def text_offsets(lengths: Array, offsets: Array) -> int:
 @jit
 def copy_texts(data: Array, places: Array, lengths: Array, offsets: Array, out: Array) -> None:
     """The texts one after another, as `offsets` says."""
-    one = np.uint64(1)
     for row in range(lengths.shape[0]):
         if lengths[row] > 0:
-            # Unsigned indices: numba need not look for negative ones, so that the copy is a vector operation.
-            at, to, i, size = np.uint64(places[row]), np.uint64(offsets[row]), np.uint64(0), np.uint64(lengths[row])
-            while i < size:
-                out[to + i] = data[at + i]
-                i += one
+            copy(out, int(offsets[row]), data, int(places[row]), int(lengths[row]))

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.craft_numbers import count_of, deltas, equal_bytes, unzigzag, uvarint
+from schemas.columnar.kernels.craft_cells import count_of, deltas, equal_bytes, unzigzag, uvarint
 from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import utf8
 

@@ -31,7 +31,7 @@ class Templates(NamedTuple):
     """Templates. text: all literals. steps: by step, (kind, start of the literal or slot, its end).
 
     starts, middles, ends: by template, the steps of the message's key are starts…middles, those of its value
-    middles…ends. keyed: whether there is a key. sides: as in `TypedRows`. low, high: commit_ts of the
+    middles…ends. keyed: whether there is a key. sides: as in `RowChunk`. low, high: commit_ts of the
     rows, both ends included. columns: how many; slots are new columns, then old columns.
     """
 

@@ -1,59 +1,38 @@
-"""Contents of JSON strings → texts and bytes one after another, for numba.
-
-In: the message bytes, and by row the place and length of what stands between the quotes (below 0: NULL, or not sent).
-A content that is not what the column takes marks its row in `bad`; the decoder in Python says what is wrong with it.
-"""
+"""Contents of JSON strings, which stand between the quotes → texts and bytes, for numba."""
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, read_eight
-from schemas.columnar.kernels.jit import jit, jit_allocating
-from schemas.columnar.kernels.text import Array, is_decimal, utf8
+from schemas.columnar.kernels.byte_buffers import read_eight
+from schemas.columnar.kernels.jit import jit
+from schemas.columnar.kernels.text import Array, utf8
 
 _ONES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 92, 128))
-PLAIN, DATE, DATETIME, TIME, DECIMAL = range(5)  # what fill_shaped looks for
 
 
 @jit
-def fill_text(data: Array, places: Array, lengths: Array, rows: int, offsets: Array, out: Array, bad: Array) -> int:
-    """UTF-8 text. Not UTF-8, U+FFFD in its escaped form (bytes that were lost) and half a surrogate pair: bad."""
-    to = 0
-    for row in range(rows):
-        offsets[row] = to
-        if lengths[row] <= 0:
-            continue
-        pos, size = int(places[row]), int(lengths[row])
-        copy(out, to, data, pos, size)
-        every, slashes = _marks(data, pos, pos + size)
-        end = to + size
-        if slashes:
-            end = unescape(data, pos, pos + size, out, to)
-        if end < 0 or (every and not utf8(out, to, end)):
-            bad[row] = 1
-        else:
-            to = end
-    offsets[rows] = to
-    return int(to)
-
-
-@jit
-def _marks(data: Array, pos: int, end: int) -> Any:
-    """Whether data[pos:end] has bytes from 128 on, and whether it has a backslash."""
-    every = slashes = np.uint64(0)
+def is_plain_text(data: Array, pos: int, end: int) -> bool:
+    """Whether data[pos:end] is UTF-8 without a backslash."""
+    first, every, slashes = pos, np.uint64(0), np.uint64(0)
     while end - pos >= 8:
         word = read_eight(data, pos)
         slash = word ^ _SLASHES
         every |= word
         slashes |= (slash - _ONES) & ~slash
         pos += 8
-    for at in range(pos, end):
-        every |= np.uint64(data[at])
-        slashes |= np.uint64(128) if data[at] == 92 else np.uint64(0)
-    return every & _HIGH != np.uint64(0), slashes & _HIGH != np.uint64(0)
+    if pos < end and end - first >= 8:
+        word = read_eight(data, end - 8)
+        slash = word ^ _SLASHES
+        every |= word
+        slashes |= (slash - _ONES) & ~slash
+    elif pos < end:
+        for at in range(pos, end):
+            every |= np.uint64(data[at])
+            slashes |= np.uint64(128) if data[at] == 92 else np.uint64(0)
+    if slashes & _HIGH:
+        return False
+    return bool(not every & _HIGH or utf8(data, first, end))
 
 
 @jit
@@ -195,65 +174,13 @@ def unbase64(data: Array, pos: int, size: int, out: Array, to: int) -> int:
     return to
 
 
-@jit
-def fill_base64(
-    data: Array, places: Array, lengths: Array, rows: int, text: bool, offsets: Array, out: Array, bad: Array
-) -> int:
-    """Base64 of bytes, or of UTF-8 text."""
-    to = 0
-    for row in range(rows):
-        offsets[row] = to
-        if lengths[row] > 0:
-            end = unbase64(data, places[row], lengths[row], out, to)
-            if end < 0 or (text and not utf8(out, to, end)):
-                bad[row] = 1
-            else:
-                to = end
-    offsets[rows] = to
-    return int(to)
-
-
-@jit_allocating
-def fill_bits(data: Array, places: Array, lengths: Array, rows: int, size: int, out: Array, bad: Array) -> None:
-    """Base64 of BIT's bytes, low byte first, `size` of them → uint64."""
-    buffer = np.empty(16, np.uint8)
-    for row in range(rows):
-        out[row] = 0
-        if lengths[row] >= 0:
-            if lengths[row] > 12 or unbase64(data, places[row], lengths[row], buffer, 0) != size:
-                bad[row] = 1
-                continue
-            bits = np.uint64(0)
-            for i in range(size):
-                bits |= np.uint64(buffer[i]) << np.uint64(8 * i)
-            out[row] = bits
-
-
 # ---------------------------------------------------------------------------------- strconv.Quote
 @jit
-def fill_unquoted(data: Array, places: Array, lengths: Array, rows: int, offsets: Array, out: Array, bad: Array) -> int:
-    r"""Bytes as Go quotes them, in a JSON string. Octal and \u escapes are left to the decoder in Python."""
-    to = 0
-    for row in range(rows):
-        offsets[row] = to
-        if lengths[row] <= 0:
-            continue
-        end = unescape(data, places[row], places[row] + lengths[row], out, to)
-        if end < 0 or not utf8(out, to, end):
-            bad[row] = 1
-            continue
-        end = _unquote(out, to, end)
-        if end < 0:
-            bad[row] = 1
-        else:
-            to = end
-    offsets[rows] = to
-    return int(to)
+def unquote(out: Array, first: int, end: int) -> int:
+    r"""Bytes as Go quotes them, in their place: they are never longer than their escapes. Out: where they end.
 
-
-@jit
-def _unquote(out: Array, first: int, end: int) -> int:
-    """In its place: bytes are never longer than their escapes. Out: where they end, or -1."""
+    -1 for what is not so quoted, and for octal and \u escapes, which are left to the decoder in Python.
+    """
     pos, to = first, first
     while pos < end:
         byte = out[pos]
@@ -288,79 +215,7 @@ def _unquote(out: Array, first: int, end: int) -> int:
     return to
 
 
-# ---------------------------------------------------------------------------------- dates, times, decimals as text
-@jit
-def has_shape(data: Array, pos: int, end: int, shape: Array, size: int) -> bool:
-    """Whether data[pos:pos+size] looks like `shape`, in which 0 stands for a digit."""
-    if end - pos < size:
-        return False
-    for i in range(size):
-        if shape[i] == 48:
-            if not 48 <= data[pos + i] <= 57:
-                return False
-        elif data[pos + i] != shape[i]:
-            return False
-    return True
-
-
-@jit
-def fraction(data: Array, pos: int, end: int) -> bool:
-    """Whether data[pos:end] is nothing, or a point and one to six digits."""
-    if pos == end:
-        return True
-    if data[pos] != 46 or not 2 <= end - pos <= 7:
-        return False
-    digits = 0
-    for i in range(pos + 1, end):
-        digits += 48 <= data[i] <= 57
-    return bool(digits == end - pos - 1)
-
-
-@jit
-def _is(check: int, data: Array, pos: int, end: int, shape: Array) -> bool:
-    if check == DATE:
-        return bool(end - pos == 10 and has_shape(data, pos, end, shape, 10))
-    if check == DATETIME:
-        return bool(has_shape(data, pos, end, shape, 19) and fraction(data, pos + 19, end))
-    if check == DECIMAL:
-        return bool(is_decimal(data, pos, end))
-    if pos < end and data[pos] == 45:
-        pos += 1
-    if end - pos >= 9 and data[pos + 2] != 58:  # three digits of hours
-        if not 48 <= data[pos] <= 57:
-            return False
-        pos += 1
-    return bool(has_shape(data, pos, end, shape[11:], 8) and fraction(data, pos + 8, end))
-
-
-@jit
-def fill_shaped(
-    data: Array,
-    places: Array,
-    lengths: Array,
-    rows: int,
-    check: int,
-    shape: Array,
-    offsets: Array,
-    out: Array,
-    bad: Array,
-) -> int:
-    """DATE, DATETIME, TIME or DECIMAL as text of that form; shape: "0000-00-00 00:00:00"."""
-    to = 0
-    for row in range(rows):
-        offsets[row] = to
-        if lengths[row] < 0:
-            continue
-        if not _is(check, data, places[row], places[row] + lengths[row], shape):
-            bad[row] = 1
-            continue
-        for i in range(lengths[row]):
-            out[to + i] = data[places[row] + i]
-        to += lengths[row]
-    offsets[rows] = to
-    return int(to)
-
-
+# ---------------------------------------------------------------------------------- NULL or a default
 @jit
 def mark_images(
     data: Array, places: Array, lengths: Array, rows: int, images: Array, image_ends: Array, bad: Array

@@ -64,6 +64,7 @@ class JsonRows(NamedTuple):
     commit_ts: Array
     after: Array
     before: Array
+    step: Array
     place: Array
     length: Array
     data: Array
@@ -97,27 +98,27 @@ def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonO
     )
     keys, values, key_ends, value_ends = out.keys, out.values, out.key_ends, out.value_ends
     place, length, data, of, commit_ts = rows.place, rows.length, rows.data, rows.program, rows.commit_ts
-    after, before = rows.after, rows.before
+    after, before, steps_of = rows.after, rows.before, rows.step
     while at < of.shape[0]:
         key_to, value_to, program = state[KEY_TO], state[VALUE_TO], of[at]
         if program >= 0:
-            new, old, ts = after[at], before[at], commit_ts[at]
+            new, old, apart, ts = after[at], before[at], steps_of[at], commit_ts[at]
             by = old if table[program, OF_BEFORE] else new  # the row that the key is of
             columns, most = table[program, COLUMNS], data.shape[0]
-            new_room, old_room = _room(length, new, columns, most), _room(length, old, columns, most)
+            new_room, old_room = _room(length, new, apart, columns, most), _room(length, old, apart, columns, most)
             if new_room >= 0 and old_room >= 0:
                 state[KEY_NEED] = table[program, KEY_SIZE] + max(new_room, old_room) + 3 * _LONGEST
                 state[VALUE_NEED] = table[program, VALUE_SIZE] + new_room + old_room + 3 * _LONGEST
                 if state[KEY_NEED] > keys.shape[0] - key_to or state[VALUE_NEED] > values.shape[0] - value_to:
                     return at
                 key_to = _message(
-                    text, steps, zones, table, program, KEY_FIRST, place, length, data, new, old, by, ts, keys, key_to,
-                    notes, state, at,
+                    text, steps, zones, table, program, KEY_FIRST, place, length, data, new, old, by, apart, ts, keys,
+                    key_to, notes, state, at,
                 )  # fmt: skip
                 if key_to >= 0:
                     value_to = _message(
-                        text, steps, zones, table, program, VALUE_FIRST, place, length, data, new, old, by, ts, values,
-                        value_to, notes, state, at,
+                        text, steps, zones, table, program, VALUE_FIRST, place, length, data, new, old, by, apart, ts,
+                        values, value_to, notes, state, at,
                     )  # fmt: skip
                 if key_to >= 0 and value_to >= 0:
                     state[KEY_TO], state[VALUE_TO] = key_to, value_to
@@ -128,14 +129,14 @@ def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonO
 
 
 @inline
-def _room(length: Array, first: int, columns: int, most: int) -> int:
+def _room(length: Array, first: int, apart: int, columns: int, most: int) -> int:
     """Bytes that a row's values take at most; -1 for cells that are not there."""
     if first < 0:
         return 0
-    if columns > length.shape[0] - first:
+    if apart < 1 or (columns - 1) * apart >= length.shape[0] - first:
         return -1
     total = columns * _LONGEST
-    for cell in range(first, first + columns):
+    for cell in range(first, first + columns * apart, apart):
         if 0 < length[cell] <= most:  # what is longer than all data leaves its row
             total += _SIX * length[cell]
     return total
@@ -144,7 +145,8 @@ def _room(length: Array, first: int, columns: int, most: int) -> int:
 @jit
 def _message(
     text: Array, steps: Array, zones: Array, table: Array, program: int, part: int, place: Array, length: Array,
-    data: Array, new: int, old: int, by: int, commit_ts: int, out: Array, to: int, notes: Array, state: Array, row: int,
+    data: Array, new: int, old: int, by: int, apart: int, commit_ts: int, out: Array, to: int, notes: Array,
+    state: Array, row: int,
 ) -> int:  # fmt: skip
     """A key or value, -1 where a value is left. part: KEY_FIRST or VALUE_FIRST."""
     for base in range(table[program, part] * WIDTH, table[program, part + 1] * WIDTH, WIDTH):
@@ -161,8 +163,8 @@ def _message(
             columns = KEYS_FIRST if op == KEY else ROW_FIRST
             noted = row if op != KEY else -1  # what is noted of a key is noted of its row, too
             to = _object(
-                place, length, data, first, text, steps, table[program, columns], table[program, columns + 1], zones,
-                out, to, notes, state, noted,
+                place, length, data, first, apart, text, steps, table[program, columns], table[program, columns + 1],
+                zones, out, to, notes, state, noted,
             )  # fmt: skip
             if to < 0:
                 return -1
@@ -171,7 +173,7 @@ def _message(
 
 @inline
 def _object(
-    place: Array, length: Array, data: Array, first: int, text: Array, steps: Array, step: int, last: int,
+    place: Array, length: Array, data: Array, first: int, apart: int, text: Array, steps: Array, step: int, last: int,
     zones: Array, out: Array, to: int, notes: Array, state: Array, row: int,
 ) -> int:  # fmt: skip
     """Columns of a row, -1 where a value is left. row: what is noted with a value that changes, -1 not to."""
@@ -184,7 +186,7 @@ def _object(
         to += size
         if op == END:
             continue
-        cell = first + steps[base + COLUMN]
+        cell = first + apart * steps[base + COLUMN]
         size = length[cell]
         if size < 0:
             if size < _ABSENT or (size == _ABSENT) != (steps[base + LACK] == LACKS):
@@ -288,15 +290,8 @@ def _timestamp(data: Array, pos: int, end: int, zone: int, last: int, zones: Arr
         seconds, occurrence = moment.to_utc(micros // 1_000_000, zone, last, zones)
         if occurrence == NEVER:
             return -1, False
-        year, month, day = moment.date_of(seconds // 86400)
-        clock = seconds % 86400
-        real.put_digits(np.uint64(year), 4, out, to)
-        real.put_digits(np.uint64(month), 2, out, to + 5)
-        real.put_digits(np.uint64(day), 2, out, to + 8)
-        real.put_digits(np.uint64(clock // 3600), 2, out, to + 11)
-        real.put_digits(np.uint64(clock // 60 % 60), 2, out, to + 14)
-        real.put_digits(np.uint64(clock % 60), 2, out, to + 17)
-        out[to + 4], out[to + 7], out[to + 13], out[to + 16] = 45, 45, 58, 58
+        moment.put_date(seconds // 86400, out, to)
+        moment.put_clock(seconds % 86400 * 1_000_000, 0, out, to + 11)
     out[to + 10] = 84
     copy(out, to + 19, data, pos + 19, end - pos - 19)
     to += end - pos
@@ -315,9 +310,9 @@ def mark_unsized(rows: JsonRows, shape: Array, skip: Array, ends: Array, columns
         for n in range(first, ends[shape[at]]):
             cell = -1
             if rows.before[at] >= 0 and not skip[at]:
-                cell = rows.before[at] + columns[n]
+                cell = rows.before[at] + rows.step[at] * columns[n]
             if (cell < 0 or cell >= rows.length.shape[0] or rows.length[cell] < 0) and rows.after[at] >= 0:
-                cell = rows.after[at] + columns[n]
+                cell = rows.after[at] + rows.step[at] * columns[n]
             if 0 <= cell < rows.length.shape[0] and rows.length[cell] >= 0:
                 pos, size = rows.place[cell], rows.length[cell]
                 if 0 <= pos <= rows.data.shape[0] - size:

@@ -21,6 +21,7 @@ _U40 = np.uint64(40)
 _HIDDEN = np.uint64(1 << 52)
 _FRACTION = np.uint64((1 << 52) - 1)
 _U63 = np.uint64(63)
+_SIGN = np.int64(-(1 << 63))
 _MARGIN = np.uint64(64)  # of what is cut off: the power's bits, the product's, digits past 38
 
 
@@ -203,6 +204,16 @@ def put_general(negative: bool, digits: Any, power: int, out: Array, to: int) ->
 
 
 @jit
+def put_scaled(negative: bool, number: Any, scale: int, out: Array, to: int) -> int:
+    """number / 10^scale with `scale` digits after the point."""
+    if negative and number:
+        out[to] = 45
+        to += 1
+    count = max(count_digits(number), scale + 1)
+    return _put_pointed(number, count, count - scale, out, to)
+
+
+@jit
 def _put_scientific(digits: Any, count: int, power: int, out: Array, to: int) -> int:
     """d.ddde+XX, the exponent of two digits at least."""
     to = _put_pointed(digits, count, 1, out, to)
@@ -308,21 +319,23 @@ def _round_double(high: Any, low: Any, power: int, cut: bool) -> Any:
 
 
 @jit
-def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: int) -> Any:
-    """DECIMAL text → (next place, whether digits were lost): its double. -1: not `lossy`, no DECIMAL, or not known."""
-    negative = pos < end and data[pos] == 45
-    if negative:
-        pos += 1
+def _read_digits(data: Array, pos: int, end: int) -> Any:
+    """Digits, and a point among them → the number without the zeros at its end, as the first 38 digits say it.
+
+    Out: (high, low, power of ten, digits, whether more were cut off; digits before the point, after it (-1: there is
+    none), next position).
+    """
     high, low = _U0, _U0
     whole, fraction, digits, zeros, cut = 0, -1, 0, 0, False  # zeros: what follows the last digit kept
     while pos < end:
         digit = np.uint64(data[pos]) - np.uint64(48)  # what is below "0" becomes huge
-        pos += 1
         if digit > np.uint64(9):
-            if data[pos - 1] != 46 or fraction >= 0:
-                return -1, False
+            if data[pos] != 46 or fraction >= 0:
+                break
             fraction = 0
+            pos += 1
             continue
+        pos += 1
         if fraction < 0:
             whole += 1
         else:
@@ -334,19 +347,24 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
             zeros += 1
         else:
             for _ in range(zeros + 1):
-                if digits < 19:
-                    low *= _U10
-                else:
+                if digits >= 19:
                     high = high * _U10 + _multiply_high(low, _U10)
-                    low *= _U10
+                low *= _U10
                 digits += 1
             zeros = 0
             low += digit
             if low < digit:
                 high += _U1
-    if not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
+    return high, low, zeros - max(fraction, 0), digits, cut, whole, fraction, pos
+
+
+@jit
+def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: int) -> Any:
+    """DECIMAL text → (next place, whether digits were lost): its double. -1: not `lossy`, no DECIMAL, or not known."""
+    negative = pos < end and data[pos] == 45
+    high, low, power, digits, cut, whole, fraction, pos = _read_digits(data, pos + 1 if negative else pos, end)
+    if pos < end or not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
         return -1, False
-    power = zeros - max(fraction, 0)
     if digits <= 15 and not cut:
         return put_real(negative, low, power, out, to), False
     if not lossy and (digits > 17 or cut):  # a double's shortest text has 17 digits at most
@@ -360,3 +378,22 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
     if inexact and not lossy:
         return -1, False
     return put_real(negative, shortest, shortest_power, out, to), inexact
+
+
+@jit
+def read_double(data: Array, pos: int, end: int) -> Any:
+    """A number of JSON → (the bits of the nearest float64, whether they are known)."""
+    sign = _SIGN if data[pos] == 45 else np.int64(0)
+    high, low, power, _, cut, _, _, pos = _read_digits(data, pos + 1 if sign else pos, end)
+    if pos < end:
+        minus = data[pos + 1] == 45
+        pos += 2 if minus or data[pos + 1] == 43 else 1
+        exponent = 0
+        while pos < end:
+            exponent = min(10 * exponent + int(data[pos]) - 48, 9999)
+            pos += 1
+        power += -exponent if minus else exponent
+    if not high and not low:
+        return sign, True
+    c, q = _round_double(high, low, power, cut)
+    return sign | np.int64(q + 1075) << 52 | np.int64(c & _FRACTION), c != _U0

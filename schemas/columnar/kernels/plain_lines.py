@@ -51,7 +51,8 @@ class LineLiterals(NamedTuple):
 
 
 class LineRows(NamedTuple):
-    """By row: numbers of its literals, of what it says (NONE where it does not), and its first cells (-1: none).
+    """By row: numbers of its literals, of what it says (NONE where it does not), its first cells (-1: none) and their
+    distance.
 
     extra: bytes that stand beside it, extra_ends: where those of each row end, one more than rows.
     """
@@ -65,6 +66,7 @@ class LineRows(NamedTuple):
     commit_ts: Array
     before: Array
     after: Array
+    step: Array
     extra: Array
     extra_ends: Array
 
@@ -98,9 +100,10 @@ def fill(
         to = _bytes(_COMMIT_TS, out, to + 1)
         to = _number(rows.commit_ts[row], out, to)
         to = _literal(text, lines.before_row, shape, out, to)
-        to = _object(rows.before[row], first, last, text, names, cells, hexed, texts, places, length, out, to)
+        step, old, new = rows.step[row], rows.before[row], rows.after[row]
+        to = _object(old, step, first, last, text, names, cells, hexed, texts, places, length, out, to)
         to = _bytes(_AFTER, out, to)
-        to = _object(rows.after[row], first, last, text, names, cells, hexed, texts, places, length, out, to)
+        to = _object(new, step, first, last, text, names, cells, hexed, texts, places, length, out, to)
         to = _literal(text, lines.flags, rows.flag[row], out, to)
         start, size = rows.extra_ends[row], rows.extra_ends[row + 1] - rows.extra_ends[row]
         if size:
@@ -152,8 +155,8 @@ def _number(number: int, out: Array, to: int) -> int:
 
 @jit
 def _object(
-    row: int, first: int, last: int, text: Array, names: Array, cells: Array, hexed: Array, texts: Array, places: Array,
-    length: Array, out: Array, to: int,
+    row: int, step: int, first: int, last: int, text: Array, names: Array, cells: Array, hexed: Array, texts: Array,
+    places: Array, length: Array, out: Array, to: int,
 ) -> int:  # fmt: skip
     if row < 0:
         return _null(out, to)
@@ -161,7 +164,7 @@ def _object(
     to += 1
     some = False
     for column in range(first, last):
-        cell = row + cells[column]
+        cell = row + step * cells[column]
         size = length[cell]
         if size == _ABSENT:
             continue

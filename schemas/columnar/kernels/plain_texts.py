@@ -20,19 +20,19 @@ _HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 
 
 @jit
-def classify_cells(shape: Array, first: Array, ends: Array, kinds: Array, cells: Array) -> bool:
-    """Says of each cell of rows from `first` on what it holds. kinds: of the columns of shape n, up to ends[n].
+def classify_cells(shape: Array, first: Array, step: Array, ends: Array, kinds: Array, cells: Array) -> bool:
+    """Says of each cell of rows from `first` on, `step` apart, what it holds.
 
-    False for a row that has cells that are not there.
+    kinds: of the columns of shape n, up to ends[n]. False for a row that has cells that are not there.
     """
     for row in range(shape.shape[0]):
         start = ends[shape[row] - 1] if shape[row] else 0
         count = ends[shape[row]] - start
         if first[row] >= 0:
-            if count > cells.shape[0] - first[row]:
+            if (count - 1) * step[row] >= cells.shape[0] - first[row]:
                 return False
             for column in range(count):
-                cells[first[row] + column] = kinds[start + column]
+                cells[first[row] + step[row] * column] = kinds[start + column]
     return True
 
 

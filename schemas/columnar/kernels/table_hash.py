@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.typed_cells import ONE, Array
+from schemas.columnar.kernels.text import Array
 
 # ---------------------------------------------------------------------------------- which table a message is of
 _FAR, _NEAR = 2048, 512  # bytes in which the first text is looked for, and the second after it
@@ -34,7 +34,7 @@ def _hash(data: Array, pos: int, end: int) -> Any:
     hash_ = np.uint64(0xCBF29CE484222325)
     for i in range(pos, end):
         hash_ = (hash_ ^ np.uint64(data[i])) * np.uint64(0x100000001B3)
-    return hash_ | ONE
+    return hash_ | np.uint64(1)
 
 
 @jit

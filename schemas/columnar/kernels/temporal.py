@@ -1,4 +1,4 @@
-"""Dates, times and time zones as SQL text → numbers, for numba. What is not sound, zero and partial dates: NONE."""
+"""Dates, times and time zones: text ↔ numbers, for numba. What is not sound, zero and partial dates: NONE."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import Array
 
 NONE = -(1 << 62)
+MICROS_A_DAY = 86_400_000_000
 ONCE, TWICE, NEVER = range(3)  # how often a clock shows a time
 
 
@@ -82,13 +83,23 @@ def _read_minutes(data: Array, pos: int, end: int) -> int:
 @jit
 def micros(data: Array, pos: int, end: int) -> int:
     """DATETIME text → microseconds since 1970."""
-    day = days(data, pos, end)
-    if day == NONE or end - pos < 19 or data[pos + 10] != 32:
+    return _micros(data, pos, end) if end - pos >= 19 and data[pos + 10] == 32 else NONE
+
+
+@jit
+def instant(data: Array, pos: int, end: int) -> int:
+    """2026-01-02T03:04:05.678Z → microseconds since 1970."""
+    if end - pos < 20 or data[pos + 10] != 84 or data[end - 1] != 90:
         return NONE
-    hours, rest = _number(data, pos + 11, 2), _read_minutes(data, pos + 13, end)
-    if rest == NONE or not 0 <= hours <= 23:
+    return _micros(data, pos, end - 1)
+
+
+@jit
+def _micros(data: Array, pos: int, end: int) -> int:
+    day, hours, rest = days(data, pos, end), _number(data, pos + 11, 2), _read_minutes(data, pos + 13, end)
+    if day == NONE or rest == NONE or not 0 <= hours <= 23:
         return NONE
-    return day * 86_400_000_000 + hours * 3_600_000_000 + rest
+    return day * MICROS_A_DAY + hours * 3_600_000_000 + rest
 
 
 @jit
@@ -105,6 +116,25 @@ def time_micros(data: Array, pos: int, end: int) -> int:
         return NONE
     total = hours * 3_600_000_000 + rest
     return -total if negative else total
+
+
+@jit
+def has_date_form(data: Array, pos: int, end: int) -> bool:
+    """Whether data[pos:end] begins with digits as 0000-00-00 has them."""
+    if end - pos < 10 or data[pos + 4] != 45 or data[pos + 7] != 45:
+        return False
+    return _number(data, pos, 4) >= 0 and _number(data, pos + 5, 2) >= 0 and _number(data, pos + 8, 2) >= 0
+
+
+@jit
+def has_clock_form(data: Array, pos: int, end: int) -> bool:
+    """Whether data[pos:end] is digits as 00:00:00 has them, and perhaps a fraction of one to six."""
+    if end - pos < 8 or data[pos + 2] != 58 or data[pos + 5] != 58:
+        return False
+    sound = _number(data, pos, 2) >= 0 and _number(data, pos + 3, 2) >= 0 and _number(data, pos + 6, 2) >= 0
+    if end - pos == 8:
+        return sound
+    return bool(sound and data[pos + 8] == 46 and 10 <= end - pos <= 15 and _number(data, pos + 9, end - pos - 9) >= 0)
 
 
 @jit
@@ -146,3 +176,49 @@ def to_utc(seconds: int, first: int, last: int, zones: Array) -> Any:
     if low == first:
         return 0, NEVER
     return seconds - zones[low - 1, 1], zones[low - 1, 2]
+
+
+# ---------------------------------------------------------------------------------- numbers → text
+@jit
+def _put_two(number: int, out: Array, to: int) -> None:
+    out[to], out[to + 1] = 48 + number // 10, 48 + number % 10
+
+
+@jit
+def put_date(number: int, out: Array, to: int) -> int:
+    """Days since 1970 → YYYY-MM-DD, from 0001-01-01 to 9999-12-31 (the proleptic Gregorian calendar)."""
+    year, month, day = date_of(number)
+    _put_two(year // 100, out, to)
+    _put_two(year % 100, out, to + 2)
+    _put_two(month, out, to + 5)
+    _put_two(day, out, to + 8)
+    out[to + 4], out[to + 7] = 45, 45
+    return to + 10
+
+
+@jit
+def put_clock(number: int, fsp: int, out: Array, to: int) -> int:
+    """Microseconds → HH:MM:SS and `fsp` digits of a fraction; hours may have three digits. -1: digits would be lost."""
+    seconds, rest = number // 1_000_000, number % 1_000_000
+    hours = seconds // 3600
+    if hours > 99:
+        out[to] = 48 + hours // 100
+        to += 1
+    _put_two(hours % 100, out, to)
+    _put_two(seconds // 60 % 60, out, to + 3)
+    _put_two(seconds % 60, out, to + 6)
+    out[to + 2], out[to + 5] = 58, 58
+    to += 8
+    cut = 1
+    for _ in range(6 - fsp):
+        cut *= 10
+    if rest % cut:
+        return -1
+    if fsp:
+        out[to] = 46
+        rest //= cut
+        for i in range(fsp):
+            out[to + fsp - i] = 48 + rest % 10
+            rest //= 10
+        to += 1 + fsp
+    return to

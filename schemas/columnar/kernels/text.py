@@ -15,6 +15,27 @@ _LOW32 = np.uint64(0xFFFFFFFF)
 
 
 @jit
+def is_ascii(data: Array, pos: int, end: int) -> bool:
+    """Whether no byte of data[pos:end] has its high bit set."""
+    if end - pos < 8:
+        byte = np.uint8(0)
+        for i in range(pos, end):
+            byte |= data[i]
+        return bool(byte < 128)
+    every = read_eight(data, end - 8)
+    while pos < end - 8:
+        every |= read_eight(data, pos)
+        pos += 8
+    return not every & _HIGH
+
+
+@jit
+def is_sound_text(data: Array, pos: int, end: int) -> bool:
+    """UTF-8; ASCII is seen by its high bits alone."""
+    return is_ascii(data, pos, end) or utf8(data, pos, end)
+
+
+@jit
 def utf8(data: Array, pos: int, end: int) -> bool:
     """Whether data[pos:end] is UTF-8 (RFC 3629: no overlong forms, no surrogates, nothing above U+10FFFF)."""
     while pos < end:

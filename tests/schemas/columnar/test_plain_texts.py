@@ -39,10 +39,11 @@ def rows_of(rows: Rows) -> list[list[dict[str, str | None] | None]]:
     assert len(found.offsets) == len(found.valid) + 1 == len(rows.place) + 1
     data, ends = bytes(found.data), found.offsets.tolist()
     made: list[list[dict[str, str | None] | None]] = []
-    for shape, *firsts in zip(rows.shape.tolist(), rows.before.tolist(), rows.after.tolist(), strict=True):
+    parts = (rows.shape, rows.step, rows.before, rows.after)
+    for shape, step, *firsts in zip(*(part.tolist() for part in parts), strict=True):
         made.append([])
         for first in firsts:
-            names = enumerate((c.name for c in rows.shapes[shape].columns), first)
+            names = ((first + step * n, c.name) for n, c in enumerate(rows.shapes[shape].columns))
             row = {
                 name: data[ends[n] : ends[n + 1]].decode() if found.valid[n] else None
                 for name, n in ((name, n) for n, name in names if first >= 0 and rows.length[n] != ABSENT)

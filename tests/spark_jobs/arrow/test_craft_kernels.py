@@ -30,11 +30,10 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 # ---- compiling
 def test_warm_compiles_all_that_is_used() -> None:
     """Arrays of another kind would be compiled for anew, in every worker."""
-    from schemas.columnar.kernels import craft_content, craft_fill, craft_read, craft_write
+    from schemas.columnar.kernels import craft_cells, craft_content, craft_read, craft_write
 
     assert warm_craft()
-    outer = [craft_read.scan, craft_write.write]
-    outer += [f for n, f in vars(craft_fill).items() if n.startswith("fill_") or n == "sizes_of"]
+    outer = [craft_read.scan, craft_cells.fill, craft_write.write]
     outer += [f for n, f in vars(craft_content).items() if n.startswith(("write_", "place_", "check_", "bits_"))]
     before = [list(f.signatures) for f in outer]  # type: ignore[attr-defined]
     assert [f.__name__ for f, known in zip(outer, before, strict=True) if not known] == []
@@ -62,10 +61,11 @@ def test_without_numba_all_is_left_to_python() -> None:
         "from schemas.columnar.kernels import jit\n"
         "from schemas.columnar.craft_reader import CraftTableReader\n"
         "from schemas.model.table import *; import numpy as np\n"
-        "d = CraftTableReader(Table(TableId('a', 'b'), ()))\n"
-        "print(jit.COMPILED, d.decode(np.zeros(2, np.uint8), np.zeros(2, np.int64), np.ones(2, np.int64)).left)"
+        "from schemas.columnar.row_chunks import *\n"
+        "d, data, at = CraftTableReader(Table(TableId('a', 'b'), ())), np.zeros(2, np.uint8), np.zeros(2, np.int64)\n"
+        "print(jit.COMPILED, [*d.read(MessageBuffers(data, at, at, data, at, at + 1), ChunkMemory(data), at > 0)])"
     )
-    assert _run(code, str(ROOT)) == "False [0, 1]\n"
+    assert _run(code, str(ROOT)) == "False []\n"
 
 
 def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
@@ -79,12 +79,14 @@ def test_from_a_zip_with_the_code_compiled_before(tmp_path: Path) -> None:
         "import numpy as np; from schemas.model.table import *; from schemas.model.types import BY_NAME\n"
         "from schemas.columnar.kernels import craft_read as kernel_read\n"
         "from schemas.columnar.craft_reader import CraftTableReader\n"
+        "from schemas.columnar.row_chunks import *\n"
         f"data = np.frombuffer(bytes.fromhex('{(message.value or b'').hex()}'), np.uint8)\n"
         "c = [Column(n, BY_NAME['int'], handle_key=n == 'id') for n in ('id', 'v')]\n"
         "d = CraftTableReader(Table(TableId('shop', 't'), tuple(c)))\n"
-        "r = d.decode(data, np.zeros(1, np.int64), np.array([len(data)]))\n"
-        "print(r.left, r.chunks[0].after[1].values, sum(kernel_read.scan.stats.cache_hits.values()))"
+        "at, end = np.zeros(1, np.int64), np.array([len(data)])\n"
+        "[r] = d.read(MessageBuffers(data, at, end, data, at, end), ChunkMemory(data), at > 0)\n"
+        "print(r.place[1, :1], sum(kernel_read.scan.stats.cache_hits.values()))"
     )
-    assert CraftTableReader(of).decode is not None
+    assert CraftTableReader(of).read is not None
     check(of, [message.value or b""])  # compiles, where nothing is cached yet
-    assert _run(code, str(archive)) == "[] [1] 1\n"
+    assert _run(code, str(archive)) == "[1] 1\n"
