@@ -16,6 +16,7 @@ from benchmarks.craft_python import PythonDecoder, PythonEncoder
 from benchmarks.figures import Figure, Run
 from schemas.formats.base import Context, OneTable
 from schemas.formats.craft import CraftDecoder, CraftEncoder
+from schemas.inspect.format_lookup import format_named
 from schemas.model.event import Message, Row, RowChange
 from schemas.model.options import Options
 from schemas.model.table import Table, TableVersion
@@ -23,7 +24,7 @@ from schemas.model.table import Table, TableVersion
 ROWS, QUICK_ROWS = 100_000, 20_000
 _ROUNDS = 5
 _DISTINCT = 20_000  # rows made; more rows are these again
-_READ, _WRITE = 12.0, 10.0
+_READ, _WRITE, _TRANSCODE = 12.0, 10.0, 5.0
 
 
 def changes(count: int) -> tuple[Table, list[RowChange]]:
@@ -57,7 +58,6 @@ def run(run: Run) -> Iterator[Figure]:
     import pyarrow as pa
 
     from schemas.columnar.kernels.jit import COMPILED
-    from spark_jobs.arrow.columns import ArrowEncoder
     from spark_jobs.arrow.table_decoders import ArrowDecoder, warm_craft
 
     if not COMPILED:
@@ -84,9 +84,51 @@ def run(run: Run) -> Iterator[Figure]:
     exact = CraftDecoder(Context(made.wide().schemas, OneTable(TableVersion(0, table)), Options()))
     events_ = timed(lambda: [exact.decode(Message(None, m)) for m in messages], 1) / count * 1e6
     yield Figure("craft.decode.cpu-vs-events", ours, "us/row", "less", events_, None, "events in plain form")
-    yield from _encoding(table, ArrowEncoder(table, Options()), pa.Table.from_batches(batches), messages, rounds, run)
+    yield from _encoding(table, pa.Table.from_batches(batches), messages, rounds, run)
     cost = timed(lambda: reference.encode_rows(events, origin), 1) / count * 1e6
     yield Figure("craft.encode.events.cpu", cost, "us/row", "less", note="from events in plain form")
+    for format_ in ("avro", "debezium", "open"):
+        yield _transcoding(format_, table, events, rounds, run)
+
+
+def _transcoding(format_: str, table: Table, events: Sequence[RowChange], rounds: int, run: Run) -> Figure:
+    """Messages of another format → Craft, in batches and one by one."""
+    import pyarrow as pa
+
+    from benchmarks.json_formats import short
+    from spark_jobs.arrow.messages import Transcoder
+    from spark_jobs.pipeline.codec_config import CodecConfig
+
+    run.say(f"transcoding {format_}")
+    schemas, source = made.wide().schemas, OneTable(TableVersion(0, table))
+    options = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
+    encoder = format_named(format_).encoder(Context(schemas, source, options))
+    part = events[: max(1000, len(events) // 4)]
+    part = [replace(e, format="made", before=short(e.before, table), after=short(e.after, table)) for e in part]
+    messages = [m for e in part for m in encoder.encode(e, Message(None, None, "t"))]
+    arrays: dict[str, Any] = {
+        name: pa.array([getattr(m, name) for m in messages], pa.binary()) for name in ("key", "value")
+    }
+    arrays["topic"] = pa.array(["t"] * len(messages), pa.string())
+    arrays["timestamp"] = pa.array([0] * len(messages), pa.timestamp("us", "UTC"))
+    batch = pa.RecordBatch.from_pydict(arrays)
+    read = CodecConfig(format_, schemas, Options.of({"on_lossy": "flag"}), source if format_ != "avro" else None)
+    codecs = Transcoder(read, CodecConfig("craft", schemas, Options.of({"on_lossy": "flag"})))
+
+    def write() -> list[bytes]:
+        out: list[bytes] = []
+        for _, fast, rest in codecs.parts(batch):
+            if len(rest) > len(messages) // 100:
+                raise RuntimeError(f"{len(rest)} messages were left to Python")
+            out += fast.values.to_pylist() if fast is not None else []
+        return out
+
+    one_by_one = [m.value for message in messages for m in codecs.one(message).out]
+    if not set(write()) <= set(one_by_one):
+        raise RuntimeError("the kernels write other bytes")
+    ours = timed(lambda: list(codecs.parts(batch)), rounds) / len(messages) * 1e6
+    theirs = timed(lambda: [codecs.one(message) for message in messages], 1) / len(messages) * 1e6
+    return Figure(f"craft.transcode.{format_}.cpu-vs-messages", ours, "us/row", "less", theirs, _TRANSCODE, "to craft")
 
 
 def check_read(found: Any, wanted: dict[str, Any], left: Sequence[int]) -> None:
@@ -102,20 +144,48 @@ def check_read(found: Any, wanted: dict[str, Any], left: Sequence[int]) -> None:
                 raise RuntimeError(f"{side}.{field.name} differs")
 
 
-def _encoding(
-    table: Table, fast: Any, whole: Any, messages: Sequence[bytes], rounds: int, run: Run
-) -> Iterator[Figure]:
+def _encoding(table: Table, whole: Any, messages: Sequence[bytes], rounds: int, run: Run) -> Iterator[Figure]:
+    import numpy as np
+
+    from schemas.columnar.craft_writer import CraftWriter
+    from schemas.columnar.rows import Topics
+
     plain = PythonEncoder(table)
     sides = [[tuple(row.values()) for row in whole[side].to_pylist()] for side in ("after", "before")]
     typed = list(zip(whole["commit_ts"].to_pylist(), *sides, strict=True))
     batches = [typed[at : at + 16] for at in range(0, len(typed), 16)]
-    parts = whole.combine_chunks().to_batches(max_chunksize=8_000)
     if [plain.encode(batch) for batch in batches] != messages:
         raise RuntimeError("the rival writes other bytes")
-    if [m for part in parts for m in fast.encode(part)[0].to_pylist()] != messages:
+    rows, writer = rows_of(table, messages), CraftWriter(Context(made.wide().schemas))
+    none = np.zeros(len(rows.message), np.int64)
+
+    def write() -> Any:
+        return writer.write(rows, Topics(["t"], none), none)
+
+    written = write()
+    ends = written.values.offsets.tolist()
+    data = written.values.data.tobytes()
+    if [data[ends[n] : ends[n + 1]] for n in np.flatnonzero(written.values.valid)] != messages:
         raise RuntimeError("the kernels write other bytes")
     run.say("encoding")
-    ours = timed(lambda: [fast.encode(part) for part in parts], rounds) / len(typed) * 1e6
+    ours = timed(write, rounds) / len(typed) * 1e6
     theirs = timed(lambda: [plain.encode(batch) for batch in batches], rounds) / len(typed) * 1e6
-    note = "from typed values, conversion included"
+    note = "from rows, beside typed values"
     yield Figure("craft.encode.cpu-vs-python", ours, "us/row", "less", theirs, _WRITE, note)
+
+
+def rows_of(table: Table, messages: Sequence[bytes]) -> Any:
+    """The rows of Craft messages, all of which are taken."""
+    import numpy as np
+
+    from schemas.columnar.rows import Binaries, Topics
+    from schemas.columnar.table_dispatch import CraftReader
+
+    ends = np.cumsum([0, *map(len, messages)])
+    values = Binaries(np.frombuffer(b"".join(messages), np.uint8), ends, np.ones(len(messages), np.bool_))
+    topics = Topics(["t"], np.zeros(len(messages), np.int64))
+    context = Context(made.wide().schemas, OneTable(TableVersion(0, table)))
+    rows, left = CraftReader(context).read(values, values, topics)
+    if len(left):
+        raise RuntimeError(f"{len(left)} messages were left to Python")
+    return rows

@@ -19,6 +19,7 @@ READERS: Mapping[str, str] = {
 """Formats that are read into cells: the class, as module:name."""
 WRITERS: Mapping[str, str] = {
     "avro": "schemas.columnar.avro_writer:AvroWriter",
+    "craft": "schemas.columnar.craft_writer:CraftWriter",
     "debezium": "schemas.columnar.debezium_writer:DebeziumWriter",
 }
-"""Formats that are written from cells, a message a row."""
+"""Formats that are written from cells."""

@@ -1,15 +1,31 @@
-"""Rows in flat arrays (`schemas.columnar.rows`) → typed columns (`schemas.columnar.typed_rows`) of one table."""
+"""Rows in flat arrays (`schemas.columnar.rows`) → columns of one table, as flat arrays too."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from schemas.columnar.rows import ABSENT, CellForm, Rows, RowShape, form_of, freeze
-from schemas.columnar.typed_rows import TypedColumn
 from schemas.model.table import Column
 from schemas.model.types import Kind
 from schemas.model.values import bit_size
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnValues:
+    """A column of one side of the rows. valid: False for NULL and for a row that lacks this side or column.
+
+    form says what `values` is: int (int64), uint and bit (uint64), double and float (float64), decimal (pairs of
+    uint64, low and high, two's complement), text and bytes (uint8 with `offsets`).
+    """
+
+    column: Column
+    form: str
+    values: Any
+    valid: Any
+    offsets: Any = None
+
 
 MAX_BATCH = 1 << 30  # bytes: offsets of texts have 31 bits
 
@@ -48,9 +64,9 @@ def _can_hold(source: Column, target: Column) -> bool:
     return pair[0] is pair[1] or (pair[0] in _INTEGERS and pair[1] in _INTEGERS) or pair == _REALS
 
 
-def typed_columns(
+def read_columns(
     rows: Rows, shape: Any, first: Any, step: Any, columns: Sequence[Column], places: Any
-) -> tuple[tuple[TypedColumn, ...], Any]:
+) -> tuple[tuple[ColumnValues, ...], Any]:
     """Columns of one side of some rows → (columns, which rows have a value that its column can't hold: bool).
 
     shape, step: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `cells_of`
@@ -71,7 +87,7 @@ def typed_columns(
             other = forms[:, n] == (CellForm.UINT if form == "int" else CellForm.INT)
             if other.any():  # the same bits are another number, if the first of them is set
                 bad |= (other[shape] & valid & (place[n] < 0)).astype(np.uint8)
-        result.append(TypedColumn(column, form, values, valid, offsets))
+        result.append(ColumnValues(column, form, values, valid, offsets))
     return tuple(result), bad.astype(np.bool_)
 
 

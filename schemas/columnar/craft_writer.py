@@ -1,229 +1,214 @@
-"""Typed columns of one table's rows → Craft messages, by compiled kernels: the bytes that `CraftEncoder` writes."""
+"""Rows of any tables (`schemas.columnar.rows`) → Craft messages by compiled kernels, as `CraftEncoder` writes them.
+
+The rows of a source message go into as few messages as the options allow. Left to the encoder are, beside what it
+refuses: rows that came from Craft, source messages with rows of several tables, and TIMESTAMP that changes its zone.
+Without numba all rows are left.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from typing import Any
 
+from schemas.columnar.debezium_writer import commit_ts_of_rows, find_refused
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import freeze
-from schemas.columnar.typed_rows import TypedColumn, TypedRows
+from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
+from schemas.formats.base import Context
 from schemas.formats.craft import columns as craft_columns
 from schemas.formats.craft.primitives import check_utf8
 from schemas.model.errors import WireError
 from schemas.model.options import Options
-from schemas.model.table import Column, Table
+from schemas.model.table import Column
 from schemas.model.types import Kind
 
-_CLOCK = "00:00:00.000000"
-# Characters of a form, and the length of its shortest text.
-_TEMPORAL = {
-    Kind.DATE: ("0000-00-00", 10),
-    Kind.DATETIME: ("0000-00-00 " + _CLOCK, 19),
-    Kind.TIMESTAMP: ("0000-00-00 " + _CLOCK, 19),
-    Kind.TIME: (_CLOCK, 8),
-}
+_MOST_LAYOUTS = 4096
+_U, _D = ord("u"), ord("d")
 
 
 class CraftWriter:
-    """Compiled per table and options (max_batch_size, max_message_bytes, no_old_value, delete_only_…).
+    """Compiled per shape and options (max_batch_size, max_message_bytes, no_old_value, delete_only_…)."""
 
-    TIMESTAMP text is written as it is given: it has to be in the zone of the target. WireError TYPE_UNKNOWN for ENUM
-    and SET without elements.
+    def __init__(self, context: Context) -> None:
+        self._options = context.options
+        self._layouts: dict[int, tuple[RowShape, Any]] = {}
+
+    def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
+        """`RowsWriter.write`. Flags: those of `CraftEncoder`, by row."""
+        import numpy as np
+
+        count, options = len(rows.shape), self._options
+        left, leads = np.ones(count, np.bool_), np.zeros(count, np.bool_)
+        values: list[tuple[Any, Any, Any]] = []
+        commit_ts, usable, flags = commit_ts_of_rows(rows, timestamps)
+        is_update, is_delete = rows.op == _U, rows.op == _D
+        if not options.no_old_value:
+            flags["no_before"] = is_update & (rows.before < 0)
+        flags["key_only_delete"] = np.array([s.key_only for s in rows.shapes], np.bool_)[rows.shape]
+        if COMPILED and count:
+            if len(self._layouts) > _MOST_LAYOUTS:
+                self._layouts = {}
+            usable &= ~find_refused(rows, options) & (np.where(is_delete, rows.before, rows.after) >= 0)
+            usable &= is_delete | ~flags["key_only_delete"]
+            sides = np.where(is_delete, 2, 1 + 2 * (is_update & (rows.before >= 0) & (not options.no_old_value)))
+            group = np.cumsum(_begins(rows.message) | _begins(topics.of))
+            mixed = np.zeros(count + 1, np.bool_)  # by group, from 1 on
+            mixed[group[_begins(rows.shape) & ~_begins(group)]] = True
+            usable &= ~mixed[group]
+            for number, shape in enumerate(rows.shapes):
+                chosen = np.flatnonzero((rows.shape == number) & usable)
+                layout = self._layout(shape) if len(chosen) else None
+                if layout is not None:
+                    values.append(_write(layout, rows, chosen, commit_ts, sides, group, options, left, leads))
+        none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
+        flags = {name: mask for name, mask in flags.items() if mask.any()}
+        return WrittenMessages(none, _in_order(values, leads), left, flags, ~leads)
+
+    def _layout(self, shape: RowShape) -> Any:
+        """None where the encoder has to say why there is none."""
+        entry = self._layouts.get(id(shape))
+        if entry is None:
+            try:
+                layout = _compile_layout(shape, self._options)
+            except (WireError, ValueError):
+                layout = None
+            entry = self._layouts[id(shape)] = shape, layout  # with the shape, so that no other one gets its id
+        return entry[1]
+
+
+def _begins(numbers: Any) -> Any:
+    """Where another number begins than before (bool)."""
+    import numpy as np
+
+    begins = np.ones(len(numbers), np.bool_)
+    begins[1:] = numbers[1:] != numbers[:-1]
+    return begins
+
+
+# ---------------------------------------------------------------------------------- rows of one shape
+def _write(
+    layout: Any, rows: Rows, chosen: Any, commit_ts: Any, sides: Any, group: Any, options: Options, left: Any,
+    leads: Any,
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    """Messages of the chosen rows → (the rows that they begin with, their bytes one after another, where each ends).
+
+    left and leads (`WrittenMessages`) are brought up to date.
     """
-
-    def __init__(self, table: Table, options: Options) -> None:
-        self._options = options
-        self.columns = tuple(c for c in table.columns if not c.virtual)
-        for column in self.columns:
-            if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
-                raise craft_columns.no_elements(column)
-        for name in (*table.id, *(c.name for c in self.columns)):
-            check_utf8(name, name)
-        self._base = 32 + len(table.id.db.encode()) + len(table.id.table.encode())
-        self._target: Any = _target(table, self.columns, options) if COMPILED else None
-
-    @property
-    def is_compiled(self) -> bool:
-        """False without numba: then `encode` can't be used."""
-        return self._target is not None
-
-    def encode(self, rows: TypedRows) -> tuple[Any, Any, Any]:
-        """Rows of all columns → (messages one after another as uint8, where each ends, rows of each).
-
-        WireError INVALID_VALUE with the column and the row when a value does not fit its column.
-        """
-        import numpy as np
-
-        from schemas.columnar.kernels import craft_write
-
-        count, total = len(self.columns), len(rows.commit_ts)
-        sides = (*rows.after, *rows.before)
-        contents = np.empty(sum(map(_room, sides)), np.uint8)
-        places = np.empty((2 * count, total), np.int32)
-        lengths = np.empty((2 * count, total), np.int32)
-        bad = np.zeros(total, np.uint8)
-        at = 0
-        for k, typed in enumerate(sides):
-            at = _write(typed, contents, at, places[k], lengths[k], bad)
-            if bad.any():
-                raise _value_error(typed.column, int(np.flatnonzero(bad)[0]))
-        side = self._leave_out(rows, lengths)
-        names = int(self._target.name_ends[-1])
-        most_rows = max(1, min(self._options.max_batch_size, total))
-        out = np.empty(at + total * (2 * (12 + 20 * count) + 80) + total * (names + 10 * count + 100), np.uint8)
-        ends, counts = np.empty(total, np.int64), np.empty(total, np.int64)
-        target = self._target._replace(most_rows=most_rows)
-        stamps, partition, side = freeze(rows.commit_ts), freeze(rows.partition), side.astype(np.int64)
-        estimates = self._estimates(lengths)
-        message_count = craft_write.write(
-            target, contents, places, lengths, stamps, partition, side, estimates, out, ends, counts
-        )
-        return out[: ends[message_count - 1] if message_count else 0], ends[:message_count], counts[:message_count]
-
-    def _estimates(self, lengths: Any) -> Any:
-        """TiCDC's estimates of the rows' sizes, by which it cuts batches."""
-        import numpy as np
-
-        names = np.array([len(c.name.encode()) + 16 for c in self.columns] * 2, np.int64)
-        sent = names @ (lengths != -2)
-        return self._base + sent + np.maximum(lengths, 0).sum(axis=0, dtype=np.int64)
-
-    def _leave_out(self, rows: TypedRows, lengths: Any) -> Any:
-        """Marks sides and columns that are not sent; out: the sides that are."""
-        import numpy as np
-
-        count = len(self.columns)
-        side = rows.side & 1 if self._options.no_old_value else rows.side
-        side = np.where(rows.side == 2, 2, side)
-        lengths[:count, (side & 1) == 0] = -2
-        lengths[count:, (side & 2) == 0] = -2
-        keys = rows.key_only | bool(self._options.delete_only_output_handle_key_columns)
-        short = (side == 2) & keys
-        if short.any():
-            if not any(c.handle_key for c in self.columns):
-                details = "a row without columns to write: the table has no handle key"
-                raise WireError("INVALID_VALUE", column="key", details=details)
-            for k, column in enumerate(self.columns):
-                if not column.handle_key:
-                    lengths[count + k, short] = -2
-        return side
-
-
-def _value_error(column: Column, row: int) -> WireError:
-    name = column.type.name.upper() + (" UNSIGNED" if column.unsigned else "")
-    return WireError("INVALID_VALUE", column=column.name, details=f"the value of row {row} is no {name} of this column")
-
-
-def _target(table: Table, columns: Sequence[Column], options: Options) -> Any:
     import numpy as np
 
-    from schemas.columnar.kernels import craft_write
+    from schemas.columnar.kernels import craft_write as kernel
 
-    names = list(dict.fromkeys((table.id.db, table.id.table, *(c.name for c in columns))))
-    texts = [name.encode() for name in names]
+    count, columns = len(chosen), len(layout.codes)
+    short = sides[chosen] == 2
+    short &= bool(options.delete_only_output_handle_key_columns)
+    parts = (commit_ts, sides, None, group, rows.after, rows.before, rows.step)
+    arrays = [short if part is None else part[chosen] for part in parts]
+    plain = kernel.RowsToWrite._make(
+        [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.place), freeze(rows.length),
+         freeze(rows.data)]
+    )  # fmt: skip
+    numbers, lengths = (np.zeros((2 * columns, count), np.int64) for _ in range(2))
+    bad = np.zeros(count, np.uint8)
+    kernel.measure(layout, plain, numbers, lengths, bad)
+    names = np.array([*np.diff(layout.name_ends, prepend=0)[layout.column] + 16] * 2, np.int64)
+    database, table = layout.name_ends[0], layout.name_ends[layout.table] - layout.name_ends[max(layout.table - 1, 0)]
+    contents = np.maximum(lengths, 0).sum(axis=0)
+    estimates = 32 + database + (table if layout.table else database) + names @ (lengths != -2) + contents
+    room = int(contents.sum()) + count * (2 * (12 + 20 * columns) + 180 + int(layout.name_ends[-1]) + 10 * columns)
+    out, ends, begun = np.empty(room, np.uint8), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+    kernel.write(layout, plain, numbers, lengths, estimates, bad, out, ends, begun)
+    left[chosen] = bad != 0
+    leads[chosen] = begun
+    return chosen[begun], out, ends[begun]
+
+
+def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
+    """Messages of several shapes → of all, by the rows that they begin with."""
+    import numpy as np
+
+    from schemas.columnar.kernels import columns as kernel
+
+    count = len(leads)
+    place, length, size = np.zeros(count, np.int64), np.zeros(count, np.int64), 0
+    for rows, out, ends in values:
+        length[rows] = np.diff(ends, prepend=0)
+        place[rows] = size + ends - length[rows]
+        size += len(out)
+    offsets = np.concatenate((np.zeros(1, np.int64), np.cumsum(length)))
+    if len(values) == 1:
+        return Binaries(values[0][1][: offsets[-1]], offsets, leads)
+    out = np.empty(int(offsets[-1]), np.uint8)
+    if values:
+        kernel.copy_texts(freeze(np.concatenate([out for _, out, _ in values])), place, length, offsets, out)
+    return Binaries(out, offsets, leads)
+
+
+# ---------------------------------------------------------------------------------- layouts
+def _compile_layout(shape: RowShape, options: Options) -> Any:
+    """`craft_write.WriteLayout`. WireError, ValueError for a table that can't be written."""
+    import numpy as np
+
+    from schemas.columnar.kernels import craft_write as kernel
+
+    id_, columns = shape.table.id, tuple(c for c in shape.table.columns if not c.virtual)
+    names = list(dict.fromkeys((id_.db, id_.table, *(c.name for c in columns))))
+    cells = {column.name: n for n, column in enumerate(shape.columns)}
+    if not (id_.db and id_.table and columns) or not cells.keys() <= set(names):
+        raise ValueError("no table of Craft's")
+    for name in names:
+        check_utf8(name, name)
+    elements: list[bytes] = []
+    steps = [_step(column, shape, cells, elements, options) for column in columns]
     kinds = [craft_columns.type_of(c) for c in columns]
+    texts = [name.encode() for name in names]
 
-    def array(numbers: Sequence[int]) -> Any:
-        return np.array(numbers, np.int64)
+    def array(numbers: Any) -> Any:
+        return freeze(np.array(list(numbers), np.int64))
 
-    return craft_write.WriteLayout(
-        np.frombuffer(b"".join(texts), np.uint8),
-        np.cumsum(array([len(t) for t in texts])),
-        names.index(table.id.table),
-        array([names.index(c.name) for c in columns]),
-        array([code for code, _ in kinds]),
-        array([flags for _, flags in kinds]),
-        array([c.handle_key for c in columns]),
-        max(1, options.max_batch_size),
+    def joined(parts: list[bytes]) -> tuple[Any, Any]:
+        return freeze(np.frombuffer(b"".join(parts) or b"\0", np.uint8)), array(
+            np.cumsum([len(p) for p in parts] or [0])
+        )
+
+    a = freeze(np.array([a & (1 << 64) - 1 for _, a, _ in steps], np.uint64).view(np.int64))
+    return kernel.WriteLayout(
+        *joined(texts), names.index(id_.table), array(names.index(c.name) for c in columns),
+        array(code for code, _ in kinds), array(flags for _, flags in kinds), array(c.handle_key for c in columns),
+        array(code for code, _, _ in steps), a, array(b for _, _, b in steps),
+        array(cells.get(c.name, -1) for c in columns), *joined(elements), max(1, options.max_batch_size),
         options.max_message_bytes,
-    )
+    )  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------------------- contents
-def _room(typed: TypedColumn) -> int:
-    """Bytes that the contents of a column can have at most."""
-    if typed.form in ("text", "bytes"):
-        return len(typed.values)
-    return len(typed.valid) * (48 if typed.form == "decimal" else 10)
+def _step(
+    column: Column, shape: RowShape, cells: dict[str, int], elements: list[bytes], options: Options
+) -> tuple[int, int, int]:
+    """How a column's values are written: (code, a, b) of `craft_write`."""
+    from schemas.columnar.kernels import craft_write as kernel
 
-
-def _write(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
-    parts = (None if part is None else freeze(part) for part in (typed.values, typed.valid, typed.offsets))
-    typed = TypedColumn(typed.column, typed.form, *parts)
-    return _WRITERS[typed.form](typed, out, at, places, lengths, bad)
-
-
-def _write_signed(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
-    from schemas.columnar.kernels import craft_content
-
-    low, high = 0, 2155
-    if typed.column.type.kind is Kind.YEAR:
-        bad[(typed.values > 0) & (typed.values < 1901) & typed.valid] = 1
-    else:
-        high = (1 << typed.column.type.bits - 1) - 1
-        low = -high - 1
-    return int(craft_content.write_signed(typed.values, typed.valid, low, high, out, at, places, lengths, bad))
-
-
-def _write_unsigned(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_content
-
-    column = typed.column
-    high = {
-        Kind.INTEGER: (1 << (column.type.bits or 64)) - 1,
-        Kind.ENUM: len(column.elements),
-        Kind.SET: (1 << len(column.elements)) - 1,
-        Kind.BIT: (1 << (column.length or 64)) - 1,
-    }[column.type.kind]
-    top = np.uint64(high)
-    return int(craft_content.write_unsigned(typed.values, typed.valid, top, out, at, places, lengths, bad))
-
-
-def _doubles(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_content
-
-    bits = typed.values.view(np.uint64)
-    return int(craft_content.write_doubles(bits, typed.valid, out, at, places, lengths, bad))
-
-
-def _decimals(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
-    from schemas.columnar.kernels import craft_content
-
-    precision, scale = typed.column.length, typed.column.scale
-    assert precision is not None
-    assert scale is not None
-    return int(craft_content.write_decimals(typed.values, typed.valid, precision, scale, out, at, places, lengths, bad))
-
-
-def _texts(typed: TypedColumn, out: Any, at: int, places: Any, lengths: Any, bad: Any) -> int:
-    import numpy as np
-
-    from schemas.columnar.kernels import craft_content
-
-    kind = typed.column.type.kind
-    form, least = _TEMPORAL.get(kind, ("", 0))
-    text = np.frombuffer(form.encode(), np.uint8)
-    size = len(typed.values)
-    out[at : at + size] = typed.values
-    craft_content.place_bytes(typed.values, typed.offsets, typed.valid, text, least, at, places, lengths, bad)
+    kind = column.type.kind
+    own = shape.columns[cells[column.name]] if column.name in cells else column
+    named = kind in (Kind.ENUM, Kind.SET)
+    if form_of(own) is not form_of(column) or (column.vague and not named and kind is not Kind.BIT):
+        raise ValueError(column.name)
+    if named:
+        if not column.elements:
+            return kernel.NOTHING, 0, 0
+        first = len(elements)
+        elements += [name.encode() for name in column.elements]
+        return kernel.ENUM if kind is Kind.ENUM else kernel.SET, first, len(elements)
+    if kind is Kind.TIMESTAMP:
+        return kernel.DATETIME if shape.zone == options.time_zone else kernel.NOTHING, 0, 0
+    if kind is Kind.INTEGER:
+        bits = column.type.bits
+        if column.unsigned:
+            return kernel.UNSIGNED, (1 << bits) - 1, 0
+        return kernel.SIGNED, -(1 << bits - 1), (1 << bits - 1) - 1
     if kind is Kind.DECIMAL:
-        is_sized = typed.column.length is not None and typed.column.scale is not None
-        precision, scale = (typed.column.length or 0, typed.column.scale or 0) if is_sized else (0, 0)
-        craft_content.check_decimals(out, places, lengths, precision, scale, bad)
-    return at + size
-
-
-_WRITERS: dict[str, Callable[[TypedColumn, Any, int, Any, Any, Any], int]] = {
-    "int": _write_signed,
-    **dict.fromkeys(("uint", "enum", "set", "bit"), _write_unsigned),
-    "double": _doubles,
-    "float": _doubles,
-    "decimal": _decimals,
-    "text": _texts,
-    "bytes": _texts,
-}
+        is_sized = column.length is not None and column.scale is not None
+        return kernel.DECIMAL, (column.length or 0) * is_sized, (column.scale or 0) * is_sized
+    if kind is Kind.BIT:
+        return kernel.UNSIGNED, (1 << (column.length or 64)) - 1, 0
+    codes = {
+        Kind.YEAR: (kernel.YEAR, 0, 2155), Kind.FLOAT: (kernel.DOUBLE, 0, 0), Kind.DOUBLE: (kernel.DOUBLE, 0, 0),
+        Kind.DATE: (kernel.DATE, 0, 0), Kind.DATETIME: (kernel.DATETIME, 0, 0), Kind.TIME: (kernel.TIME, 0, 0),
+    }  # fmt: skip
+    return codes.get(kind, (kernel.SPAN, 0, 0))

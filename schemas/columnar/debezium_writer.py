@@ -14,6 +14,7 @@ from schemas.formats.base import Context, says_changed
 from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized_columns
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
+from schemas.model.options import Options
 
 _MOST_PROGRAMS, _MOST_TEXT = 4096, 64 << 20
 _MOST_UNSIZED = 32  # DATETIME columns without fsp, of a table
@@ -71,6 +72,29 @@ class DebeziumWriter:
             return -1
 
 
+def commit_ts_of_rows(rows: Rows, timestamps: Any) -> tuple[Any, Any, dict[str, Any]]:
+    """(commit_ts of each row as `commit_ts_of` gives it, 0 for none; whether it is one; flags by name)."""
+    import numpy as np
+
+    unknown = rows.commit_ts == NO_COMMIT_TS
+    is_synthetic = unknown & (timestamps > 0)
+    usable = (rows.commit_ts >= NO_COMMIT_TS) & (~is_synthetic | (timestamps <= tso_physical_ms(MAX_TSO)))
+    synthetic = np.where(is_synthetic & usable, timestamps, 0) * ms_to_tso(1)
+    commit_ts = np.ascontiguousarray(np.where(unknown, synthetic, rows.commit_ts), np.int64)
+    return commit_ts, usable, {"synthetic_commit_ts": is_synthetic, "commit_ts_unknown": unknown & ~is_synthetic}
+
+
+def find_refused(rows: Rows, options: Options, keeps: str = "") -> Any:
+    """Rows (bool) that an encoder refuses for what they are flagged with, but for flags that begin with `keeps`."""
+    import numpy as np
+
+    refused = np.zeros(len(rows.shape), np.bool_)
+    for name, mask in rows.flags.items():
+        if options.on_lossy == "error" and says_changed(name) and not (keeps and name.startswith(keeps)):
+            refused |= mask
+    return refused
+
+
 class _Batch:
     """One batch on its way through the kernel."""
 
@@ -81,10 +105,9 @@ class _Batch:
 
         self._writer, self._rows, self._options = writer, rows, writer.options
         self._count = len(rows.shape)
-        self._flags: dict[str, Any] = {}
         self._shape = np.ascontiguousarray(rows.shape, np.int64)
         unset = np.zeros(0, np.int64)
-        commit_ts, usable = self._commit_ts(timestamps)
+        commit_ts, usable, self._flags = commit_ts_of_rows(rows, timestamps)
         arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.place, rows.length)
         self._given = kernel.JsonRows._make(
             [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
@@ -93,18 +116,6 @@ class _Batch:
         self._program = freeze(np.where(self._find_usable(usable), self._programs(), -1))
 
     # ---- what each row is
-    def _commit_ts(self, timestamps: Any) -> tuple[Any, Any]:
-        """(commit_ts of each row as `commit_ts_of` gives it, 0 for none; whether it is one)."""
-        import numpy as np
-
-        unknown = self._rows.commit_ts == NO_COMMIT_TS
-        is_synthetic = unknown & (timestamps > 0)
-        self._flags["synthetic_commit_ts"] = is_synthetic
-        self._flags["commit_ts_unknown"] = unknown & ~is_synthetic
-        usable = (self._rows.commit_ts >= NO_COMMIT_TS) & (~is_synthetic | (timestamps <= tso_physical_ms(MAX_TSO)))
-        synthetic = np.where(is_synthetic & usable, timestamps, 0) * ms_to_tso(1)
-        return np.ascontiguousarray(np.where(unknown, synthetic, self._rows.commit_ts), np.int64), usable
-
     def _find_usable(self, usable: Any) -> Any:
         """Rows with the sides that their op has, and none that the encoder refuses for what it was flagged with."""
         import numpy as np
@@ -115,10 +126,7 @@ class _Batch:
         usable = usable & np.where(delete, old & ~new, new & (old <= (rows.op == ord("u"))) & ~key_only)
         usable &= delete | np.isin(rows.op, (ord("c"), ord("u")))
         self._flags["key_only_delete"] = key_only
-        for name, mask in rows.flags.items():
-            if self._options.on_lossy == "error" and says_changed(name) and not name.startswith("lossy_decimal"):
-                usable &= ~mask
-        return usable
+        return usable & ~find_refused(rows, self._options, "lossy_decimal")
 
     def _programs(self) -> Any:
         """The program of each row: of its shape, of the sizes of its DATETIME values, and of its kind."""

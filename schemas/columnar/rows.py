@@ -117,13 +117,15 @@ class Binaries:
 class WrittenMessages:
     """Keys and values of the messages written, one for each row; left (bool): the row is for the format's own encoder.
 
-    What stands at a row that is left is of no account. flags: by name, which rows (bool) the encoder flags so.
+    What stands at a row that is left is of no account. flags: by name, which rows (bool) the encoder flags so. within:
+    rows (bool) that are in the message of a row before; None: no row is.
     """
 
     keys: Binaries
     values: Binaries
     left: Any
     flags: Mapping[str, Any] = field(default_factory=dict)
+    within: Any = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,10 +17,9 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar.avro_reader import AvroReader
-from schemas.columnar.columns import cells_of, typed_columns
+from schemas.columnar.columns import ColumnValues, cells_of, read_columns
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics
-from schemas.columnar.typed_rows import TypedColumn
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.encoder import AvroEncoder
 from schemas.formats.avro.record import compile_record
@@ -31,7 +30,7 @@ from schemas.model.ports import SchemaSource
 from schemas.model.spark_types import INTEGER_BITS, spark_type, widens
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
-from spark_jobs.arrow.columns import array_of_typed, bytes_of, row_type
+from spark_jobs.arrow.columns import array_of_column, bytes_of, row_type
 from spark_jobs.arrow.event_rows import Batches
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
 from spark_jobs.arrow.table_rows import TypedBatches, default_value, source_array, typed_schema
@@ -160,17 +159,17 @@ class AvroBatches(TypedBatches):
         """(typed columns or None where no row has this side, which rows are bad)."""
         if not (first >= 0).any():
             return None, np.zeros(len(first), np.bool_)
-        columns, bad = typed_columns(rows, shape, first, step, self._columns, places)
+        columns, bad = read_columns(rows, shape, first, step, self._columns, places)
         for typed in columns:
             if typed.form in ("int", "uint"):
                 bad |= _find_too_large(typed)
         return columns, bad
 
-    def _arrays(self, rows: Rows, shape: Any, columns: Sequence[TypedColumn]) -> list[Any]:
+    def _arrays(self, rows: Rows, shape: Any, columns: Sequence[ColumnValues]) -> list[Any]:
         zone = self.side.options.time_zone
         arrays = []
         for typed in columns:
-            array, name = array_of_typed(typed), typed.column.name
+            array, name = array_of_column(typed), typed.column.name
             lack = [not s.key_only and name not in s.table.by_name for s in rows.shapes]
             if self.missing == "default" and any(lack):
                 default = pa.scalar(default_value(typed.column, zone), array.type)
@@ -198,7 +197,7 @@ class _NoNewest:
         return None
 
 
-def _find_too_large(typed: TypedColumn) -> Any:
+def _find_too_large(typed: ColumnValues) -> Any:
     """Integers that their column's Spark type does not hold."""
     bits = INTEGER_BITS.get(spark_type(typed.column), 65)
     signed = typed.form == "int"

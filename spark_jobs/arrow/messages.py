@@ -42,7 +42,7 @@ from spark_jobs.pipeline.topic_rules import table_topic_by_rule
 pa: Any = pyarrow  # the stubs know less than the library
 
 
-_BY_OPTIONS = frozenset(["debezium"])
+_BY_OPTIONS = frozenset(["craft", "debezium"])
 """Writers that nothing but their options and the rows is of account to."""
 
 
@@ -54,7 +54,7 @@ def can_transcode(read: str, write: str) -> bool:
     return COMPILED and read in READERS and write in WRITERS and (read, write) not in _NOT
 
 
-_NOT = frozenset([("debezium", "debezium")])
+_NOT = frozenset([("debezium", "debezium"), ("craft", "craft")])
 """The encoder writes again what the message says beside its rows (`RowChange.extra`), and cells have no room for it."""
 
 
@@ -201,6 +201,8 @@ def _writer_of(side: CodecConfig) -> RowsWriter:
 def _kernel_output(rows: Rows, output: WrittenMessages, mask: Any, to: Topics) -> KernelOutput:
     keys, values = arrow_array(output.keys, pa.binary()), arrow_array(output.values, pa.binary())
     message, of = np.asarray(rows.message), np.asarray(to.of)
+    if output.within is not None:
+        mask = mask & ~output.within
     if not mask.all():
         which = np.flatnonzero(mask)
         keys, values, message, of = keys.take(pa.array(which)), values.take(pa.array(which)), message[which], of[which]

@@ -1,14 +1,20 @@
-"""Craft's and TiCDC's JSON messages of one table → Arrow batches as `arrow.columns` has them."""
+"""Craft's and TiCDC's JSON messages of one table → Arrow batches of its rows, by compiled kernels.
+
+A batch has `message` (index of the message in its input), `op`, `commit_ts`, `partition` (physical table id, -1 for
+none), `key_only`, and `before` and `after`: structs of the table's columns in the exact types of
+`spark_jobs.arrow.change_schema`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pyarrow
 
-from schemas.columnar.columns import typed_columns
+from schemas.columnar.columns import read_columns
 from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.debezium_reader import DebeziumTableReader
 from schemas.columnar.kernels.jit import COMPILED
@@ -16,13 +22,13 @@ from schemas.columnar.open_reader import OpenTableReader
 from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder, TableReader
 from schemas.columnar.rows import RowShape
 from schemas.formats.base import Context, OneTable
+from schemas.formats.craft import CraftEncoder
 from schemas.inspect.format_lookup import format_named
 from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.options import Options
-from schemas.model.spark_types import python_value
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
-from spark_jobs.arrow.columns import OPS, ArrowEncoder, array_of_typed, bytes_of, row_type
+from spark_jobs.arrow.columns import OPS, array_of_column, bytes_of, row_type
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -72,28 +78,13 @@ def _batch_of_chunk(chunk: RowChunk, shape: RowShape, memory: ChunkMemory) -> An
         if (first < 0).all():
             sides.append(pa.nulls(len(first), kind))
             continue
-        typed, bad = typed_columns(rows, rows.shape, first, rows.step, shape.columns, places)
+        typed, bad = read_columns(rows, rows.shape, first, rows.step, shape.columns, places)
         assert not bad.any()  # the reader has looked at each
-        arrays = list(map(array_of_typed, typed))
+        arrays = list(map(array_of_column, typed))
         sides.append(pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0)))
     ops = pa.DictionaryArray.from_arrays(chunk.side.astype(np.int8), pa.array(OPS)).dictionary_decode()
     heads = [pa.array(chunk.message), ops, pa.array(chunk.commit_ts), pa.array(chunk.partition)]
     return pa.RecordBatch.from_arrays([*heads, pa.array(chunk.key_only), *sides], schema=batch_schema(shape.columns))
-
-
-def batch_of(events: Sequence[tuple[int, RowChange]], columns: Sequence[Column]) -> Any:
-    """(message, row) by row, as `CraftDecoder` gives them → a batch: what is done with messages that were left."""
-    rows: dict[str, list[Any]] = {name: [] for name in batch_schema(columns).names}
-    for message, event in events:
-        rows["message"].append(message)
-        rows["op"].append(event.op)
-        rows["commit_ts"].append(event.commit_ts)
-        rows["partition"].append(event.extra.get("partition", event.extra.get("ptn", -1)))
-        rows["key_only"].append(event.key_only)
-        for side, row in (("before", event.before), ("after", event.after)):
-            cells = None if row is None else {c.name: python_value(c, row.get(c.name)) for c in columns}
-            rows[side].append(cells)
-    return pa.RecordBatch.from_pydict(rows, schema=batch_schema(columns))
 
 
 # ---------------------------------------------------------------------------------------------- compiling
@@ -103,18 +94,16 @@ def warm_craft() -> bool:
 
     Workers then find them. Out: False without numba, where there is nothing to compile.
     """
-    columns = (*sample_columns(), Column("decimal as text", BY_NAME["decimal"], length=65, scale=2))
-    table = Table(TableId("a", "b"), columns)
-    encoder, decoder = ArrowEncoder(table, Options()), ArrowDecoder(table)
-    if not encoder.is_compiled:
+    if not COMPILED:
         return False
-    sample = sample_row(columns)
-    row = {c.name: python_value(c, sample[c.name]) for c in columns}
+    columns = (*sample_columns(), Column("decimal as text", BY_NAME["decimal"], length=65, scale=2))
+    table, row = Table(TableId("a", "b"), columns), sample_row(columns)
     # An old row that is there, one that is not, and a NULL.
-    head = {"message": 0, "commit_ts": 1, "partition": -1, "key_only": False}
-    rows = [{**head, "op": op, "before": old, "after": row} for op, old in (("u", dict.fromkeys(row)), ("c", None))]
-    batch = pa.RecordBatch.from_pylist(rows, schema=batch_schema(columns))
-    decoder.decode(encoder.encode(batch)[0])
+    changes = [RowChange("made", table, "u", 1, dict.fromkeys(row), row, (), "UTC")]
+    changes.append(replace(changes[0], op="c", before=None))
+    encoder = CraftEncoder(Context(OneTable(TableVersion(0, table))))
+    messages = encoder.encode_rows(changes, Message(None, None))
+    ArrowDecoder(table).decode(pa.array([m.value for m in messages], pa.binary()))
     return True
 
 

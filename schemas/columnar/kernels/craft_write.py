@@ -1,6 +1,8 @@
-"""Contents of values → Craft messages, for numba; byte for byte what `layout.write_rows` makes.
+"""Rows of one table (`schemas.columnar.rows`) → Craft messages, for numba: the bytes of `layout.write_rows`.
 
-places and lengths are [new columns, then old columns][row]; a length of -1 is NULL, -2 a column that is not sent.
+First `measure` checks each value and says how long its content is: by this TiCDC cuts batches. Then `write` puts the
+messages together. numbers, lengths: [new columns, then old columns][row]; a length of -1 is NULL, -2 a column that is
+not sent.
 """
 
 from __future__ import annotations
@@ -9,28 +11,153 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import Array, copy, put, zigzag
+from schemas.columnar.kernels.byte_buffers import copy, put, zigzag
 from schemas.columnar.kernels.jit import jit, jit_allocating
+from schemas.columnar.kernels.temporal import is_temporal
+from schemas.columnar.kernels.text import Array, fits, is_decimal
+
+# What a column's cells are, and what a and b are. SIGNED, YEAR: the least and the greatest number. UNSIGNED: the
+# greatest. ENUM, SET: names, from a to b in the table's elements. DOUBLE: finite. DECIMAL: precision and scale,
+# precision 0: not known. NOTHING: only NULL is written. From SPAN on the content is the text or the bytes.
+SIGNED, YEAR, UNSIGNED, ENUM, SET, DOUBLE, NOTHING, SPAN, DECIMAL, DATE, DATETIME, TIME = range(12)
 
 
 class WriteLayout(NamedTuple):
     """What is written. names: UTF-8 of the different names in the order database, table, columns; name_ends.
 
-    table: the table's place among the names; column: the columns' places. codes, flags: of the columns. keys: 1 for
-    those of the handle key. most_rows, most_bytes: where messages are cut.
+    table: the table's place among the names; column: the columns' places. types, flags: of the columns in Craft. keys:
+    1 for those of the handle key. codes, a, b: of the columns, as above; cells: which cell of a row each is, -1: none.
+    elements, element_ends: UTF-8 of the names of all ENUM and SET columns. most_rows, most_bytes: where messages are
+    cut.
     """
 
     names: Array
     name_ends: Array
     table: int
     column: Array
-    codes: Array
+    types: Array
     flags: Array
     keys: Array
+    codes: Array
+    a: Array
+    b: Array
+    cells: Array
+    elements: Array
+    element_ends: Array
     most_rows: int
     most_bytes: int
 
 
+class RowsToWrite(NamedTuple):
+    """Rows of one shape. commit_ts: known. sides: 1 new only, 2 old only, 3 both. short: of a delete only the key.
+
+    group: rows in a row with the same number may go into one message. first (by side), step, place, length, data: as
+    `Rows` has them.
+    """
+
+    commit_ts: Array
+    sides: Array
+    short: Array
+    group: Array
+    after: Array
+    before: Array
+    step: Array
+    place: Array
+    length: Array
+    data: Array
+
+
+# ---------------------------------------------------------------------------------- what is written
+@jit
+def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Array, bad: Array) -> None:
+    """numbers: what a value is written from: a number, the bits of one, or a span's place. bad: rows that are left."""
+    columns = target.column.shape[0]
+    for row in range(rows.sides.shape[0]):
+        for side in range(2):
+            first, sent = rows.before[row] if side else rows.after[row], 0
+            for k in range(columns):
+                slot, size = side * columns + k, -2
+                if rows.sides[row] >> side & 1 and not (rows.short[row] and not target.keys[k]):
+                    if target.cells[k] >= 0:
+                        cell = first + rows.step[row] * target.cells[k]
+                        size = rows.length[cell]
+                        numbers[slot, row] = rows.place[cell]
+                    if size >= 0:
+                        numbers[slot, row], size = _content(target, k, rows.data, numbers[slot, row], size)
+                        bad[row] |= size < 0
+                    elif size == -2:
+                        bad[row] |= not side
+                    sent += size != -2
+                lengths[slot, row] = size
+            bad[row] |= rows.sides[row] >> side & 1 == 1 and not sent
+
+
+@jit
+def _content(target: WriteLayout, column: int, data: Array, place: int, size: int) -> Any:
+    """(what a value is written from, how long its content is; -1: it is none of its column)."""
+    code, a, b = target.codes[column], target.a[column], target.b[column]
+    if code >= SPAN:
+        end = place + size
+        if code == DECIMAL:
+            sound = is_decimal(data, place, end) and (a == 0 or fits(data, place, end, a, b))
+        else:
+            sound = code == SPAN or is_temporal(code - DATE, data, place, end)
+        return place, size if sound else -1
+    if code in (ENUM, SET):
+        number, sound = _number_of(target, code == SET, a, b, data, place, place + size)
+        return number, _size(np.uint64(number)) if sound else -1
+    if code == DOUBLE:
+        return place, 8 if (place >> 52) & 0x7FF != 0x7FF else -1
+    if code == UNSIGNED:
+        return place, _size(np.uint64(place)) if np.uint64(place) <= np.uint64(a) else -1
+    sound = code != NOTHING and a <= place <= b and (code == SIGNED or not 0 < place < 1901)
+    return place, _size(zigzag(place)) if sound else -1
+
+
+@jit
+def _size(number: Any) -> int:
+    """Bytes of a uvarint."""
+    size = 1
+    while number > np.uint64(127):
+        number >>= np.uint64(7)
+        size += 1
+    return size
+
+
+@jit
+def _number_of(target: WriteLayout, is_set: bool, first: int, last: int, data: Array, pos: int, end: int) -> Any:
+    """Names → (ENUM's index or SET's mask, whether all are elements). No text is 0, unless it is an element of ENUM."""
+    if not is_set:
+        number = _find_element(target, first, last, data, pos, end) + 1
+        return number, number > 0 or pos == end
+    mask = np.uint64(0)
+    while pos < end:
+        stop = pos
+        while stop < end and data[stop] != 44:
+            stop += 1
+        number = _find_element(target, first, last, data, pos, stop)
+        if number < 0 or stop == end - 1:  # no name after the last comma
+            return 0, False
+        mask |= np.uint64(1) << np.uint64(number)
+        pos = stop + 1
+    return np.int64(mask), True
+
+
+@jit
+def _find_element(target: WriteLayout, first: int, last: int, data: Array, pos: int, end: int) -> int:
+    """Which of the elements first…last-1 a name is; -1: none."""
+    for element in range(first, last):
+        begin = target.element_ends[element - 1] if element else 0
+        if target.element_ends[element] - begin == end - pos:
+            same = True
+            for i in range(end - pos):
+                same = same and target.elements[begin + i] == data[pos + i]
+            if same:
+                return element - first
+    return -1
+
+
+# ---------------------------------------------------------------------------------- messages
 @jit
 def width(target: WriteLayout, name: int) -> int:
     return int(target.name_ends[name] - (target.name_ends[name - 1] if name else 0))
@@ -50,7 +177,7 @@ def write_head(target: WriteLayout, sent: Array, count: int, out: Array, at: int
         at = put(out, at, zigzag(ids[name] - before))
         before = ids[name]
     for i in range(count):
-        at = put(out, at, target.codes[sent[i]])
+        at = put(out, at, target.types[sent[i]])
     for i in range(count):
         at = put(out, at, target.flags[sent[i]])
     return at
@@ -58,18 +185,9 @@ def write_head(target: WriteLayout, sent: Array, count: int, out: Array, at: int
 
 @jit
 def write_group(
-    target: WriteLayout,
-    contents: Array,
-    places: Array,
-    lengths: Array,
-    row: int,
-    side: int,
-    out: Array,
-    at: int,
-    ids: Array,
-    used: Array,
-    work: Array,
-) -> Any:
+    target: WriteLayout, data: Array, numbers: Array, lengths: Array, row: int, side: int, out: Array, at: int,
+    ids: Array, used: Array, work: Array,
+) -> Any:  # fmt: skip
     """A column group → next position. ids: of the names, -1 not used yet; used[0] counts them, used[1:] lists them.
 
     work: where the last head of all columns is and its size, then the columns sent.
@@ -100,31 +218,25 @@ def write_group(
         else:
             at = put(out, at, zigzag(length))
     for i in range(count):
-        length = lengths[shift + sent[i], row]
-        if length > 0:
-            copy(out, at, contents, places[shift + sent[i], row], length)
-            at += length
+        length, number, code = lengths[shift + sent[i], row], numbers[shift + sent[i], row], target.codes[sent[i]]
+        if length < 0:
+            continue
+        if code >= SPAN:
+            copy(out, at, data, number, length)
+        elif code == DOUBLE:
+            for byte in range(8):
+                out[at + byte] = np.uint8(number >> 8 * byte & 255)
+        else:
+            put(out, at, zigzag(number) if code <= YEAR else np.uint64(number))
+        at += length
     return at
 
 
 @jit
 def write_message(
-    target: WriteLayout,
-    contents: Array,
-    places: Array,
-    lengths: Array,
-    commit_ts: Array,
-    partition: Array,
-    sides: Array,
-    first: int,
-    last: int,
-    out: Array,
-    at: int,
-    ids: Array,
-    used: Array,
-    sizes: Array,
-    work: Array,
-) -> Any:
+    target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Array, first: int, last: int, out: Array, at: int,
+    ids: Array, used: Array, sizes: Array, work: Array,
+) -> Any:  # fmt: skip
     """Rows first…last-1 → one message; next position. Each row has at least one side."""
     ids[:] = -1
     ids[0], used[0], used[1], work[0] = 0, 1, 0, -1
@@ -134,14 +246,12 @@ def write_message(
     start = at = at + 1
     stamp = np.int64(0)
     for row in range(first, last):
-        at = put(out, at, np.uint64(commit_ts[row]) - np.uint64(stamp))
-        stamp = commit_ts[row]
+        at = put(out, at, np.uint64(rows.commit_ts[row]) - np.uint64(stamp))
+        stamp = rows.commit_ts[row]
     for _ in range(first, last):
         at = put(out, at, 1)
-    number = np.int64(0)
     for row in range(first, last):
-        at = put(out, at, zigzag(partition[row] - number))
-        number = partition[row]
+        at = put(out, at, 1 if row == first else 0)  # no partition: -1, then no difference
     for _ in range(first, last):
         at = put(out, at, 0)  # schema 0, then no difference
     for row in range(first, last):
@@ -150,8 +260,8 @@ def write_message(
     for row in range(first, last):
         for side in range(1, 3):
             begin = at
-            if sides[row] & side:
-                at = write_group(target, contents, places, lengths, row, side, out, at, ids, used, work)
+            if rows.sides[row] & side:
+                at = write_group(target, rows.data, numbers, lengths, row, side, out, at, ids, used, work)
             sizes[row - first, side - 1] = at - begin
     at = write_terms(target, out, at, used)
     return write_sizes(out, at, headers, used[used[0] + 1], sizes, last - first)
@@ -202,39 +312,30 @@ def footer(out: Array, at: int, size: int) -> int:
 
 @jit_allocating
 def write(
-    target: WriteLayout,
-    contents: Array,
-    places: Array,
-    lengths: Array,
-    commit_ts: Array,
-    partition: Array,
-    sides: Array,
-    estimates: Array,
-    out: Array,
-    ends: Array,
-    counts: Array,
-) -> int:
-    """All rows → messages one after another in `out`; ends and counts: of the messages. Out: how many.
+    target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Array, estimates: Array, bad: Array, out: Array,
+    ends: Array, leads: Array,
+) -> None:  # fmt: skip
+    """Rows → messages in `out`. ends: where what is written of each row ends; leads: rows that a message begins with.
 
-    sides: 1 new only, 2 old only, 3 both. estimates: TiCDC's, of the rows' sizes.
+    The rows of a message but the first are in it. estimates: TiCDC's, of the rows' sizes.
     """
-    rows = commit_ts.shape[0]
+    count = rows.sides.shape[0]
     ids = np.empty(target.name_ends.shape[0], np.int64)
     used = np.empty(target.name_ends.shape[0] + 2, np.int64)
-    sizes = np.empty((min(rows, target.most_rows), 2), np.int64)
+    sizes = np.empty((min(count, target.most_rows), 2), np.int64)
     work = np.empty(target.column.shape[0] + 2, np.int64)
-    first, at, messages = 0, 0, 0
-    while first < rows:
+    first, at = 0, 0
+    while first < count:
         last, size = first, 0
-        while last < rows:
-            size += estimates[last]
+        if bad[first]:
             last += 1
-            if size > target.most_bytes or last - first >= target.most_rows:
-                break
-        at = write_message(
-            target, contents, places, lengths, commit_ts, partition, sides, first, last, out, at, ids, used, sizes, work
-        )
-        ends[messages], counts[messages] = at, last - first
-        messages += 1
+        else:
+            while last < count and not bad[last] and rows.group[last] == rows.group[first]:
+                size += estimates[last]
+                last += 1
+                if size > target.most_bytes or last - first >= target.most_rows:
+                    break
+            at = write_message(target, rows, numbers, lengths, first, last, out, at, ids, used, sizes, work)
+            leads[first] = True
+        ends[first:last] = at
         first = last
-    return messages

@@ -21,9 +21,8 @@ from schemas.columnar.kernels.numbers import put_scaled, read_double
 from schemas.columnar.kernels.temporal import (
     MICROS_A_DAY,
     NONE,
-    has_clock_form,
-    has_date_form,
     instant,
+    is_temporal,
     put_clock,
     put_date,
 )
@@ -233,18 +232,8 @@ def _scale_number(data: Array, pos: int, end: int, scale: int, limit: Any) -> An
 @jit
 def _is_sound(code: int, data: Array, pos: int, end: int, a: int, b: int) -> bool:
     """Whether a text is one of its column as it stands."""
-    if code == DATE:
-        return bool(end - pos == 10 and has_date_form(data, pos, end))
-    if code == DATETIME:
-        return bool(has_date_form(data, pos, end) and data[pos + 10] == 32 and has_clock_form(data, pos + 11, end))
-    if code == TIME:
-        if pos < end and data[pos] == 45:
-            pos += 1
-        if end - pos >= 9 and data[pos + 2] != 58:  # three digits of hours
-            if not 48 <= data[pos] <= 57:
-                return False
-            pos += 1
-        return bool(has_clock_form(data, pos, end))
+    if code <= TIME:
+        return is_temporal(code - DATE, data, pos, end)
     return bool(code == DECIMAL and is_decimal(data, pos, end) and (a == 0 or fits(data, pos, end, a, b)))
 
 

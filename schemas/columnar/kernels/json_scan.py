@@ -3,7 +3,7 @@
 A template is what TiCDC writes around the values of a row: literals, and between them values of known kinds. A message
 that matches one byte for byte has its values where the template says; any other is left to the decoder in Python. So
 spaces, other orders, keys that stand twice, other tables and other schemas need no rule here. Contents of strings are
-only skipped: the fillers (`json_fill`) judge them.
+only skipped: `json_cells` judges them.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@ from schemas.columnar.kernels.text import Array
 
 NONE = -(1 << 62)
 MICROS_A_DAY = 86_400_000_000
+DATE, DATETIME, TIME = range(3)
 ONCE, TWICE, NEVER = range(3)  # how often a clock shows a time
 
 
@@ -135,6 +136,22 @@ def has_clock_form(data: Array, pos: int, end: int) -> bool:
     if end - pos == 8:
         return sound
     return bool(sound and data[pos + 8] == 46 and 10 <= end - pos <= 15 and _number(data, pos + 9, end - pos - 9) >= 0)
+
+
+@jit
+def is_temporal(form: int, data: Array, pos: int, end: int) -> bool:
+    """Whether data[pos:end] looks like a DATE, DATETIME or TIME (`form`), zero and partial dates among them."""
+    if form == DATE:
+        return end - pos == 10 and has_date_form(data, pos, end)
+    if form == DATETIME:
+        return bool(has_date_form(data, pos, end) and has_clock_form(data, pos + 11, end) and data[pos + 10] == 32)
+    if pos < end and data[pos] == 45:
+        pos += 1
+    if end - pos >= 9 and data[pos + 2] != 58:  # three digits of hours
+        if not 48 <= data[pos] <= 57:
+            return False
+        pos += 1
+    return has_clock_form(data, pos, end)
 
 
 @jit

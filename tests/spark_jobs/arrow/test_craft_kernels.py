@@ -16,9 +16,9 @@ from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.base import Context
 from schemas.formats.craft import CraftEncoder
-from schemas.model.options import Options
-from spark_jobs.arrow.columns import ArrowEncoder
-from spark_jobs.arrow.table_decoders import batch_of, warm_craft
+from spark_jobs.arrow.table_decoders import warm_craft
+from spark_jobs.arrow.warm_up import warm_transcode
+from tests.schemas.columnar.test_craft_writer import check as check_written
 from tests.spark_jobs.arrow.test_table_rows_craft import ORIGIN, check, wide_rows
 from tests.support.golden import ROOT, Registry
 from tests.support.rows import change, column, table
@@ -30,19 +30,18 @@ pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
 # ---- compiling
 def test_warm_compiles_all_that_is_used() -> None:
     """Arrays of another kind would be compiled for anew, in every worker."""
-    from schemas.columnar.kernels import craft_cells, craft_content, craft_read, craft_write
+    from schemas.columnar.kernels import craft_cells, craft_read, craft_write
 
     assert warm_craft()
-    outer = [craft_read.scan, craft_cells.fill, craft_write.write]
-    outer += [f for n, f in vars(craft_content).items() if n.startswith(("write_", "place_", "check_", "bits_"))]
-    before = [list(f.signatures) for f in outer]  # type: ignore[attr-defined]
+    assert warm_transcode("avro", "craft")
+    outer: list[Any] = [craft_read.scan, craft_cells.fill, craft_write.measure, craft_write.write]
+    before = [list(f.signatures) for f in outer]
     assert [f.__name__ for f, known in zip(outer, before, strict=True) if not known] == []
     of, rows = wide_rows(20)
     messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
     assert check(of, messages) == len(messages)
-    batch = batch_of([(0, row) for row in rows], of.columns)
-    assert ArrowEncoder(of, Options()).encode(batch)[0].to_pylist() == messages
-    assert [list(f.signatures) for f in outer] == before  # type: ignore[attr-defined]
+    assert check_written(rows, {}) > 0
+    assert [list(f.signatures) for f in outer] == before
 
 
 # ---- where numba is not, and where the code is in a zip

@@ -57,9 +57,9 @@ _MESSAGES = pa.schema(
 )  # fmt: skip
 _PAIRS = [
     ("avro", "debezium"), ("debezium", "avro"), ("avro", "avro"), ("open", "avro"), ("open-tiflow", "debezium"),
-    ("craft", "avro"),
+    ("craft", "avro"), ("avro", "craft"), ("open", "craft"),
 ]  # fmt: skip
-_MORE_PAIRS = [("craft", "debezium"), ("open", "debezium")]
+_MORE_PAIRS = [("craft", "debezium"), ("open", "debezium"), ("debezium", "craft"), ("open-tiflow", "craft")]
 STEPS = [6, pytest.param(1, marks=pytest.mark.slow, id="all")]
 """Every sixth golden case, from the first on; all."""
 _OPTIONS = {"enable_tidb_extension": True, "debezium_include_start_ts": False, "on_lossy": "flag"}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from decimal import Decimal
 from itertools import pairwise
 from typing import Any
 
@@ -23,8 +22,7 @@ from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
-from spark_jobs.arrow.columns import ArrowEncoder
-from spark_jobs.arrow.table_decoders import ArrowDecoder, batch_of, batch_schema
+from spark_jobs.arrow.table_decoders import ArrowDecoder
 from tests.support.arrow_rows import check_rows
 from tests.support.golden import Golden, Registry, cases
 from tests.support.rows import Tables, change, column, table
@@ -107,13 +105,11 @@ def wide_rows(count: int) -> tuple[Table, list[RowChange]]:
     return source.versions[-1], rows
 
 
-def test_wide_rows_both_ways() -> None:
+def test_wide_rows() -> None:
     of, rows = wide_rows(300)
     for options in (Options(), Options.of({"max_batch_size": 1}), Options.of({"max_message_bytes": 5000})):
         messages = [m.value or b"" for m in CraftEncoder(Context(Registry(), None, options)).encode_rows(rows, ORIGIN)]
         assert check(of, messages) == len(messages)
-        batch = batch_of([(0, row) for row in rows], [c for c in of.columns if not c.virtual])
-        assert ArrowEncoder(of, options).encode(batch)[0].to_pylist() == messages
 
 
 ORIGIN = Message(None, None)
@@ -126,8 +122,6 @@ def test_key_only_deletes_and_bad_neighbours() -> None:
     mixed = [row for pair in zip(rows, deletes, strict=False) for row in pair]
     messages = [m.value or b"" for m in CraftEncoder(Context(Registry(), None, options)).encode_rows(mixed, ORIGIN)]
     assert check(of, messages) == len(messages)
-    batch = batch_of([(0, row) for row in mixed], of.columns)
-    assert ArrowEncoder(of, options).encode(batch)[0].to_pylist() == messages
     # One wrong value, or a message cut short, leaves its own message only.
     spoilt = [*messages[:2], messages[2].replace(b"-", b"\xff"), b"", messages[3][:-1], *messages[3:]]
     assert check(of, spoilt) == len(messages) - 1
@@ -167,8 +161,6 @@ def test_names_that_are_shared() -> None:
     rows = [change(of, {"v": str(n), ".a[0].b": "1"}, {"v": None, ".a[0].b": "2"}) for n in range(5)]
     messages = [m.value or b"" for m in CraftEncoder(Context(Registry())).encode_rows(rows, ORIGIN)]
     assert check(of, messages) == 1
-    batch = batch_of([(0, row) for row in rows], of.columns)
-    assert ArrowEncoder(of, Options()).encode(batch)[0].to_pylist() == messages
 
 
 def test_without_a_version_rows_out_of_its_time_are_left() -> None:
@@ -187,8 +179,6 @@ def test_slices_of_arrow_arrays() -> None:
     whole = pa.Table.from_batches(decoder.decode(pa.array(messages, pa.binary()))[0])
     part = pa.Table.from_batches(decoder.decode(pa.array(messages, pa.binary())[7:20])[0])
     assert part.drop_columns("message").equals(whole.drop_columns("message")[7:20])
-    batch = batch_of([(0, row) for row in rows], of.columns)
-    assert ArrowEncoder(of, Options.of({"max_batch_size": 1})).encode(batch[7:20])[0].to_pylist() == messages[7:20]
 
 
 # ---- values
@@ -245,14 +235,14 @@ _ANY = given(st.lists(st.tuples(st.sampled_from("cud"), ROW, ROW), min_size=1, m
 
 @settings(max_examples=15, **_SOME)
 @_ANY
-def test_any_values_both_ways(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+def test_any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
     _any_values(rows, batch)
 
 
 @pytest.mark.slow
 @settings(max_examples=60, **_SOME)
 @_ANY
-def test_more_of_any_values_both_ways(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
+def test_more_of_any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
     _any_values(rows, batch)
 
 
@@ -264,8 +254,6 @@ def _any_values(rows: list[tuple[Any, Any, Any]], batch: int) -> None:
     written = CraftEncoder(Context(Registry(), None, options)).encode_rows(events, ORIGIN)
     messages = [m.value or b"" for m in written]
     assert check(SPAN, messages) == len(messages)
-    arrow = batch_of([(0, event) for event in events], SPAN.columns)
-    assert ArrowEncoder(SPAN, options).encode(arrow)[0].to_pylist() == messages
 
 
 @given(st.floats(width=32, allow_nan=False, allow_infinity=False), st.booleans())
@@ -286,60 +274,6 @@ def test_floats(number: float, exact: bool) -> None:
     taken = check(of, [value])
     subnormal = number and abs(number) < 1.1754943508222875e-38
     assert taken == (value == message.value and not subnormal)
-
-
-_UNFIT: list[tuple[Column, Any]] = [
-    (column("v", "tinyint"), 128),
-    (column("v", "mediumint", unsigned=True), 1 << 24),
-    (column("v", "int", unsigned=True), -1),
-    (column("v", "year"), 1900),
-    (column("v", "double"), float("inf")),
-    (column("v", "bit", length=3), b"\x08"),
-    (column("v", "bit", length=64), b"\x01" + bytes(8)),
-    (column("v", "enum", elements=("a",)), "b"),
-    (column("v", "set", elements=("a",)), "a,b"),
-    (column("v", "date"), "2026/01/01"),
-    (column("v", "date"), "2026-01-011"),
-    (column("v", "datetime"), "2026-01-01 00:00"),
-    (column("v", "datetime"), "2026-01-01 00:00:00."),
-    (column("v", "time"), "1:00:00"),
-    (column("v", "time"), "1000:00:00"),
-    (column("v", "decimal"), "1e5"),
-    (column("v", "decimal", length=65, scale=2), "1.234"),
-]
-
-
-def test_values_that_do_not_fit_are_refused_by_column() -> None:
-    def encode(of: Column, value: Any) -> Any:
-        whole = table(of)
-        row = {"message": 0, "op": "c", "commit_ts": 1, "partition": -1, "key_only": False, "before": None}
-        row |= {"after": {"id": 1, "v": value}}
-        batch = pa.RecordBatch.from_pylist([row], schema=batch_schema(whole.columns))
-        return ArrowEncoder(whole, Options()).encode(batch)[0]
-
-    def check_refused(unfit: tuple[Column, Any]) -> None:
-        with pytest.raises(WireError) as caught:
-            encode(*unfit)
-        assert (caught.value.code, caught.value.fields["column"]) == ("INVALID_VALUE", "v")
-
-    check_each(_UNFIT, check_refused, lambda unfit: f"{unfit[0].type.name} {unfit[1]!r}")
-    assert len(encode(column("v", "decimal", length=5, scale=2), Decimal("999.99"))) == 1
-
-
-def test_elements_that_are_not_known_are_refused() -> None:
-    with pytest.raises(WireError) as caught:
-        ArrowEncoder(table(column("v", "enum")), Options())
-    assert caught.value.code == "TYPE_UNKNOWN"
-
-
-def test_timestamps_are_shifted_to_the_targets_zone() -> None:
-    of = table(column("v", "timestamp"))
-    batch = batch_of([(0, change(of, {"v": "2026-01-01 20:00:00"}))], of.columns)
-    options = Options.of({"time_zone": "Asia/Shanghai"})
-    [message] = ArrowEncoder(of, options, zone="UTC").encode(batch)[0].to_pylist()
-    rows = by_python(of, message)
-    assert rows is not None
-    assert rows[0].after == {"id": "1", "v": "2026-01-02 04:00:00"}
 
 
 def test_table_versions_are_one_of_each() -> None:
