@@ -49,13 +49,19 @@ def merge_in_order(part: Any, rest: Any, schema: Any, slow: Slow, fast: Any = No
     """
     if fast is not None and not len(rest):
         return fast
+    others = part if len(rest) == part.num_rows else part.take(pa.array(rest))
+    return merge_rows(rest, map(slow, rows_of(others)), schema, fast, origin)
+
+
+def merge_rows(
+    rest: Any, slow: Iterable[Iterable[dict[str, Any]]], schema: Any, fast: Any = None, origin: Any = None
+) -> Any:
+    """As `merge_in_order`. slow: of each message of `rest`, its rows."""
     rows: list[dict[str, Any]] = []
     origins: list[int] = []
-    others = part if len(rest) == part.num_rows else part.take(pa.array(rest))
-    for index, row in zip(rest.tolist(), rows_of(others), strict=True):
-        slow_rows = list(slow(row))
+    for index, slow_rows in zip(rest.tolist(), slow, strict=True):
         rows += slow_rows
-        origins += [index] * len(slow_rows)
+        origins += [index] * (len(rows) - len(origins))
     made_slowly = pa.RecordBatch.from_pylist(rows, schema=schema)
     if fast is None or not fast.num_rows:
         return made_slowly

@@ -60,7 +60,7 @@ class EncodeBatches:
         )  # fmt: skip
         if event_row["kind"] == "error":
             error = event_row.get("error") or {}
-            message = Message(error.get("key"), error.get("value"), *_origin_position(origin))
+            message = replace(origin, key=error.get("key"), value=error.get("value"))
             details = f"{error.get('code')}: {error.get('detail')}"
             yield from message_rows(
                 MessageResult(error=WireError("MALFORMED", where="event", details=details)), message
@@ -74,10 +74,6 @@ class EncodeBatches:
             yield from message_rows(encode_event(encoder, event, origin, self.topic), origin)
         except WireError as broken:
             yield from message_rows(MessageResult(error=broken), origin)
-
-
-def _origin_position(origin: Message) -> tuple[str | None, int | None, int | None, int | None]:
-    return origin.topic, origin.partition, origin.offset, origin.timestamp
 
 
 class _Tables:

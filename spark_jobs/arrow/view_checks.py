@@ -153,7 +153,11 @@ class ViewCheck:
         wrong |= np.array([shape.zone != zone for shape in rows.shapes], bool)[rows.shape]
         for name, column, read in self._view.checked_columns:
             forms = {
-                form_of(c) for s in rows.shapes if s.table.id == self._view.table.id for c in _columns_of_name(s, name)
+                form_of(c)
+                for shape in rows.shapes
+                if shape.table.id == self._view.table.id
+                for c in shape.columns
+                if c.name == name
             }
             unfit = _temporal(column, zone) if read is not None else _number(column, forms)
             if unfit is None:
@@ -236,10 +240,6 @@ def view_of(side: CodecConfig) -> ViewCheck | None:
     if side.view is None or not (side.view.table.columns or certain):
         return None
     return ViewCheck(side.view, certain)
-
-
-def _columns_of_name(shape: RowShape, name: str) -> Iterator[Column]:
-    return (c for c in shape.columns if c.name == name)
 
 
 def _cast(column: Column, texts: Any, zone: str, kind: Any) -> Any:

@@ -44,7 +44,7 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
         raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
     if not number:
         raise SetupError("USAGE", details=f"{place}: messages are counted from 1")
-    items = list(islice(_read_items(path), number))
+    items = [i if isinstance(i, Message) else i[0] for i in islice(read_messages(path), number)]
     if len(items) < number:
         many = f"{len(items)} message{'s' * (len(items) != 1)}"
         raise SetupError("USAGE", details=f"{path} has {many}, message {number} is not there")
@@ -52,11 +52,6 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     if isinstance(last, WireError):
         raise SetupError("USAGE", details=last.detail)
     return last, [m for m in items[:-1] if isinstance(m, Message)]
-
-
-def _read_items(path: Path) -> Iterator[Message | WireError]:
-    for item in read_messages(path):
-        yield item if isinstance(item, Message) else item[0]
 
 
 def run(place: str, side: CodecConfig, options: Options, kafka: KafkaClient, as_json: bool) -> tuple[str, int]:

@@ -251,7 +251,8 @@ def _key(
             pairs.append((row, fits))
     rest = [row for rows in waiting.values() for row in rows]
     for row in list(left):  # a delete whose format tells no commit_ts
-        other = next((o for o in rest if _lacks_time(row, o) and (o.event.op == "d") == (row.event.op == "d")), None)
+        others = (o for o in rest if None in (_time(row), _time(o)) and (o.event.op == "d") == (row.event.op == "d"))
+        other = next(others, None)
         if other is not None:
             left.remove(row)
             rest.remove(other)
@@ -271,10 +272,6 @@ def _values(row: _Row) -> Any:
 def _time(row: _Row) -> int | None:
     """The commit_ts, None for one that was made up."""
     return None if "synthetic_commit_ts" in row.event.flags else row.event.commit_ts
-
-
-def _lacks_time(one: _Row, two: _Row) -> bool:
-    return _time(one) is None or _time(two) is None
 
 
 def _order(pairs: list[tuple[_Row, _Row]], report: VerifyReport) -> None:

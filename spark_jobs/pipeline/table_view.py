@@ -270,12 +270,7 @@ def transition_dates(zone: str) -> frozenset[str]:
 
 def table_of(text: str | None) -> TableId | None:
     """ "db.table" → TableId; None for None. SetupError USAGE."""
-    if text is None:
-        return None
-    db, dot, name = text.partition(".")
-    if not (db and dot and name):
-        raise SetupError("USAGE", details=f"table {text!r}: db.table is needed")
-    return TableId(db, name)
+    return None if text is None else table_id(text)
 
 
 def table_id(text: str) -> TableId:

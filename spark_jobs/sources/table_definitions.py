@@ -79,13 +79,9 @@ class TableDefinitions:
 
 
 def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:
-    """The columns that its DDL steps list; a classic meta lists none."""
-    return [_version(step) for step in meta["steps"] if step["kind"] == "ddl" and _is_table(step)]
-
-
-def _is_table(step: dict[str, Any]) -> bool:
-    """A view's columns have no type; it has no rows either."""
-    return bool(step.get("columns")) and all(c["mysql_type"] for c in step["columns"])
+    """The columns that its DDL steps list; a classic meta lists none. A view's columns have no type."""
+    steps = [step for step in meta["steps"] if step["kind"] == "ddl" and step.get("columns")]
+    return [_version(step) for step in steps if all(c["mysql_type"] for c in step["columns"])]
 
 
 def _avro_id(id_: TableId) -> TableId:

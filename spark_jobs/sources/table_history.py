@@ -227,7 +227,12 @@ class HistoryTables(JsonClient):
     def _newest(self, table: TableId) -> _Span:
         """The newest version that there was: of a table that is gone, its last."""
         span = self._answer(table, MAX_TSO, resolved=False)
-        if span is not None and span.error is not None and span.from_ts and _is_gone(span.error):
+        if (
+            span is not None
+            and span.error is not None
+            and span.from_ts
+            and " is gone since commit_ts " in span.error.detail
+        ):
             span = self._answer(table, span.from_ts, resolved=False)
         assert span is not None
         spans = self._told.spans.get(table, [])
@@ -334,10 +339,6 @@ def _number(word: str, text: str, otherwise: int) -> int:
     """The commit_ts that an answer names; the service's messages are in schemas.model.errors."""
     match = re.search(rf" {word} commit_ts (\d{{1,19}}):", text)
     return int(match[1]) if match else otherwise
-
-
-def _is_gone(error: WireError) -> bool:
-    return " is gone since commit_ts " in error.detail
 
 
 def _is_possible(table: TableId) -> bool:

@@ -42,6 +42,7 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
 from schemas.model.spark_types import SparkTypes
+from spark_jobs.arrow.batches import merge_rows
 from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
 from spark_jobs.arrow.event_rows import change_row, source_of
@@ -218,22 +219,11 @@ class _PartitionDecoder:
             for part, fast, rest in reader.parts(batch):
                 some = [chunk[start + at] for at in rest.tolist()]
                 start += part.num_rows
-                yield from self._merge_in_order(reader, some, rest, fast, schema)
-
-    def _merge_in_order(
-        self, reader: ChangeReader, items: list[Read], rest: Any, fast: Any, schema: Any
-    ) -> Iterator[Any]:
-        """What the kernels read, and the rows of the other items, which stand at `rest`."""
-        import numpy as np
-
-        if fast is None or not len(rest):
-            yield from [fast.rows] if fast is not None else self._read_slowly(reader, items, schema)
-            return
-        rows = [list(self._rows(reader, item)) for item in items]
-        slow = pa.RecordBatch.from_pylist([row for some in rows for row in some], schema=schema)
-        order: Any = np.argsort(np.concatenate((fast.origin, np.repeat(rest, list(map(len, rows))))), kind="stable")
-        (whole,) = pa.Table.from_batches([fast.rows, slow]).combine_chunks().to_batches() or [slow]
-        yield whole.take(order)
+                if fast is None:
+                    yield from self._read_slowly(reader, some, schema)
+                else:
+                    slow = (self._rows(reader, item) for item in some)
+                    yield merge_rows(rest, slow, schema, fast.rows, fast.origin) if some else fast.rows
 
     def _read_slowly(self, reader: ChangeReader, items: list[Read], schema: Any) -> Iterator[Any]:
         rows = (row for item in items for row in self._rows(reader, item))
