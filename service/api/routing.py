@@ -20,7 +20,8 @@ from urllib.parse import unquote
 
 from fastapi import APIRouter, Depends, FastAPI, Request, Response
 from fastapi.routing import APIRoute, iter_route_contexts
-from starlette.routing import BaseRoute, Match
+from starlette.routing import BaseRoute
+from starlette.routing import Route as PlainRoute
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from schemas.model.errors import BridgeError, RegistryError
@@ -242,15 +243,16 @@ _RETRY: Final = {"Retry-After": "1"}
 
 
 class Permissions:
-    """ASGI middleware inside `RawPaths`: lets through whoever may ask the route. Nobody learns here what is not there.
+    """ASGI middleware inside `RawPaths`: lets through whoever may ask the route. Nobody unknown learns what there is.
 
     A route of another class than Route is for admins only.
     """
 
     def __init__(self, app: ASGIApp, *, routes: FastAPI, open_metrics: bool) -> None:
         """`routes`: the app itself."""
-        self._app, self._routes = app, all_routes(routes)
-        self._open = (OPEN, METRICS) if open_metrics else (OPEN,)
+        self._app, self._open = app, (OPEN, METRICS) if open_metrics else (OPEN,)
+        self._routes = [cast(PlainRoute, route) for route in all_routes(routes)]
+        assert all(isinstance(route, PlainRoute) for route in self._routes), "a mounted app can not say what it needs"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         error = self._refusal(scope) if scope["type"] == "http" else None
@@ -277,9 +279,9 @@ class Permissions:
     def _need(self, scope: Scope) -> tuple[str | None, dict[str, str]]:
         """What the route needs, and the named segments of its path; None where no route answers."""
         for route in self._routes:
-            match, of_route = route.matches(scope)
-            if match is Match.FULL:
-                return getattr(route, "needs", ADMIN), of_route.get("path_params", {})
+            match = route.path_regex.match(scope["path"]) if scope["method"] in (route.methods or ()) else None
+            if match is not None:
+                return getattr(route, "needs", ADMIN), match.groupdict()
         return None, {}
 
 
