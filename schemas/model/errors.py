@@ -34,36 +34,16 @@ _ROWS = (
     ErrorRow("VERSION_NOT_FOUND", 404, 40402, "Version {version} not found."),
     ErrorRow("SCHEMA_NOT_FOUND", 404, 40403, "Schema not found"),
     ErrorRow("SCHEMA_ID_NOT_FOUND", 404, 40403, "Schema {id} not found"),
-    ErrorRow(
-        "SUBJECT_SOFT_DELETED",
-        404,
-        40404,
-        "Subject '{subject}' was soft deleted.Set permanent=true to delete permanently",
-    ),
-    ErrorRow(
-        "SUBJECT_NOT_SOFT_DELETED",
-        404,
-        40405,
-        "Subject '{subject}' was not deleted first before being permanently deleted",
-    ),
-    ErrorRow(
-        "VERSION_SOFT_DELETED",
-        404,
-        40406,
-        "Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently",
-    ),
-    ErrorRow(
-        "VERSION_NOT_SOFT_DELETED",
-        404,
-        40407,
-        "Subject '{subject}' Version {version} was not deleted first before being permanently deleted",
-    ),
-    ErrorRow(
-        "COMPATIBILITY_NOT_CONFIGURED",
-        404,
-        40408,
-        "Subject '{subject}' does not have subject-level compatibility configured",
-    ),
+    ErrorRow("SUBJECT_SOFT_DELETED", 404, 40404,
+        "Subject '{subject}' was soft deleted.Set permanent=true to delete permanently"),
+    ErrorRow("SUBJECT_NOT_SOFT_DELETED", 404, 40405,
+        "Subject '{subject}' was not deleted first before being permanently deleted"),
+    ErrorRow("VERSION_SOFT_DELETED", 404, 40406,
+        "Subject '{subject}' Version {version} was soft deleted.Set permanent=true to delete permanently"),
+    ErrorRow("VERSION_NOT_SOFT_DELETED", 404, 40407,
+        "Subject '{subject}' Version {version} was not deleted first before being permanently deleted"),
+    ErrorRow("COMPATIBILITY_NOT_CONFIGURED", 404, 40408,
+        "Subject '{subject}' does not have subject-level compatibility configured"),
     ErrorRow("MODE_NOT_CONFIGURED", 404, 40409, "Subject '{subject}' does not have subject-level mode configured"),
     # ---- schema registry: refused
     ErrorRow("ASSOCIATION_NOT_FOUND", 404, 40410, "Association for '{name}' not found."),
@@ -74,20 +54,12 @@ _ROWS = (
         'Schema being registered is incompatible with an earlier schema for subject "{subject}", details: [{details}]',
     ),
     ErrorRow("INVALID_SCHEMA", 422, 42201, "{details}"),
-    ErrorRow(
-        "INVALID_VERSION",
-        422,
-        42202,
+    ErrorRow("INVALID_VERSION", 422, 42202,
         "The specified version '{version}' is not a valid version id. Allowed values are between [1, 2^31-1] "
-        'and the string "latest"',
-    ),
-    ErrorRow(
-        "INVALID_COMPATIBILITY_LEVEL",
-        422,
-        42203,
+        'and the string "latest"'),
+    ErrorRow("INVALID_COMPATIBILITY_LEVEL", 422, 42203,
         "Invalid compatibility level. Valid values are none, backward, forward, full, backward_transitive, "
-        "forward_transitive, and full_transitive",
-    ),
+        "forward_transitive, and full_transitive"),
     ErrorRow("INVALID_MODE", 422, 42204, "Invalid mode. Valid values are READWRITE, READONLY, IMPORT and FORWARD."),
     ErrorRow("FORWARD_NOT_GLOBAL", 422, 42204, "Forward mode only supported on global level"),
     ErrorRow("NOT_IN_IMPORT_MODE", 422, 42205, "Subject {subject} in context {context} is not in import mode"),
@@ -95,18 +67,10 @@ _ROWS = (
     ErrorRow("READ_ONLY", 422, 42205, "Subject {subject} in context {context} is in read-only mode"),
     ErrorRow("SUBJECTS_EXIST", 422, 42205, "Cannot import since found existing subjects"),
     ErrorRow("ID_TAKEN", 422, 42205, "Overwrite new schema with id {id} in context {context} is not permitted."),
-    ErrorRow(
-        "VERSION_TAKEN",
-        422,
-        42205,
-        "Overwrite version {version} of subject {subject} with another schema is not permitted.",
-    ),
-    ErrorRow(
-        "REFERENCED",
-        422,
-        42206,
-        "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}.",
-    ),
+    ErrorRow("VERSION_TAKEN", 422, 42205,
+        "Overwrite version {version} of subject {subject} with another schema is not permitted."),
+    ErrorRow("REFERENCED", 422, 42206,
+        "One or more references exist to the schema {{magic=1,keytype=SCHEMA,subject={subject},version={version}}}."),
     ErrorRow("INVALID_SUBJECT", 422, 42208, "The specified subject '{subject}' is not a valid."),
     ErrorRow("CONTEXT_NOT_EMPTY", 422, 42211, "The specified context '{context}' is not empty."),
     ErrorRow("SCHEMA_TOO_LARGE", 422, 42209, "Register operation failed because schema is too large"),
@@ -116,9 +80,8 @@ _ROWS = (
     ErrorRow("TOO_MANY_LOGINS", 429, 429, "Too many new credentials at once"),
     # ---- table histories
     ErrorRow("UNKNOWN_CHANGEFEED", 404, 40450, "Changefeed '{changefeed}' not found; there are: {known}"),
-    ErrorRow(
-        "TABLE_NOT_KNOWN", 404, 40451, "Table {table} is not in the history of changefeed '{changefeed}'{details}"
-    ),
+    ErrorRow("TABLE_NOT_KNOWN", 404, 40451,
+        "Table {table} is not in the history of changefeed '{changefeed}'{details}"),
     ErrorRow("TABLE_NOT_YET", 404, 40452, "Table {table} is unknown until commit_ts {until}: {details}"),
     ErrorRow("TABLE_GONE", 404, 40453, "Table {table} is gone since commit_ts {since}: {details}"),
     ErrorRow("TABLE_UNKNOWN_SINCE", 409, 40951, "Table {table} is unknown since commit_ts {since}: {details}"),
@@ -168,7 +131,7 @@ _ROWS = (
     ErrorRow("TRACKED_TWICE", 409, 0, "changefeed '{changefeed}' is tracked by somebody else too: {details}"),
     ErrorRow("JAVA_MISSING", 503, 0, "{details}"),
     ErrorRow("JAR_MISSING", 503, 0, "{details}"),
-)
+)  # fmt: skip
 
 ERRORS: dict[str, ErrorRow] = {row.code: row for row in _ROWS}
 

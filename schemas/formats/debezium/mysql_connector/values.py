@@ -8,7 +8,6 @@ type name says how a value is written. Where there is none, or no schema at all,
 from __future__ import annotations
 
 import base64
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -18,6 +17,7 @@ from schemas.codec.json_exact import Number
 from schemas.codec.sql_text import text_or_bytes
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import values as fields
+from schemas.formats.debezium.connect.value_writers import unescaped
 from schemas.formats.debezium.mysql_connector.columns import CONNECT, GEOMETRY, SEMANTIC, TIME, column_of, fits
 from schemas.formats.debezium.mysql_connector.schema import temporal_name
 from schemas.formats.debezium.row_reader import DebeziumDialect, Read
@@ -26,8 +26,6 @@ from schemas.model.errors import WireError
 from schemas.model.options import Options
 from schemas.model.table import Column, Value
 from schemas.model.types import BY_NAME, Kind
-
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
 
 
 def dialect(options: Options) -> DebeziumDialect:
@@ -234,7 +232,7 @@ def _open_text(mode: str, value: Any) -> tuple[Value, str]:
 
 def _enum(column: Column, value: Any) -> tuple[Value, str]:
     text = _text(value)
-    plain = _ESCAPED.sub(r"\1", text)
+    plain = unescaped(text)
     if text == plain or plain not in column.elements:
         return text_or_bytes(text), ""
     # Values read from the binlog are escaped as the list is, those of a snapshot are not (measured).
