@@ -6,18 +6,20 @@ import json
 import re
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from functools import wraps
+from functools import cache, wraps
 from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from fastapi import Request, Response
-from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.responses import RedirectResponse
 
 from service.api.routing import KNOWN, Router
 from service.api.services import services
 from service.ui.api_client import ApiAnswer, ApiError
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 HOME: Final = "/ui/subjects"
 # Nothing from elsewhere, no scripts at all, and nobody may frame a page that deletes things.
@@ -113,16 +115,21 @@ def _find_short(tokens: list[str]) -> set[int]:
     return starts
 
 
-_ENVIRONMENT = Environment(
-    loader=PackageLoader("service.ui"), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-)
-_ENVIRONMENT.filters |= {"segment": segment, "time": _time, "pretty": pretty_json}
+@cache
+def _templates() -> Environment:
+    """Made for the first page: a service that shows none starts without them."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    loader, undefined = PackageLoader("service.ui"), StrictUndefined
+    made = Environment(loader=loader, autoescape=True, undefined=undefined, trim_blocks=True, lstrip_blocks=True)
+    made.filters |= {"segment": segment, "time": _time, "pretty": pretty_json}
+    return made
 
 
 def page(name: str, status: int = 200, **values: Any) -> Response:
     """A page from a template, its values escaped."""
     values.setdefault("said", "")
-    text = _ENVIRONMENT.get_template(name).render(values)
+    text = _templates().get_template(name).render(values)
     return Response(text, status, headers=_HEADERS, media_type="text/html; charset=utf-8")
 
 
