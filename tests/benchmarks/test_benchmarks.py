@@ -128,7 +128,9 @@ def test_command_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.Mo
 def test_craft_rival_and_kernels_give_the_same() -> None:
     """The run checks it: values and bytes are compared before anything counts."""
     figures = list(craft.run(Run(True, 300, lambda _: None)))
-    assert [f.name for f in figures if f.target] == ["craft.decode.cpu-vs-python", "craft.encode.cpu-vs-python"]
+    rows = ["craft.decode.cpu-vs-python", "craft.encode.cpu-vs-python"]
+    transcoded = [f"craft.transcode.{format_}.cpu-vs-messages" for format_ in ("avro", "debezium", "open")]
+    assert [f.name for f in figures if f.target] == rows + transcoded
 
 
 @pytest.mark.slow  # as Craft's, of more formats
