@@ -1,130 +1,204 @@
-"""Typed change events of one table from Arrow batches of messages, by the compiled kernels; in Spark's Python workers.
+"""Change events of one table from Arrow batches of messages, its columns typed; in Spark's Python workers.
 
-The kernels hand back, by index, what is not plain rows of the table: the format's own decoder reads just those. What
-is the same in every row (the table's name, its key) is not sent through Arrow: `spark_jobs.spark.decode_plan` adds it.
+A compiled reader (schemas.columnar) takes messages of any tables, versions and schema ids, also of those that came
+after the query was planned. What it leaves, and rows that the newest version's columns can't hold as they are, are read
+by the in-process decoder. What is the same in every row (the table's name, its key) is not sent through Arrow:
+`spark_jobs.spark.decode_plan` adds it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 
+from schemas.columnar import READERS
+from schemas.columnar.columns import ColumnValues, cells_of, read_columns
+from schemas.columnar.rows import NO_COMMIT_TS, Rows, RowShape, RowsReader
 from schemas.formats.base import Decoder
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, Message, RowChange
-from schemas.model.names import quote_name
-from schemas.model.ports import TableSource
-from schemas.model.spark_types import python_value, row_type, spark_type, widens
-from schemas.model.table import Column, Table, TableId, TableVersion
-from spark_jobs.arrow.change_schema import SOURCE
-from spark_jobs.arrow.columns import arrow_type
+from schemas.model.event import Row, RowChange
+from schemas.model.ports import SchemaSource
+from schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
+from schemas.model.table import Column, Table
+from spark_jobs.arrow.batches import merge_in_order, numbers_in_message, read_rows, reader_of
+from spark_jobs.arrow.columns import array_of_column, row_type
 from spark_jobs.arrow.event_rows import Batches, change_row, source_of
-from spark_jobs.arrow.table_decoders import FORMATS as JSON
-from spark_jobs.arrow.table_decoders import ArrowDecoder, ArrowJsonDecoder
-from spark_jobs.io.message_files import message_of_row, rows_of
+from spark_jobs.arrow.view_checks import find_wrong_times
+from spark_jobs.io.message_files import message_of_row
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import MessageResult
-from spark_jobs.pipeline.table_view import check_names, default_of
+from spark_jobs.pipeline.table_view import TableView, default_of
 
 pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
 
-FORMATS = ("craft", *JSON)
-_MOST_VERSIONS = 64
-OTHER_EVENT = (
-    "struct<kind:string,db:string,`table`:string,schema_id:int,`key`:array<string>,flags:array<string>,"
-    "ddl_type:int,query:string,code:string,detail:string,key_bytes:binary,value_bytes:binary>"
-)
-
-
-def typed_schema(table: Table) -> str:
-    """Spark DDL of what `TypedBatches` yields. odd: NULL for a row of the table that the kernels took."""
-    row = row_type(table)
-    return (
-        f"op string, commit_ts bigint, table_version bigint, row int, source {SOURCE}, before {row}, after {row},"
-        f" odd {OTHER_EVENT}"
-    )
+FORMATS = tuple(READERS)
+_OP_TEXTS = ("c", "u", "d")
+_OP_CODES = np.zeros(256, np.int8)
+_OP_CODES[[ord(text) for text in _OP_TEXTS]] = range(3)
+_OURS, _OTHERS, _LEFT = 0, 1, 2
+_OF_ODD = ("kind", "db", "table", "schema_id", "key", "flags", "ddl_type", "query")
 
 
-def table_versions(tables: TableSource, id_: TableId) -> list[TableVersion]:
-    """A table's versions, the newest first."""
-    versions: list[TableVersion] = []
-    at: int | None = None
-    while len(versions) < _MOST_VERSIONS:
-        try:
-            version = tables.at(id_, at)
-        except WireError:
-            break  # not known any more: rows before that are the decoder's, which says why
-        if version is None or (at is not None and version.commit_ts >= at):
-            break
-        versions.append(version)
-        at = version.commit_ts
-    return versions
+def rows_schema(table: Table, format_: str) -> Any:
+    """What `TableRows` yields. odd: NULL for a row of the table that the kernels took."""
+    row, texts = row_type([c for c in table.columns if not c.virtual]), pa.list_(pa.string())
+    odd = [("kind", pa.string()), ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32())]
+    odd += [("key", texts), ("flags", texts), ("ddl_type", pa.int32()), ("query", pa.string())]
+    odd += [("code", pa.string()), ("detail", pa.string()), ("key_bytes", pa.binary()), ("value_bytes", pa.binary())]
+    source = [("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]
+    source.append(("timestamp", pa.timestamp("us", "UTC")))
+    columns = [
+        ("op", pa.string()), ("commit_ts", pa.int64()), ("table_version", pa.int64()), ("row", pa.int32()),
+        ("source", pa.struct(source)), ("before", row), ("after", row), ("odd", pa.struct(odd)),
+    ]  # fmt: skip
+    if format_ == "avro":
+        columns += [("schema_id", pa.int32()), ("op_unknown", pa.bool_())]
+    return pa.schema(columns)
 
 
 @dataclass(frozen=True)
-class TypedBatches:
-    """Messages (Kafka's columns) → `typed_schema`. versions: of the table, the newest, whose columns are given, first.
+class TableRows:
+    """Messages (Kafka's columns) → rows of `schema` (`rows_schema`), in the messages' order.
 
-    missing: "default" gives a row of an older version the default of a column that it lacks, "null" NULL. until: up to
-    which commit_ts the newest version is known to hold; later rows are the decoder's, which asks again.
+    side: with a view of the table's newest columns. key: the names of the key that almost all rows have; the others'
+    stand in `odd`. Rows of other tables are there with nothing but their table.
     """
 
     side: CodecConfig
-    versions: tuple[TableVersion, ...]
     schema: Any
-    missing: str = "null"
-    until: int = MAX_TSO
+    key: tuple[str, ...] = ()
 
     def __call__(self, batches: Batches) -> Iterator[Any]:
-        plain = self.side.decoder()
-        kernels = list(self._kernels())
+        decoder, side = self.side.decoder(), self.side
+        if side.tables is None:  # then a table's other columns are of no account to a delete by its key
+            side = replace(side, schemas=_NoNewest(side.schemas))  # type: ignore[arg-type]
+        reader = reader_of(side, bare=True)
         for batch in batches:
-            left = np.arange(batch.num_rows)
-            for kernel in kernels:
-                if len(left):
-                    typed_batches, left = kernel.decode(batch, left)
-                    yield from typed_batches
-            if len(left):
-                yield self._decode_odd(plain, batch.take(pa.array(left)))
+            if batch.num_rows:
+                yield self._read(reader, decoder, batch)
 
-    def _kernels(self) -> Iterator[_Kernel]:
-        high = self.until
-        newest = self.versions[0].table
-        for version in self.versions:
-            if _is_castable(version.table, newest) and version.table.handle_key == newest.handle_key:
-                yield _Kernel(self.side, version, high, newest, self.schema, self.missing)
-            high = version.commit_ts
+    def _read(self, reader: RowsReader, decoder: Decoder, batch: Any) -> Any:
+        rows, left, _ = read_rows(reader, batch)
+        views = [self._view_shape(shape) for shape in rows.shapes]
+        status = np.array([of for of, _ in views], np.int64)[rows.shape]
+        places = np.array([parts for _, parts in views], np.int64).reshape(len(views), len(self._columns))
+        for name, flagged in rows.flags.items():
+            if name != "op_unknown":  # which the schema has a column for
+                status[flagged & (status == _OURS)] = _LEFT
+        chosen, others = np.flatnonzero(status == _OURS), np.flatnonzero(status == _OTHERS)
+        fast, bad = self._build_batch(rows, chosen, places, batch)
+        slow = np.union1d(left, rows.message[np.concatenate((chosen[bad], np.flatnonzero(status == _LEFT)))])
+        if len(others):
+            order = np.argsort(np.concatenate((chosen, others)))
+            fast = pa.concat_batches([fast, self._build_others(rows, others, batch)]).take(pa.array(order))
+            chosen = np.concatenate((chosen, others))[order]
+        origin = rows.message[chosen]
+        if len(slow) and (stays := ~np.isin(origin, slow)).sum() < len(origin):
+            fast, origin = fast.filter(pa.array(stays)), origin[stays]
+        return merge_in_order(batch, slow, self.schema, lambda row: self._odd_rows(decoder, row), fast, origin)
 
-    # ---- what the kernels leave
-    def _decode_odd(self, decoder: Decoder, batch: Any) -> Any:
-        rows: list[dict[str, Any]] = []
-        for row in rows_of(batch):
-            message = message_of_row(row)
-            rows += self._rows(decode_one(decoder, message), message)
-        return pa.RecordBatch.from_pylist(rows, schema=self.schema)
+    # ---- shapes
+    @cached_property
+    def _view(self) -> TableView:
+        assert self.side.view is not None
+        return self.side.view
 
-    def _rows(self, result: MessageResult, origin: Message) -> list[dict[str, Any]]:
-        rows, source = [], source_of(origin)
+    @cached_property
+    def _columns(self) -> tuple[Column, ...]:
+        return tuple(self._view.visible_columns)
+
+    def _view_shape(self, shape: RowShape) -> tuple[int, list[int]]:
+        """What rows of a shape are, and where their cells are among the columns."""
+        none = [-1] * len(self._columns)
+        if shape.table.id != self._view.table.id:
+            return _OTHERS, none
+        types = {c.name: spark_type(c) for c in self._columns}
+        certain = self.side.tables is None or shape.table_version is not None
+        if not certain and not all(c.name in types for c in shape.columns):
+            return _LEFT, none
+        fits = all(c.name not in types or widens(spark_type(c), types[c.name]) for c in shape.columns)
+        places = cells_of(shape, self._columns) if fits and shape.key == self.key else None
+        return (_LEFT, none) if places is None else (_OURS, places)
+
+    # ---- what the kernels took
+    def _build_batch(self, rows: Rows, chosen: Any, places: Any, batch: Any) -> tuple[Any, Any]:
+        """Rows of the table → (a batch, in which of them (bool) a value is none of its column)."""
+        shape, message, bad = rows.shape[chosen], rows.message[chosen], np.zeros(len(chosen), np.bool_)
+        structs = {}
+        for name in ("before", "after"):
+            first, kind = getattr(rows, name)[chosen], self.schema.field(name).type
+            if (first >= 0).any():
+                arrays = self._build_side(rows, shape, (first, rows.step[chosen]), places, bad)
+                structs[name] = pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0))
+            else:
+                structs[name] = pa.nulls(len(chosen), kind)
+        stamps, versions = rows.commit_ts[chosen], [s.table_version for s in rows.shapes]
+        unknown = rows.flags.get("op_unknown")
+        none = np.zeros(len(chosen), np.bool_)
+        by_name = {
+            "op": pa.DictionaryArray.from_arrays(_OP_CODES[rows.op[chosen]], pa.array(_OP_TEXTS)).dictionary_decode(),
+            "commit_ts": pa.array(stamps, mask=stamps == NO_COMMIT_TS),
+            "table_version": pa.array(versions, pa.int64()).take(pa.array(shape)),
+            "row": pa.array(numbers_in_message(rows.message)[chosen]),
+            "source": source_array(batch, message, self.schema.field("source").type),
+            **structs,
+            "odd": pa.nulls(len(chosen), self.schema.field("odd").type),
+            "schema_id": pa.array([s.schema_id for s in rows.shapes], pa.int32()).take(pa.array(shape)),
+            "op_unknown": pa.array(none if unknown is None else unknown[chosen]),
+        }
+        return pa.RecordBatch.from_arrays([by_name[name] for name in self.schema.names], schema=self.schema), bad
+
+    def _build_side(self, rows: Rows, shape: Any, cells: tuple[Any, Any], places: Any, bad: Any) -> list[Any]:
+        """The columns of one side. cells: first and step of each row; bad: gets the rows that can't be so."""
+        columns, unfit = read_columns(rows, shape, *cells, self._columns, places)
+        bad |= unfit
+        arrays, view = [], self._view
+        for typed in columns:
+            if typed.form in ("int", "uint"):
+                bad |= _find_too_large(typed)
+            column, array = typed.column, array_of_column(typed)
+            lack = [not s.key_only and column.name not in s.table.by_name for s in rows.shapes]
+            if view.missing == "default" and any(lack):
+                default = pa.scalar(python_value(column, default_of(column, self._zone)), array.type)
+                array = pc.if_else(pa.array(np.array(lack)[shape]), default, array)
+            if column.type.kind in view.types.kinds:
+                bad |= find_wrong_times(array, column.type.kind, self._zone)
+            arrays.append(array)
+        return arrays
+
+    @cached_property
+    def _zone(self) -> str:
+        return format_named(self.side.format).zone or self.side.options.time_zone
+
+    def _build_others(self, rows: Rows, chosen: Any, batch: Any) -> Any:
+        """Rows of other tables, with nothing but the table: they are counted."""
+        columns: dict[str, Any] = {f.name: pa.nulls(len(chosen), f.type) for f in self.schema}
+        odd = [{"kind": "row", "db": s.table.id.db, "table": s.table.id.table} for s in rows.shapes]
+        columns["odd"] = pa.array(odd, self.schema.field("odd").type).take(pa.array(rows.shape[chosen]))
+        columns["row"] = pa.array(numbers_in_message(rows.message)[chosen])
+        columns["source"] = source_array(batch, rows.message[chosen], self.schema.field("source").type)
+        return pa.RecordBatch.from_arrays([columns[name] for name in self.schema.names], schema=self.schema)
+
+    # ---- what they leave
+    def _odd_rows(self, decoder: Decoder, input_row: dict[str, Any]) -> list[dict[str, Any]]:
+        origin = message_of_row(input_row)
+        result, rows, source = decode_one(decoder, origin), list[dict[str, Any]](), source_of(origin)
         error = result.error
-        for number, event in enumerate(result.events if error is None else ()):
+        for number, event in enumerate(result.events):
             change = change_row(event)
-            odd = {k: change.get(k) for k in ("kind", "db", "table", "schema_id", "key", "flags", "ddl_type", "query")}
-            row = {k: change.get(k) for k in ("op", "commit_ts", "table_version")}
-            row |= {"row": number, "source": source, "odd": odd}
-            if isinstance(event, RowChange) and event.table.id == self.versions[0].table.id:
+            row = {name: change.get(name) for name in ("op", "commit_ts", "table_version")}
+            row |= {"row": number, "source": source, "odd": {name: change.get(name) for name in _OF_ODD}}
+            if isinstance(event, RowChange) and event.table.id == self._view.table.id:
                 try:
-                    check_names(event, self.versions[0].table, self.side.tables)
-                    row |= self._typed_row(event)
-                except WireError as strange:
-                    error = strange
-                    break
+                    row |= {"before": self._values(event.before), "after": self._values(event.after)}
                 except (ValueError, ArithmeticError, pa.ArrowException) as broken:
                     details = f"the newest version's columns can't hold the row: {broken}"
                     error = WireError("INVALID_VALUE", column=str(event.table.id), details=details)
@@ -133,133 +207,41 @@ class TypedBatches:
         if error is None:
             return rows or [{"row": 0, "source": source, "odd": {"kind": kind}} for kind in result.skipped]
         odd = {"kind": "error", "code": error.code, "detail": error.detail}
-        odd |= {"key_bytes": origin.key, "value_bytes": origin.value}
-        return [{"row": 0, "source": source, "odd": odd}]
+        return [{"row": 0, "source": source, "odd": odd | {"key_bytes": origin.key, "value_bytes": origin.value}}]
 
-    def _typed_row(self, event: RowChange) -> dict[str, Any]:
-        newest = self.versions[0].table
-        out: dict[str, Any] = {}
-        for side, row in (("before", event.before), ("after", event.after)):
-            if row is None:
-                continue
-            whole = event.table_version is not None and not event.key_only
-            cells = {}
-            for column in newest.columns:
-                if column.virtual:
-                    continue
-                if column.name in row:
-                    cells[column.name] = python_value(column, row[column.name])
-                elif whole and self.missing == "default" and column.name not in event.table.by_name:
-                    cells[column.name] = default_value(column, event.zone)
-            # Arrow says here which value is not one of the newest column's.
-            pa.array([cells], self.schema.field(side).type)
-            out[side] = cells
-        return out
+    def _values(self, row: Row | None) -> dict[str, Any] | None:
+        if row is None:
+            return None
+        values = {c.name: python_value(c, row[c.name]) for c in self._columns if c.name in row}
+        pa.array([values], self.schema.field("after").type)  # says which value is not one of the newest column's
+        return values
 
 
-def default_value(column: Column, zone: str) -> Any:
-    """What a row that lacks the column has in it when defaults are asked for. zone: of TIMESTAMP text."""
-    return python_value(column, default_of(column, zone))
+class _NoNewest:
+    """Schemas of which nobody asks for the newest."""
+
+    def __init__(self, schemas: SchemaSource) -> None:
+        self.by_id, self.id_of = schemas.by_id, schemas.id_of
+
+    def newest(self, subject: str) -> str | None:
+        return None
 
 
-def _is_castable(old: Table, new: Table) -> bool:
-    """Every column of the old version is one of the newest's type, or of a narrower one."""
-    types = {c.name: spark_type(c) for c in new.columns if not c.virtual}
-    return all(types.get(c.name) is None or widens(spark_type(c), types[c.name]) for c in old.columns if not c.virtual)
-
-
-class _Kernel:
-    """A table version's compiled decoder."""
-
-    def __init__(
-        self, side: CodecConfig, version: TableVersion, high: int, newest: Table, schema: Any, missing: str
-    ) -> None:
-        self._version, self._newest, self._schema, self._missing = version, newest, schema, missing
-        low = version.commit_ts + 1
-        self._json = side.format in JSON
-        self._zone = format_named(side.format).zone or side.options.time_zone
-        if self._json:
-            self._decoder: Any = ArrowJsonDecoder(side.format, version.table, side.options, low, high, keyed=True)
-        else:
-            self._decoder = ArrowDecoder(version.table, low, high)
-
-    def decode(self, batch: Any, indices: Any) -> tuple[Iterator[Any], Any]:
-        """The messages at `indices` → (batches, the indices that are left)."""
-        part = batch if len(indices) == batch.num_rows else batch.take(pa.array(indices))
-        value, key = part.column("value"), part.column("key")
-        if self._json:
-            chunks, left = self._decoder.decode(value, key)
-        else:
-            chunks, left = self._decoder.decode(value)
-        return (self._shape_batch(part, chunk) for chunk in chunks), indices[np.asarray(left, np.int64)]
-
-    def _shape_batch(self, part: Any, chunk: Any) -> Any:
-        numbers = np.asarray(chunk.column("message"))
-        count = len(numbers)
-        first = np.concatenate((np.ones(1, bool), numbers[1:] != numbers[:-1])) if count else np.zeros(0, bool)
-        starts = np.maximum.accumulate(np.where(first, np.arange(count), 0)) if count else np.zeros(0, int)
-        arrays = [
-            chunk.column("op"),
-            chunk.column("commit_ts"),
-            pa.array(np.full(count, self._version.commit_ts, np.int64)),
-            pa.array((np.arange(count) - starts).astype(np.int32)),
-            source_array(part, numbers, self._schema.field("source").type),
-            *(self._row(chunk.column(side), self._schema.field(side).type) for side in ("before", "after")),
-            pa.nulls(count, self._schema.field("odd").type),
-        ]
-        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
-
-    def _row(self, rows: Any, kind: Any) -> Any:
-        """A version's rows as the newest version's struct."""
-        if self._version.table is self._newest:
-            return rows
-        have = {field.name: n for n, field in enumerate(rows.type)}
-        by_name = self._newest.by_name
-        columns = []
-        for field in kind:
-            if field.name in have:
-                column = rows.field(have[field.name])
-                columns.append(column if column.type == field.type else column.cast(field.type))
-            elif self._missing == "default":
-                default = default_value(by_name[field.name], self._zone)
-                columns.append(pa.repeat(pa.scalar(default, field.type), len(rows)))
-            else:
-                columns.append(pa.nulls(len(rows), field.type))
-        absent = rows.is_null() if rows.null_count else None
-        return pa.StructArray.from_arrays(columns, fields=list(kind), mask=absent)
+def _find_too_large(typed: ColumnValues) -> Any:
+    """Integers that their column's Spark type does not hold."""
+    bits = INTEGER_BITS.get(spark_type(typed.column), 65)
+    signed = typed.form == "int"
+    if bits > 64 or (bits == 64 and signed):
+        return np.zeros(len(typed.valid), np.bool_)
+    top = (1 << bits - 1) - 1
+    return (typed.values > top) | (typed.values < (-top - 1 if signed else 0))
 
 
 def source_array(batch: Any, message: Any, kind: Any) -> Any:
     """Where the messages of rows came from. message: each row's, ascending; kind: the column's Arrow type."""
     once = len(message) == batch.num_rows and bool((message == np.arange(len(message))).all())
     place = None if once else pa.array(message)
-    columns = [batch.column(name) if once else batch.column(name).take(place) for name in _SOURCE]
     fields = list(kind)
+    columns = [batch.column(f.name) if once else batch.column(f.name).take(place) for f in fields]
     arrays = [a if a.type == f.type else a.cast(f.type) for a, f in zip(columns, fields, strict=True)]
     return pa.StructArray.from_arrays(arrays, fields=fields)
-
-
-_SOURCE = ("topic", "partition", "offset", "timestamp")
-
-
-@cache
-def warm(format_: str) -> bool:
-    """Compiles a format's kernels, or loads them, once in a process: workers find them in the cache then."""
-    from spark_jobs.arrow import avro_batches, table_decoders
-
-    if format_ == "avro":
-        return avro_batches.warm()
-    return table_decoders.warm_json() if format_ in JSON else table_decoders.warm_craft()
-
-
-__all__ = [
-    "FORMATS",
-    "TypedBatches",
-    "arrow_type",
-    "default_value",
-    "quote_name",
-    "source_array",
-    "table_versions",
-    "typed_schema",
-    "warm",
-]

@@ -6,8 +6,7 @@ messages are the plain codec's, which says why (`spark_jobs.pipeline.table_view`
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +15,9 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar.rows import CellForm, Rows, RowShape, form_of
-from schemas.inspect.format_lookup import format_named
 from schemas.model.spark_types import INTEGER_BITS, spark_type
 from schemas.model.table import Column
 from schemas.model.types import Kind
-from spark_jobs.arrow.event_rows import Batches
-from spark_jobs.arrow.table_rows import TypedBatches
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import READ, TableView, check_number, default_of, transition_dates
 
@@ -40,62 +36,8 @@ _SURE = {
 }
 
 
-@dataclass(frozen=True)
-class CheckedBatches:
-    """`inner`, its rows checked: the same schema comes out."""
-
-    inner: TypedBatches
-    view: TableView
-
-    def __call__(self, batches: Batches) -> Iterator[Any]:
-        """While `inner` reads, an offset is the message's number in its batch: its rows are told by it."""
-        now: list[Any] = []
-
-        def number_messages() -> Iterator[Any]:
-            for batch in batches:
-                now[:] = [batch]
-                at = batch.schema.get_field_index("offset")
-                numbers = pa.array(np.arange(batch.num_rows, dtype=np.int64))
-                yield batch.set_column(at, batch.schema.field(at), numbers)
-
-        plain, last, outputs = self.inner.side.decoder(), None, list[Any]()
-        for out in self.inner(number_messages()):
-            if last is not None and now[0] is not last:
-                yield from self._check_batch(last, outputs, plain)
-                outputs = []
-            last = now[0]
-            outputs.append(out)
-        if last is not None:
-            yield from self._check_batch(last, outputs, plain)
-
-    def _check_batch(self, batch: Any, outputs: list[Any], plain: Any) -> Iterator[Any]:
-        numbers = [np.asarray(out.column("source").field("offset")) for out in outputs]
-        bad = [n[self._find_unfit(out)] for n, out in zip(numbers, outputs, strict=True)]
-        left = np.unique(np.concatenate(bad)) if bad else np.zeros(0, np.int64)
-        for out, number in zip(outputs, numbers, strict=True):
-            if len(left):
-                stays = ~np.isin(number, left)
-                out, number = out.filter(pa.array(stays)), number[stays]
-            yield _with_offsets(out, batch.column("offset").take(pa.array(number)))
-        if len(left):
-            yield self.inner._decode_odd(plain, batch.take(pa.array(left)))
-
-    def _find_unfit(self, out: Any) -> Any:
-        """Numbers of the rows with a value that does not fit, or that may be two times at once."""
-        kernel = np.asarray(out.column("odd").is_null())
-        wrong = np.zeros(out.num_rows, bool)
-        kinds = self.view.types.kinds
-        zone = format_named(self.inner.side.format).zone or self.inner.side.options.time_zone
-        for side in ("before", "after"):
-            rows = out.column(side)
-            for column in self.view.table.columns:
-                if column.type.kind in kinds and not column.virtual:
-                    texts = pc.struct_field(rows, [rows.type.get_field_index(column.name)])
-                    wrong |= _find_wrong(texts, column.type.kind, zone)
-        return np.flatnonzero(wrong & kernel)
-
-
-def _find_wrong(texts: Any, kind: Kind, zone: str) -> Any:
+def find_wrong_times(texts: Any, kind: Kind, zone: str) -> Any:
+    """Which texts (bool) are no value of their Spark type, or may be two times at once."""
     sure = pc.match_substring_regex(texts, _SURE[kind])
     if kind is Kind.TIMESTAMP and transition_dates(zone):
         days = pa.array(sorted(transition_dates(zone)))
@@ -121,15 +63,6 @@ def _fits_text(read: Callable[[str, str], Any], zone: str, twice: frozenset[str]
         return text[:10] not in twice
 
     return fits
-
-
-def _with_offsets(out: Any, offsets: Any) -> Any:
-    """The batch with the messages' own offsets."""
-    source = out.column("source")
-    fields = list(source.type)
-    arrays = [offsets if f.name == "offset" else source.field(f.name) for f in fields]
-    whole = pa.StructArray.from_arrays(arrays, fields=fields)
-    return out.set_column(out.schema.get_field_index("source"), out.schema.field("source"), whole)
 
 
 _INTEGERS = (CellForm.INT, CellForm.UINT)
@@ -260,7 +193,7 @@ _Unfit = Callable[[Rows, Any, Any], Any]
 
 
 def _temporal(column: Column, zone: str) -> _Unfit:
-    return lambda _rows, cell, texts: _find_wrong(texts.take(pa.array(cell)), column.type.kind, zone)
+    return lambda _rows, cell, texts: find_wrong_times(texts.take(pa.array(cell)), column.type.kind, zone)
 
 
 def _number(column: Column, forms: set[CellForm]) -> _Unfit | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -13,12 +14,18 @@ from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME, Kind
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
 from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.table_view import TableView
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
 _OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
 _COPIES = 64  # kernels that learn what they read want more than a few messages of a table
 _ID = Column("id", BY_NAME["int"], unsigned=True, handle_key=True, primary_key=True)
-_TABLE = Table(TableId("a", "b"), (_ID, *(c for c in sample_columns() if c.type.kind is not Kind.VECTOR)))
+_MORE = (
+    Column("bit1", BY_NAME["bit"], length=1),
+    Column("preset", BY_NAME["int"], has_default=True, default="7"),
+    Column("decimal as text", BY_NAME["decimal"], length=65, scale=2),
+)
+_TABLE = Table(TableId("a", "b"), (_ID, *(c for c in sample_columns() if c.type.kind is not Kind.VECTOR), *_MORE))
 
 
 class _Schemas(FileSchemas):
@@ -81,6 +88,22 @@ def warm_lines(read: str) -> bool:
 
     reading, batch = _sample(read, places=True)
     for _ in LineReader(reading).parts(batch):
+        pass
+    return True
+
+
+@cache
+def warm_table_rows(read: str) -> bool:
+    """As `warm_transcode`, what decodes a format to typed rows of one table."""
+    from schemas.columnar import READERS
+    from schemas.columnar.kernels.jit import COMPILED
+    from spark_jobs.arrow.table_rows import TableRows, rows_schema
+
+    if not (COMPILED and read in READERS):
+        return False
+    reading, batch = _sample(read, places=True)
+    rows = TableRows(replace(reading, view=TableView(_TABLE)), rows_schema(_TABLE, read), ("id",))
+    for _ in rows([batch]):
         pass
     return True
 

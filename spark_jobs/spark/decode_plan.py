@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from schemas.model.event import MAX_TSO
+from schemas.model.errors import WireError
 from schemas.model.spark_types import EXACT, SparkTypes, row_type
-from schemas.model.table import Table, TableId, TableVersion
+from schemas.model.table import Table, TableId
 from spark_jobs.arrow.change_schema import CHANGES, arrow_schema, metric, tidb_row
-from spark_jobs.arrow.table_rows import FORMATS, TypedBatches, table_versions, typed_schema, warm
-from spark_jobs.arrow.view_checks import CheckedBatches
-from spark_jobs.arrow.warm_up import warm_changes
+from spark_jobs.arrow.table_rows import FORMATS, TableRows, rows_schema
+from spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
 from spark_jobs.arrow.worker_functions import DecodeBatches
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
-from spark_jobs.sources.table_history import HistoryTables
 from spark_jobs.spark.skipped_rows import count_skipped, without_skipped
 from spark_jobs.spark.sql_expressions import typed_row
 from spark_jobs.spark.temporal_sql import typed_view
@@ -40,25 +39,14 @@ def typed_decode(
 
     They read formats that need definitions, and a table whose definitions are known. types, on_lossy: as TableView.
     """
-    if side.tables is None or not (side.format in FORMATS or (side.format == "avro" and warm("avro"))):
+    if side.tables is None or not (side.format in FORMATS and warm_table_rows(side.format)):
         return None
-    versions = table_versions(side.tables, id_)
-    if not versions:
-        return None
-    warm(side.format)
-    table = versions[0].table
-    view = TableView(table, types, missing, on_lossy)
-    key = [c.name for c in table.columns if c.name in table.handle_key]
-    view_side = replace(side, view=view)
-    if side.format == "avro":
-        changes = _select_table(_avro_by_kernels(frame, view_side, tuple(versions), key), id_)
-    else:
-        until = side.tables.sure_until(versions[0]) if isinstance(side.tables, HistoryTables) else MAX_TSO
-        schema, typed = typed_schema(table), types != EXACT
-        batches = TypedBatches(view_side, tuple(versions), arrow_schema(schema), missing, until)
-        rows = map_batches(frame, CheckedBatches(batches, view) if typed else batches, _with_tidb_types(schema, table))
-        changes = _select_table(rows, id_)
-    return typed_view(changes.select(*_columns(id_, key, changes.columns)), view_side)
+    with suppress(WireError):  # what is not known any more is for the decoder to say
+        if version := side.tables.at(id_, None):
+            table = version.table
+            key = [c.name for c in table.columns if c.name in table.handle_key]
+            return _decode_by_kernels(frame, replace(side, view=TableView(table, types, missing, on_lossy)), key)
+    return None
 
 
 def avro_decode(frame: DataFrame, side: CodecConfig, key: Sequence[str]) -> DataFrame | None:
@@ -67,35 +55,30 @@ def avro_decode(frame: DataFrame, side: CodecConfig, key: Sequence[str]) -> Data
     side: with a view of the newest registered value schema. key: the names of the newest key schema.
     """
     assert side.view is not None
-    if not warm("avro"):
+    if not warm_table_rows("avro"):
         return None
-    table = side.view.table
-    changes = _select_table(
-        _avro_by_kernels(frame, side, (TableVersion(0, table),), list(key)), table.id, others="late_tables"
-    )
-    return typed_view(changes.select(*_columns(table.id, list(key), changes.columns)), side)
+    return _decode_by_kernels(frame, side, key, others="late_tables")
 
 
-def _avro_by_kernels(
-    frame: DataFrame, side: CodecConfig, versions: tuple[TableVersion, ...], key: list[str]
+def _decode_by_kernels(
+    frame: DataFrame, side: CodecConfig, key: Sequence[str], others: str = "other_tables"
 ) -> DataFrame:
-    from spark_jobs.arrow.avro_batches import AvroBatches, avro_schema
-
     view = side.view
     assert view is not None
-    schema = avro_schema(view.table)
-    batches = AvroBatches(side, versions, arrow_schema(schema), view.missing, key=tuple(key))
-    run = batches if view.types == EXACT else CheckedBatches(batches, view)
-    messages = frame.select(*(name for name in frame.columns if name != "headers"))  # Avro has none
-    return map_batches(messages, run, _with_tidb_types(schema, view.table, certain=side.tables is not None))
+    schema, id_ = rows_schema(view.table, side.format), view.table.id
+    if side.format == "avro":
+        frame = frame.drop("headers")  # Avro's decoder asks for none
+    kind = _with_tidb_types(schema, view.table, certain=side.tables is not None)
+    changes = _select_table(map_batches(frame, TableRows(side, schema, tuple(key)), kind), id_, others)
+    return typed_view(changes.select(*_columns(id_, list(key), changes.columns)), side)
 
 
-def _with_tidb_types(ddl: str, table: Table, certain: bool = True) -> StructType:
+def _with_tidb_types(rows: Any, table: Table, certain: bool) -> StructType:
     """The schema; before and after say their columns' TiDB types. They come so from Python: no plan pays for it."""
+    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
-    schema, row = StructType.fromDDL(ddl), tidb_row(table, certain=certain)
-    assert isinstance(schema, StructType)
+    schema, row = from_arrow_schema(rows), tidb_row(table, certain=certain)
     return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
 
 
@@ -126,7 +109,7 @@ def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
     )  # fmt: skip
     kernel = odd.isNull()
     schema_id, flags = odd["schema_id"], F.array().cast("array<string>")
-    if "schema_id" in have:  # Avro's (spark_jobs.arrow.avro_batches)
+    if "schema_id" in have:  # Avro's (spark_jobs.arrow.table_rows)
         schema_id = F.coalesce(F.col("schema_id"), schema_id)
         flags = F.when(F.col("op_unknown"), F.array(F.lit("op_unknown"))).otherwise(flags)
     return [

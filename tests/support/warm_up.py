@@ -18,7 +18,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
-from spark_jobs.arrow import avro_batches, table_decoders, warm_up
+from spark_jobs.arrow import table_decoders, warm_up
 from spark_jobs.runtime.cache import cache_dir, write_atomically
 from tests.support.class_archive import ARCHIVE, make_archive
 from tests.support.golden import ROOT
@@ -31,7 +31,7 @@ _STEPS: tuple[Callable[[], object], ...] = (
     table_decoders.warm_craft,
     partial(warm_up.warm_lines, "debezium"),
     partial(warm_up.warm_transcode, "debezium", "avro"),
-    avro_batches.warm,
+    partial(warm_up.warm_table_rows, "avro"),
 )
 
 

@@ -17,12 +17,11 @@ from schemas.formats.avro.encoder import AvroEncoder
 from schemas.formats.base import Context
 from schemas.model.event import Message
 from schemas.model.options import Options
-from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME
 from spark_jobs import decode
-from spark_jobs.arrow.avro_batches import AvroBatches, avro_arrow, avro_schema
-from spark_jobs.arrow.change_schema import arrow_schema
-from spark_jobs.arrow.table_rows import table_versions
+from spark_jobs.arrow.table_rows import TableRows, rows_schema
+from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import Missing, TableView
 from spark_jobs.sources.avro_versions import registered_versions as registered
@@ -49,30 +48,30 @@ def _kafka(messages: Sequence[Message]) -> Any:
     return pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
 
 
-class _ByTheDecoder(AvroBatches):
+class _ByTheDecoder(TableRows):
     """Every message is left."""
 
-    def _decode_batch(self, reader: Any, plain: Any, batch: Any) -> Any:
-        return self._decode_odd(plain, batch)
+    def _read(self, reader: Any, decoder: Any, batch: Any) -> Any:
+        rows = [row for input_row in rows_of(batch) for row in self._odd_rows(decoder, input_row)]
+        return pa.RecordBatch.from_pylist(rows, schema=self.schema)
 
 
-def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> AvroBatches | None:
+def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> TableRows | None:
     """As the plans of the table make them; None where they have none."""
     if side.tables is not None:
-        versions = tuple(table_versions(side.tables, id_))
-        key = [c.name for c in versions[0].table.columns if c.handle_key] if versions else []
+        version = side.tables.at(id_, None)
+        table = version.table if version else None
+        key = [c.name for c in table.columns if c.handle_key] if table else []
     else:
         ours = registered(side.schemas, id_)
-        versions = tuple(TableVersion(0, Table(w.record.id, w.record.columns)) for w in ours.values[-1:])
+        table = next((Table(w.record.id, w.record.columns) for w in ours.values[-1:]), None)
         key = [c.name for c in ours.keys[-1].record.columns] if ours.keys else []
-    if not versions:
+    if table is None:
         return None
-    table = versions[0].table
-    side = replace(side, view=TableView(table, missing=missing))
-    return AvroBatches(side, versions, avro_arrow(table), missing, key=tuple(key))
+    return TableRows(replace(side, view=TableView(table, missing=missing)), rows_schema(table, "avro"), tuple(key))
 
 
-def _rows(batches: AvroBatches, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
+def _rows(batches: TableRows, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
     """(rows, of the kernel or not in one form, how many are the kernel's). Other tables' have nothing to compare."""
     shown, kernel = [], 0
     for batch in batches([_kafka(messages)]):
@@ -82,16 +81,20 @@ def _rows(batches: AvroBatches, messages: Sequence[Message]) -> tuple[list[dict[
             if odd is None:
                 flags = ["op_unknown"] if unknown else []
                 odd = {"kind": "row", "schema_id": schema_id, "key": list(batches.key), "flags": flags}
-            elif odd["kind"] == "row" and (odd["db"], odd["table"]) != tuple(batches.versions[0].table.id):
+            elif odd["kind"] == "row" and (odd["db"], odd["table"]) != tuple(_table(batches).id):
                 row, odd = {"source": row["source"]}, {"kind": "other"}
             shown.append({**row, "odd": {name: odd.get(name) for name in _OF_ODD}})
     return shown, kernel
 
 
-def _same(batches: AvroBatches, messages: Sequence[Message]) -> int:
+def _table(batches: TableRows) -> Table:
+    assert batches.side.view is not None
+    return batches.side.view.table
+
+
+def _same(batches: TableRows, messages: Sequence[Message]) -> int:
     found, kernel = _rows(batches, messages)
-    parts = (batches.side, batches.versions, batches.schema, batches.missing)
-    wanted, none = _rows(_ByTheDecoder(*parts, key=batches.key), messages)
+    wanted, none = _rows(_ByTheDecoder(batches.side, batches.schema, batches.key), messages)
     assert none == 0
     for one, other in zip(found, wanted, strict=True):
         assert repr(one) == repr(other)
@@ -205,5 +208,3 @@ def test_decode_uses_it(spark: SparkSession) -> None:
         assert (row["schema_id"], row["key"], row["flags"]) == (2, ["id"], [])
         assert row["after"].asDict() == {"id": 1, "n": 5}
         assert by in changes._jdf.queryExecution().toString()
-    table = Table(TableId("d", "t"), tuple(Column(kind, of) for kind, of in BY_NAME.items()))
-    assert arrow_schema(avro_schema(table)) == avro_arrow(table)
