@@ -25,7 +25,7 @@ def plain_texts(rows: Rows) -> Binaries:
     """
     import numpy as np
 
-    from schemas.columnar.kernels import plain_texts as kernel
+    from schemas.columnar.kernels import plain_lines as kernel
 
     count = len(rows.place)
     ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
@@ -39,9 +39,9 @@ def plain_texts(rows: Rows) -> Binaries:
             raise ValueError("a row has cells that are not there")
     place, length = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.place, rows.length))
     data = freeze(np.ascontiguousarray(rows.data, np.uint8))
-    out = np.empty(kernel.room(freeze(cells), length, len(data)), np.uint8)
+    out = np.empty(kernel.text_room(freeze(cells), length, len(data)), np.uint8)
     offsets, valid = np.zeros(count + 1, np.int64), np.zeros(count, np.bool_)
-    wrong = kernel.fill(freeze(cells), place, length, data, out, offsets, valid)
+    wrong = kernel.fill_texts(freeze(cells), place, length, data, out, offsets, valid)
     if wrong >= 0:
         raise ValueError(f"cell {wrong} is no value of its column")
     return Binaries(out[: offsets[-1]], offsets, valid)
@@ -52,7 +52,7 @@ def _kinds(shape: RowShape) -> list[int]:
 
 
 def _kind(column: Column) -> int:
-    from schemas.columnar.kernels import plain_texts as kernel
+    from schemas.columnar.kernels import plain_lines as kernel
 
     if column.type.kind is Kind.BIT:
         return kernel.BITS + (values.bit_size(column.length) if column.length else 0)
@@ -120,7 +120,7 @@ def plain_lines(
     length = freeze(np.ascontiguousarray(rows.length, np.int64))
     ends = np.zeros(count + 1, np.int64)
     out = np.empty(_room(lines, line_rows, data, kernel), np.uint8)
-    kernel.fill(lines, line_rows, data, cells, length, out, ends)
+    kernel.fill_lines(lines, line_rows, data, cells, length, out, ends)
     return Binaries(out[: ends[-1]], ends, np.ones(count, np.bool_))
 
 

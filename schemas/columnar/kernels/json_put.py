@@ -8,8 +8,10 @@ from schemas.columnar.kernels.byte_buffers import copy, read_eight
 from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.text import Array
 
-_ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128))
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
+_ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH, _C2, _E2 = (
+    np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128, 0xC2, 0xE2)
+)
+HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _BASE64 = np.frombuffer(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/", np.uint8)
 
 
@@ -74,53 +76,70 @@ def _put_four(a: int, b: int, c: int, count: int, out: Array, to: int) -> int:
 
 
 @inline
-def string(data: Array, place: int, size: int, out: Array, to: int) -> int:
-    """A JSON string, as `json.dumps` writes it with UTF-8 as it is."""
+def string(data: Array, place: int, size: int, lines: bool, out: Array, to: int) -> int:
+    """A JSON string, as `json.dumps` writes it with UTF-8 as it is; lines: but for U+0085, U+2028 and U+2029."""
     out[to] = 34
     to += 1
-    if _is_plain(data, place, place + size):
+    if _is_plain(data, place, place + size, lines):
         copy(out, to, data, place, size)
         to += size
     else:
-        to = _put_escaped(data, place, place + size, out, to)
+        to = _put_escaped(data, place, place + size, lines, out, to)
     out[to] = 34
     return to + 1
 
 
 @inline
-def _is_plain(data: Array, pos: int, end: int) -> bool:
-    """Whether nothing has to be escaped."""
+def _is_plain(data: Array, pos: int, end: int, lines: bool) -> bool:
+    """Whether nothing has to be escaped; with `lines` false also for text that needs a closer look."""
     slow = np.uint64(0)
     while end - pos >= 8:
         word = read_eight(data, pos)
         quotes, slashes = word ^ _QUOTES, word ^ _SLASHES
         # A byte below n borrows from its highest bit, which it does not have itself.
         slow |= (word - _BLANKS) & ~word | (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes
+        if lines:
+            two, three = word ^ _C2, word ^ _E2
+            slow |= (two - _ONES) & ~two | (three - _ONES) & ~three
         pos += 8
     odd = slow & _HIGH != np.uint64(0)
     while pos < end:
         byte = data[pos]
-        odd = odd or byte < 32 or byte == 34 or byte == 92
+        odd = odd or byte < 32 or byte == 34 or byte == 92 or (lines and (byte == 0xC2 or byte == 0xE2))
         pos += 1
     return not odd
 
 
 @jit
-def _put_escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
+def _put_escaped(data: Array, pos: int, end: int, lines: bool, out: Array, to: int) -> int:
     while pos < end:
         byte = data[pos]
         pos += 1
-        if byte >= 32 and byte != 34 and byte != 92:
+        if byte < 32 or byte == 34 or byte == 92:
+            letter = _letter(byte)
+            if letter == 117:
+                to = _put_unicode(byte, out, to)
+            else:
+                out[to], out[to + 1] = 92, letter
+                to += 2
+        elif lines and byte == 0xC2 and end - pos > 0 and data[pos] == 0x85:
+            to = _put_unicode(0x85, out, to)
+            pos += 1
+        elif lines and byte == 0xE2 and end - pos > 1 and data[pos] == 0x80 and data[pos + 1] & 0xFE == 0xA8:
+            to = _put_unicode(0x2028 + (data[pos + 1] & 1), out, to)
+            pos += 2
+        else:
             out[to] = byte
             to += 1
-            continue
-        letter = _letter(byte)
-        out[to], out[to + 1] = 92, letter
-        to += 2
-        if letter == 117:
-            out[to], out[to + 1], out[to + 2], out[to + 3] = 48, 48, _HEX[byte >> 4], _HEX[byte & 15]
-            to += 4
     return to
+
+
+@jit
+def _put_unicode(code: int, out: Array, to: int) -> int:
+    out[to], out[to + 1] = 92, 117
+    for digit in range(4):
+        out[to + 2 + digit] = HEX[code >> (12 - 4 * digit) & 15]
+    return to + 6
 
 
 @jit

@@ -216,7 +216,7 @@ def _value(
         if place < 0 or place > data.shape[0] - size:
             return -1, False
         if op == STRING:
-            return put.string(data, place, size, out, to), False
+            return put.string(data, place, size, False, out, to), False
         return _put_span(data, place, place + size, op, steps, base, zones, out, to)
     if op == SIGNED:
         return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False

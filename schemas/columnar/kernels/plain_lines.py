@@ -1,4 +1,4 @@
-"""Cells with their texts (`schemas.columnar.plain_lines`) → lines of the plain form, for numba.
+"""Cells → their texts in the plain form (`schemas.plain.writer`), and cells with their texts → its lines, for numba.
 
 A line is literals, and between them numbers and the row's texts as JSON strings, escaped as
 `schemas.plain.writer.json_line` escapes them.
@@ -6,11 +6,13 @@ A line is literals, and between them numbers and the row's texts as JSON strings
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, read_eight
+from schemas.columnar.kernels import json_put as put
+from schemas.columnar.kernels import numbers as real
+from schemas.columnar.kernels.byte_buffers import copy
 from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.text import Array
 
@@ -21,14 +23,17 @@ ESCAPED = 5
 """Bytes that one byte of a text may take more than itself."""
 
 _ABSENT = -2
-_ONES, _BLANKS, _QUOTES, _SLASHES, _HIGH, _C2, _E2 = (
-    np.uint64(byte * 0x0101010101010101) for byte in (1, 32, 34, 92, 128, 0xC2, 0xE2)
-)
-_HEX = np.frombuffer(b"0123456789abcdef", np.uint8)
 _OFFSET, _COMMIT_TS, _AFTER, _EXTRA, _BYTES = (
     np.frombuffer(text, np.uint8)
     for text in (b', "offset": ', b'", "commit_ts": ', b', "after": ', b', "extra": ', b'{"hex": ')
 )
+
+
+# What a cell holds: as `Form`; from BITS on BIT, of as many bytes as the number is larger, 0 for as few as it takes.
+NOTHING, INT, UINT, DOUBLE, FLOAT, TEXT, BYTES, BITS = range(8)
+
+_LONGEST = 32  # of a number or BIT
+_HEAD, _TAIL = np.frombuffer(b'{"hex":"', np.uint8), np.frombuffer(b'"}', np.uint8)
 
 
 class LineLiterals(NamedTuple):
@@ -81,7 +86,7 @@ def count_escapes(data: Array) -> int:
 
 
 @jit
-def fill(
+def fill_lines(
     lines: LineLiterals, rows: LineRows, texts: Array, places: Array, length: Array, out: Array, ends: Array
 ) -> None:
     """Lines one after another. texts, places: of the cells; length: as `Rows` has it."""
@@ -129,28 +134,8 @@ def _bytes(text: Array, out: Array, to: int) -> int:
 
 
 @inline
-def _null(out: Array, to: int) -> int:
-    out[to], out[to + 1], out[to + 2], out[to + 3] = 110, 117, 108, 108
-    return to + 4
-
-
-@jit
 def _number(number: int, out: Array, to: int) -> int:
-    if number == NONE:
-        return _null(out, to)
-    rest = np.uint64(number)
-    if number < 0:
-        out[to] = 45
-        to += 1
-        rest = np.uint64(-number)
-    size, above = 1, rest // np.uint64(10)
-    while above:
-        size += 1
-        above //= np.uint64(10)
-    for at in range(to + size - 1, to - 1, -1):
-        out[at] = 48 + rest % np.uint64(10)
-        rest //= np.uint64(10)
-    return to + size
+    return put.null(out, to) if number == NONE else real.put_int(number, out, to)
 
 
 @jit
@@ -159,7 +144,7 @@ def _object(
     places: Array, length: Array, out: Array, to: int,
 ) -> int:  # fmt: skip
     if row < 0:
-        return _null(out, to)
+        return put.null(out, to)
     out[to] = 123
     to += 1
     some = False
@@ -174,93 +159,107 @@ def _object(
         some = True
         to = _literal(text, names, column, out, to)
         if size < 0:
-            to = _null(out, to)
+            to = put.null(out, to)
         elif hexed[column]:  # {"hex":"…"}
             to = _bytes(_BYTES, out, to)
             start, end = places[cell] + 7, places[cell + 1]
             copy(out, to, texts, start, end - start)
             to += end - start
         else:
-            to = _string(texts, places[cell], places[cell + 1], out, to)
+            start = places[cell]
+            to = put.string(texts, start, places[cell + 1] - start, True, out, to)
     out[to] = 125
     return to + 1
 
 
-@inline
-def _string(data: Array, pos: int, end: int, out: Array, to: int) -> int:
-    out[to] = 34
-    to += 1
-    if _is_plain(data, pos, end):
-        copy(out, to, data, pos, end - pos)
-        to += end - pos
-    else:
-        to = _put_escaped(data, pos, end, out, to)
-    out[to] = 34
-    return to + 1
+# ---------------------------------------------------------------------------------- texts of cells
+@jit
+def classify_cells(shape: Array, first: Array, step: Array, ends: Array, kinds: Array, cells: Array) -> bool:
+    """Says of each cell of rows from `first` on, `step` apart, what it holds.
 
-
-@inline
-def _is_plain(data: Array, pos: int, end: int) -> bool:
-    """Whether nothing has to be escaped; false also for text that needs a closer look."""
-    slow = np.uint64(0)
-    while end - pos >= 8:
-        word = read_eight(data, pos)
-        quotes, slashes, two, three = word ^ _QUOTES, word ^ _SLASHES, word ^ _C2, word ^ _E2
-        slow |= (word - _BLANKS) & ~word | (quotes - _ONES) & ~quotes | (slashes - _ONES) & ~slashes
-        slow |= (two - _ONES) & ~two | (three - _ONES) & ~three
-        pos += 8
-    special = slow & _HIGH != np.uint64(0)
-    while pos < end:
-        byte = data[pos]
-        special = special or byte < 32 or byte == 34 or byte == 92 or byte == 0xC2 or byte == 0xE2
-        pos += 1
-    return not special
+    kinds: of the columns of shape n, up to ends[n]. False for a row that has cells that are not there.
+    """
+    for row in range(shape.shape[0]):
+        start = ends[shape[row] - 1] if shape[row] else 0
+        count = ends[shape[row]] - start
+        if first[row] >= 0:
+            if (count - 1) * step[row] >= cells.shape[0] - first[row]:
+                return False
+            for column in range(count):
+                cells[first[row] + step[row] * column] = kinds[start + column]
+    return True
 
 
 @jit
-def _put_escaped(data: Array, pos: int, end: int, out: Array, to: int) -> int:
-    while pos < end:
-        byte = data[pos]
-        if byte == 34 or byte == 92:
-            out[to], out[to + 1] = 92, byte
-            to += 2
-        elif byte < 32:
-            to = _control(byte, out, to)
-        elif byte == 0xC2 and end - pos > 1 and data[pos + 1] == 0x85:
-            to = _unicode(0x0085, out, to)
-            pos += 1
-        elif byte == 0xE2 and end - pos > 2 and data[pos + 1] == 0x80 and data[pos + 2] & 0xFE == 0xA8:
-            to = _unicode(0x2028 + (data[pos + 2] & 1), out, to)
-            pos += 2
-        else:
-            out[to] = byte
-            to += 1
-        pos += 1
-    return to
+def text_room(cells: Array, length: Array, most: int) -> int:
+    """Bytes that the texts take at most. most: bytes of data; a cell of more is none."""
+    total = 0
+    for cell in range(cells.shape[0]):
+        total += _LONGEST
+        if (cells[cell] == TEXT or cells[cell] == BYTES) and 0 < length[cell] <= most:
+            total += 2 * length[cell]
+    return total
 
 
 @jit
-def _control(byte: int, out: Array, to: int) -> int:
-    letter = 0
-    if byte == 8:
-        letter = 98
-    elif byte == 9:
-        letter = 116
-    elif byte == 10:
-        letter = 110
-    elif byte == 12:
-        letter = 102
-    elif byte == 13:
-        letter = 114
-    if not letter:
-        return _unicode(byte, out, to)
-    out[to], out[to + 1] = 92, letter
+def fill_texts(cells: Array, place: Array, length: Array, data: Array, out: Array, offsets: Array, valid: Array) -> int:
+    """Texts one after another; NULL, ABSENT and what no row has are not valid. Out: the first cell that is none, -1."""
+    to = 0
+    for cell in range(cells.shape[0]):
+        offsets[cell] = to
+        valid[cell] = length[cell] >= 0 and cells[cell] != NOTHING
+        if valid[cell]:
+            to = _text(cells[cell], place[cell], length[cell], data, out, to)
+            if to < 0:
+                return cell
+    offsets[cells.shape[0]] = to
+    return -1
+
+
+@jit
+def _text(kind: int, place: int, size: int, data: Array, out: Array, to: int) -> int:
+    """Where a value's text ends; -1 for what is no value."""
+    if kind in (TEXT, BYTES):
+        if place < 0 or place > data.shape[0] - size:
+            return -1
+        if kind == BYTES:
+            return _hex(data, place, size, out, to)
+        copy(out, to, data, place, size)
+        return to + size
+    if kind == INT:
+        return real.put_int(place, out, to)
+    if kind == UINT:
+        return real.put_unsigned(np.uint64(place), out, to)
+    if kind in (DOUBLE, FLOAT):
+        digits, power, sound = real.of_double(place) if kind == DOUBLE else real.of_float(place)
+        return real.put_general(place < 0, digits, power, out, to) if sound else -1
+    return _bits(np.uint64(place), kind - BITS, out, to)
+
+
+@jit
+def _hex(data: Array, place: int, size: int, out: Array, to: int) -> int:
+    copy(out, to, _HEAD, 0, _HEAD.shape[0])
+    to += _HEAD.shape[0]
+    for i in range(place, place + size):
+        out[to], out[to + 1] = put.HEX[data[i] >> 4], put.HEX[data[i] & 15]
+        to += 2
+    copy(out, to, _TAIL, 0, _TAIL.shape[0])
     return to + 2
 
 
 @jit
-def _unicode(code: int, out: Array, to: int) -> int:
-    out[to], out[to + 1] = 92, 117
-    for digit in range(4):
-        out[to + 2 + digit] = _HEX[code >> (12 - 4 * digit) & 15]
-    return to + 6
+def _bits(number: Any, size: int, out: Array, to: int) -> int:
+    """BIT's bytes, high byte first; -1 where they are too few."""
+    least = 1
+    while least < 8 and number >> np.uint64(8 * least):
+        least += 1
+    size = size or least
+    if size < least:
+        return -1
+    copy(out, to, _HEAD, 0, _HEAD.shape[0])
+    to += _HEAD.shape[0]
+    for i in range(2 * size - 1, -1, -1):
+        out[to] = put.HEX[number >> np.uint64(4 * i) & np.uint64(15)]
+        to += 1
+    copy(out, to, _TAIL, 0, _TAIL.shape[0])
+    return to + 2
