@@ -7,19 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
-from sqlalchemy import (
-    Connection,
-    Select,
-    and_,
-    bindparam,
-    case,
-    delete,
-    exists,
-    func,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Connection, Select, and_, bindparam, case, delete, exists, func, insert, select, update
 
 from schemas.model.errors import RegistryError
 from service.registry.model import (
@@ -44,29 +32,7 @@ from service.registry.read_set import (
     mode_part,
     subject_part,
 )
-from service.store.statements import (
-    BY_CONTENT,
-    FIRST_ID,
-    FULL,
-    HOLDERS,
-    ID_OF,
-    IDS_OF,
-    LATEST,
-    LISTED,
-    LOOKALIKES,
-    MAX_ID,
-    NEXT_ID,
-    PUT_SCHEMA,
-    PUT_VERSION,
-    ROW,
-    VERSION_OF,
-    VERSIONS,
-    chunks,
-    configs_of,
-    holding_of,
-    modes_of,
-    number_parameters,
-)
+from service.store import statements
 from service.store.tables import (
     configs,
     contexts,
@@ -105,54 +71,54 @@ class Transaction:
 
     def version(self, subject: str, version: int) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
-        return self._one(VERSION_OF(self._sql, subject=subject, version=version))
+        return self._one(statements.VERSION_OF(self._sql, subject=subject, version=version))
 
     def latest(self, subject: str, *, deleted: bool = False) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
-        return self._one(LATEST[deleted](self._sql, subject=subject))
+        return self._one(statements.LATEST[deleted](self._sql, subject=subject))
 
     def by_content(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
     ) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
         if schema_id is None:
-            same = BY_CONTENT[deleted]
+            same = statements.BY_CONTENT[deleted]
             return self._one(same(self._sql, subject=subject, identity=content.identity, kind=content.kind))
-        query = FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
+        query = statements.FULL.where(versions.c.subject == subject, versions.c.id == schema_id)
         query = query.where(schemas.c.identity == content.identity, schemas.c.kind == content.kind)
         return self._one(self._sql.execute(_newest_first(query, deleted).limit(1)))
 
     def lookalikes(self, subject: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(subject_part(subject))
-        return self._all(LOOKALIKES[deleted](self._sql, subject=subject))
+        return self._all(statements.LOOKALIKES[deleted](self._sql, subject=subject))
 
     def versions(self, subject: str) -> list[VersionRow]:
         self._reads.add(subject_part(subject))
-        return self._rows(VERSIONS(self._sql, subject=subject))
+        return self._rows(statements.VERSIONS(self._sql, subject=subject))
 
     def live_versions(self, subject: str) -> list[StoredVersion]:
         self._reads.add(subject_part(subject))
-        query = FULL.where(versions.c.subject == subject, ~versions.c.deleted)
+        query = statements.FULL.where(versions.c.subject == subject, ~versions.c.deleted)
         return self._all(self._sql.execute(query.order_by(versions.c.version)))
 
     def holders(self, context: str, schema_id: int) -> list[StoredVersion]:
         self._reads.add(id_part(context, schema_id))
-        return self._all(HOLDERS(self._sql, context=context, id=schema_id))
+        return self._all(statements.HOLDERS(self._sql, context=context, id=schema_id))
 
     def holders_of(self, context: str | None, ids: Collection[int], *, deleted: bool = False) -> list[VersionRow]:
         self._reads.add(ANYTHING)
-        query = ROW if deleted else ROW.where(~versions.c.deleted)
+        query = statements.ROW if deleted else statements.ROW.where(~versions.c.deleted)
         query = query if context is None else query.where(versions.c.context == context)
         query = query.order_by(versions.c.seq)
-        cursors = (self._sql.execute(query.where(versions.c.id.in_(some))) for some in chunks(ids))
+        cursors = (self._sql.execute(query.where(versions.c.id.in_(some))) for some in statements.chunks(ids))
         return [row for cursor in cursors for row in self._rows(cursor)]
 
     def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
         self._reads.add(ANYTHING)
         rows: list[Any] = []
-        for some in chunks(identities):
+        for some in statements.chunks(identities):
             padded = some + some[-1:] * ((1 << (len(some) - 1).bit_length()) - len(some))  # a statement for each 2^n
-            rows += holding_of(len(padded))(self._sql, **number_parameters(padded))
+            rows += statements.holding_of(len(padded))(self._sql, **statements.number_parameters(padded))
         return [(bytes(one), VersionRow(subject, version, id_, False)) for one, subject, version, id_ in rows]
 
     def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
@@ -161,7 +127,11 @@ class Transaction:
             return []  # as in `search`
         higher = versions.alias()
         above = exists().where(higher.c.subject == versions.c.subject, higher.c.version > versions.c.version)
-        query = FULL.where(~above) if deleted else FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
+        query = (
+            statements.FULL.where(~above)
+            if deleted
+            else statements.FULL.where(~versions.c.deleted, ~above.where(~higher.c.deleted))
+        )
         for column, looked_for in ((versions.c.subject, part), (schemas.c.text, text)):
             if looked_for:  # a LIKE has a longest pattern, and letters of its own
                 query = query.where(func.replace(func.lower(column), func.lower(looked_for), "") != func.lower(column))
@@ -169,16 +139,16 @@ class Transaction:
 
     def versions_of(self, subjects: Collection[str]) -> list[ListedVersion]:
         self._reads.add(ANYTHING)
-        query = LISTED.order_by(versions.c.version)
+        query = statements.LISTED.order_by(versions.c.version)
         names = [subject for subject in subjects if "\0" not in subject]
-        cursors = (self._sql.execute(query.where(versions.c.subject.in_(some))) for some in chunks(names))
+        cursors = (self._sql.execute(query.where(versions.c.subject.in_(some))) for some in statements.chunks(names))
         return [ListedVersion(*row[:3], bool(row.deleted), row.kind, row.ts) for cursor in cursors for row in cursor]
 
     def search(self, prefix: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
         if "\0" in prefix:
             return []  # no name holds it, and PostgreSQL refuses to look for it
-        query = FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
+        query = statements.FULL.where(func.substr(versions.c.subject, 1, len(prefix)) == prefix)
         query = query if deleted else query.where(~versions.c.deleted)
         # Not ORDER BY: a database may sort by the rules of a language.
         return sorted(self._all(self._sql.execute(query)), key=lambda stored: (stored.subject, stored.version))
@@ -198,28 +168,28 @@ class Transaction:
 
     def id_of(self, context: str, content: Content) -> int | None:
         self._reads.add(ANYTHING)
-        rows = ID_OF(self._sql, context=context, identity=content.identity, kind=content.kind)
+        rows = statements.ID_OF(self._sql, context=context, identity=content.identity, kind=content.kind)
         return min((number for (number,) in rows), default=None)
 
     def ids_of(self, identity: bytes) -> list[tuple[str, int]]:
         self._reads.add(ANYTHING)
-        return [(context, number) for context, number in IDS_OF(self._sql, identity=identity)]
+        return [(context, number) for context, number in statements.IDS_OF(self._sql, identity=identity)]
 
     def max_id(self, context: str) -> int:
         self._reads.add(ANYTHING)
-        row = MAX_ID(self._sql, context=context).fetchone()
+        row = statements.MAX_ID(self._sql, context=context).fetchone()
         return int(row[0]) if row else 0
 
     def referrers(self, subject: str, version: int) -> list[VersionRow]:
         self._reads.add(ANYTHING)
         joined = and_(references.c.subject == versions.c.subject, references.c.version == versions.c.version)
-        query = ROW.join(references, joined)
+        query = statements.ROW.join(references, joined)
         query = query.where(references.c.to_subject == subject, references.c.to_version == version)
         return self._rows(self._sql.execute(query))
 
     def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
         self._reads.update(map(config_part, scopes))
-        rows = configs_of(len(scopes))(self._sql, **number_parameters(scopes))
+        rows = statements.configs_of(len(scopes))(self._sql, **statements.number_parameters(scopes))
         return {scope: json.loads(body) for scope, body in rows}
 
     def all_configs(self) -> dict[str, dict[str, Any]]:
@@ -228,7 +198,7 @@ class Transaction:
 
     def modes(self, scopes: Sequence[str]) -> dict[str, str]:
         self._reads.update(map(mode_part, scopes))
-        return dict(modes_of(len(scopes))(self._sql, **number_parameters(scopes)).fetchall())
+        return dict(statements.modes_of(len(scopes))(self._sql, **statements.number_parameters(scopes)).fetchall())
 
     def all_modes(self) -> dict[str, str]:
         self._reads.add(ANYTHING)
@@ -271,17 +241,17 @@ class Transaction:
     def new_id(self, context: str) -> int:
         last = self.max_id(context)
         if last:
-            NEXT_ID(self._sql, this=context, last=last + 1)
+            statements.NEXT_ID(self._sql, this=context, last=last + 1)
         else:
             self.use_id(context, 1)
         return last + 1
 
     def use_id(self, context: str, number: int) -> None:
-        last = MAX_ID(self._sql, context=context).fetchone()
+        last = statements.MAX_ID(self._sql, context=context).fetchone()
         if last is None:
-            FIRST_ID(self._sql, context=context, last=number)
+            statements.FIRST_ID(self._sql, context=context, last=number)
         elif last[0] < number:
-            NEXT_ID(self._sql, this=context, last=number)
+            statements.NEXT_ID(self._sql, this=context, last=number)
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
         if "\0" in content.text:  # PostgreSQL's text can't hold it; both kinds of store are to hold the same
@@ -289,7 +259,7 @@ class Transaction:
         self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
         body = _metadata(content)
-        PUT_SCHEMA(
+        statements.PUT_SCHEMA(
             self._sql,
             context=context,
             id=schema_id,
@@ -303,7 +273,7 @@ class Transaction:
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
         self._changes |= {subject_part(subject), id_part(context, schema_id)}
         row = {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
-        PUT_VERSION(self._sql, **row)
+        statements.PUT_VERSION(self._sql, **row)
         if context != DEFAULT_CONTEXT:
             self.put_context(context)
         targets = {(qualify(one.subject or "", context), one.version) for one in content.references}
@@ -363,7 +333,7 @@ class Transaction:
 
     def add_lineage(self, edges: Collection[Lineage]) -> None:
         c, there = lineage.c, set[str]()
-        for some in chunks([one.key for one in edges]):
+        for some in statements.chunks([one.key for one in edges]):
             there.update(self._sql.execute(select(c.key).where(c.key.in_(some))).scalars())
         more = update(lineage).where(c.key == bindparam("of"))
         more = more.values(rows=c.rows + bindparam("more"), last=bindparam("now"))
@@ -396,7 +366,7 @@ def _context(context: str) -> Select[Any]:
 
 
 def _version_of_row(row: Sequence[Any]) -> StoredVersion:
-    """A row of FULL."""
+    """A row of statements.FULL."""
     subject, version, id_, ts, deleted, *content = row
     return StoredVersion(subject, version, id_, _content(*content), ts, bool(deleted))
 
