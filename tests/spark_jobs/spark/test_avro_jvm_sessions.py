@@ -79,7 +79,7 @@ def test_a_stream_without_numba(spark: SparkSession, tmp_path: Path, monkeypatch
     """The reader of ours stands in for the kernels, and the codec for what it refuses: an id that came later."""
     messages, schemas = _messages(spark)
     messages.coalesce(1).write.parquet(str(tmp_path / "in"))
-    monkeypatch.setattr(decode_plan, "warm", lambda _format: False)
+    monkeypatch.setattr(decode_plan, "warm_table_rows", lambda _format: False)
     stream = spark.readStream.schema(messages.schema).parquet(str(tmp_path / "in"))
     changes = decode(stream, format="avro", schemas=schemas, table="d.t")
     writer = changes.writeStream.format("memory").queryName("changes").trigger(availableNow=True)
@@ -118,7 +118,7 @@ def test_where_the_session_takes_no_class(spark: SparkSession, monkeypatch: pyte
     assert "AvroRows" not in found._jdf.queryExecution().toString()
     rows = found.collect()
     assert [(r.kind, r.op, r.commit_ts, r.before or r.after, r.error and r.error.code) for r in rows] == _WANTED
-    monkeypatch.setattr(decode_plan, "warm", lambda _format: False)
+    monkeypatch.setattr(decode_plan, "warm_table_rows", lambda _format: False)
     rows = decode(messages, format="avro", schemas=schemas, table="d.t").collect()
     assert sorted(str(r.error and r.error.code) for r in rows) == ["None", "None", "None", "TRUNCATED"]
 

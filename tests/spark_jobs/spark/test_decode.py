@@ -54,7 +54,7 @@ def _damaged(messages: list[Message]) -> list[Message]:
 def _exact(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Avro by the compiled reader, and by Spark's own where there is no numba."""
     if request.param == "catalyst":
-        monkeypatch.setattr(decode_plan, "warm", lambda _format: False)
+        monkeypatch.setattr(decode_plan, "warm_table_rows", lambda _format: False)
 
 
 @pytest.mark.usefixtures("_exact")
