@@ -154,7 +154,7 @@ class AvroPlan:
         answer = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic)  # type: ignore[call-overload]
         return ask_python(
             read, answer, metric("late_tables", self.table.id),
-            lambda row: F.coalesce(row[ANSWER]["kind"] == "other", F.lit(False)),
+            F.coalesce(F.col("kind") == "other", F.lit(False)),
             lambda row: columns(row.getField),
         )  # fmt: skip
 

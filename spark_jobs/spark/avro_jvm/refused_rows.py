@@ -18,13 +18,13 @@ ANSWER = "_told"
 
 
 def ask_python(
-    read: DataFrame, answer: Column, metric: str, counted: Callable[[Column], Column],
+    read: DataFrame, answer: Column, metric: str, left_out: Column,
     columns: Callable[[Column], Iterable[Column]],
 ) -> DataFrame:  # fmt: skip
     """Rows with the reader's struct as their second column → `columns` of the rows.
 
-    answer: the Python function of a refused row, which the row has as ANSWER then; it gives NULL for others. counted:
-    which rows are left out and counted, by the observed metric. Both functions are given the whole row as a struct.
+    answer: the Python function of a refused row, which the row has as ANSWER then; it gives NULL for others. left_out:
+    which of the columns' rows are left out and counted, by the observed metric. columns: of the whole row as a struct.
     """
     from pyspark.sql import Column, DataFrame
     from pyspark.sql import functions as F
@@ -56,10 +56,10 @@ def ask_python(
     none = F.lit(None).cast(asked.schema[ANSWER].dataType).alias(ANSWER)
     row = avro_jvm.invoke(spark, iterator, "row", row_class, expression(F.struct(*read.columns, none)))
     plan = plans.MapPartitions(iterator, answered, plans.DeserializeToObject(row, given, plan))
-    left_out = counted(struct(answered))
-    count = F.count(F.when(left_out, 1)).alias("rows")
-    plan = plans.CollectMetrics(metric, seq([expression(count)]), plan, read._jdf.id())
-    plan = plans.Filter(expression(~left_out), plan)
     rows = struct(sql.catalyst.expressions.BoundReference(0, row_class, True))
     plan = plans.SerializeFromObject(seq([expression(column) for column in columns(rows)]), plan)
-    return DataFrame(sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark)
+    # The count stands above: right on top of this operator Spark prunes fields of structs, and where these are no
+    # CreateNamedStruct it reads those that are left at the wrong places (ObjectSerializerPruning).
+    count = F.count(F.when(left_out, 1)).alias("rows")
+    plan = plans.CollectMetrics(metric, seq([expression(count)]), plan, read._jdf.id())
+    return DataFrame(sql.classic.Dataset.ofRows(spark._jsparkSession, plan), spark).where(~left_out)

@@ -102,6 +102,20 @@ def test_refused_messages_come_last(spark: SparkSession) -> None:
         assert len(seen) == 2 * many + 1
 
 
+def test_a_field_of_a_struct_alone(spark: SparkSession) -> None:
+    """Spark prunes what nobody asks for: what is left stands where it was."""
+    messages, schemas = _messages(spark)
+    placed = messages.coalesce(1).selectExpr(
+        "*", "'t' topic", "3 partition", "7 + monotonically_increasing_id() offset"
+    )
+    for check in ("exact", "header"):
+        changes = decode(placed, format="avro", schemas=schemas, table="d.t", check=check)
+        whole = {(r.source.offset, r.error and r.error.code, r.after and r.after.name) for r in changes.collect()}
+        fields = changes.selectExpr("source.offset", "error.code", "after.name AS name")
+        assert {tuple(r) for r in fields.collect()} == whole
+        assert {offset for offset, _, _ in whole} == {7, 8, 9, 10}
+
+
 def test_a_filter_does_not_read_twice(spark: SparkSession) -> None:
     messages, schemas = _messages(spark)
     found = decode(messages, format="avro", schemas=schemas, table="d.t", check="header")
