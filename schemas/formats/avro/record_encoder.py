@@ -33,6 +33,7 @@ class RecordEncoder:
         self._record, self._table, self._options = record, newest.id, options
         names = {c.name for c in record.columns}
         self._lacking = {c.name for c in newest.columns if not c.virtual and sanitise_name(c.name) not in names}
+        self._texts = [f.name for f in record.fields if "string" in f.branches]
         self._fields = self._writers(record)
         self._before = None if record.before is None else self._writers(record.before)
 
@@ -61,7 +62,10 @@ class RecordEncoder:
             )
         stored = {sanitise_name(c.name) for c in event.table.columns if not c.virtual}
         cells: dict[str, Value] = {c.name: None for c in self._record.columns if c.name not in stored}
-        return cells | {sanitise_name(name): value for name, value in row.items()}
+        cells |= {sanitise_name(name): value for name, value in row.items()}
+        if broken := next((name for name in self._texts if isinstance(cells.get(name), bytes)), None):
+            raise WireError("INVALID_VALUE", column=broken, details="bytes that are no UTF-8 are no string of Avro")
+        return cells
 
     def _writers(self, record: RecordReader) -> list[FieldWriter]:
         columns = {c.name: c for c in record.columns}

@@ -12,7 +12,7 @@ import fastavro
 import pytest
 
 from schemas.model import values
-from schemas.model.errors import WireError
+from schemas.model.errors import SetupError, WireError
 from schemas.model.event import RowChange, tso_physical_ms
 from schemas.model.names import sanitise_name
 from schemas.model.table import Table, TableId, Value
@@ -60,7 +60,11 @@ def _in_zone(event: RowChange, name: str, value: Value, zone: str) -> Value:
 
 @each("golden", **sampled(golden for format_ in READ for golden in cases(format_)))
 def test_rows_are_what_fastavro_reads(golden: Golden, tmp_path: Path) -> None:
-    sides = _sides(golden)
+    try:
+        sides = _sides(golden)
+    except SetupError:  # two columns of one name in Avro; Craft without definitions
+        assert golden.name.startswith(("names_collision", "checksum"))
+        return
     if sides is None:
         return
     read, write = sides
@@ -92,6 +96,8 @@ def test_rows_are_what_fastavro_reads(golden: Golden, tmp_path: Path) -> None:
             assert row_again is not None
             for name, value in row.items():
                 short, value_ = sanitise_name(name), _in_zone(event, name, value, read.options.time_zone)
+                if f"float_damaged:{name}" in event.flags:
+                    continue
                 if f"lossy_decimal:{name}" in event.flags:
                     value_ = row_again[short]  # a double's text, which has not all digits of the scale
                 if short in columns:
