@@ -30,6 +30,11 @@ class ColumnValues:
 MAX_BATCH = 1 << 30  # bytes: offsets of texts have 31 bits
 
 
+def decimal_size(column: Column) -> tuple[int, int]:
+    """Precision and scale of a DECIMAL; (0, 0) where they are not known."""
+    return (0, 0) if column.length is None or column.scale is None else (column.length, column.scale)
+
+
 def is_decimal128(column: Column) -> bool:
     """Whether a DECIMAL's precision and scale are known and fit 128 bits."""
     return column.length is not None and column.scale is not None and column.length <= 38

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.columnar.columns import MAX_BATCH
+from schemas.columnar.columns import MAX_BATCH, decimal_size
 from schemas.columnar.kernels import craft_cells
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk, name_numbers
@@ -19,6 +19,7 @@ from schemas.formats.craft.layout import BINARY, MAX_EVENTS, MAX_MESSAGE, UNSIGN
 from schemas.model.event import MAX_TSO
 from schemas.model.table import Column, Table
 from schemas.model.types import Kind
+from schemas.model.values import integer_limits
 
 _TERMS = 1 << 16
 _NUMBERS = {Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET}
@@ -163,13 +164,10 @@ def _slots(columns: tuple[Column, ...]) -> craft_cells.CraftSlots:
 def _step(column: Column) -> tuple[int, int, int]:
     kind, count = column.type.kind, len(column.elements)
     if kind is Kind.INTEGER:
-        bits = column.type.bits
-        if column.unsigned:
-            return craft_cells.UNSIGNED, (1 << bits) - 1, 0
-        return craft_cells.SIGNED, -(1 << bits - 1), (1 << bits - 1) - 1
+        low, high = integer_limits(column.type.bits, column.unsigned)
+        return (craft_cells.UNSIGNED, high, 0) if column.unsigned else (craft_cells.SIGNED, low, high)
     if kind is Kind.DECIMAL:
-        is_sized = column.length is not None and column.scale is not None
-        return craft_cells.DECIMAL, (column.length or 0) * is_sized, (column.scale or 0) * is_sized
+        return craft_cells.DECIMAL, *decimal_size(column)
     most = {
         Kind.YEAR: (0, 2155),
         Kind.BIT: ((1 << (column.length or 64)) - 1, 0),

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from schemas.columnar.columns import decimal_size
 from schemas.columnar.debezium_writer import commit_ts_of_rows, find_refused
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
@@ -19,6 +20,7 @@ from schemas.model.errors import WireError
 from schemas.model.options import Options
 from schemas.model.table import Column
 from schemas.model.types import Kind
+from schemas.model.values import integer_limits
 
 _MOST_LAYOUTS = 4096
 _U, _D = ord("u"), ord("d")
@@ -198,13 +200,10 @@ def _step(
     if kind is Kind.TIMESTAMP:
         return kernel.DATETIME if shape.zone == options.time_zone else kernel.NOTHING, 0, 0
     if kind is Kind.INTEGER:
-        bits = column.type.bits
-        if column.unsigned:
-            return kernel.UNSIGNED, (1 << bits) - 1, 0
-        return kernel.SIGNED, -(1 << bits - 1), (1 << bits - 1) - 1
+        low, high = integer_limits(column.type.bits, column.unsigned)
+        return (kernel.UNSIGNED, high, 0) if column.unsigned else (kernel.SIGNED, low, high)
     if kind is Kind.DECIMAL:
-        is_sized = column.length is not None and column.scale is not None
-        return kernel.DECIMAL, (column.length or 0) * is_sized, (column.scale or 0) * is_sized
+        return kernel.DECIMAL, *decimal_size(column)
     if kind is Kind.BIT:
         return kernel.UNSIGNED, (1 << (column.length or 64)) - 1, 0
     codes = {

@@ -143,8 +143,7 @@ class Compiler:
         if column.unsigned and bits == 64:
             silent = self._options.enable_tidb_extension
             return kernel.UNSIGNED, 0, 0, SILENT if silent else self._lossy_flag("unsigned_wrapped", column)
-        low, high = (0, 1 << bits) if column.unsigned else (-(1 << bits - 1), 1 << bits - 1)
-        return kernel.SIGNED, low, high - 1, SILENT
+        return kernel.SIGNED, *values.integer_limits(bits, column.unsigned), SILENT
 
     def _bit(self, column: Column) -> tuple[int, int, int, int]:
         if column.length == 1:

@@ -51,8 +51,8 @@ def integer(column: Column, wraps: bool) -> ValueKind:
     """wraps: BIGINT UNSIGNED travels as int64."""
     bits = column.type.bits
     if not column.unsigned:
-        return _plain(INTEGER, kernel.SIGNED, -(1 << bits - 1), (1 << bits - 1) - 1)
-    return _plain(INTEGER, kernel.UNSIGNED, (1 << bits) - 1, wraps and bits == 64)
+        return _plain(INTEGER, kernel.SIGNED, *values.integer_limits(bits, False))
+    return _plain(INTEGER, kernel.UNSIGNED, values.integer_limits(bits, True)[1], wraps and bits == 64)
 
 
 def number(code: int, high: int) -> ValueKind:

@@ -207,10 +207,15 @@ def survives_double(text: str) -> bool:
     return Decimal(repr(float(text))) == Decimal(text)
 
 
+def integer_limits(bits: int, unsigned: bool) -> tuple[int, int]:
+    """The least and the greatest number that an integer type of so many bits holds."""
+    return (0, (1 << bits) - 1) if unsigned else (-(1 << bits - 1), (1 << bits - 1) - 1)
+
+
 def check_range(number: int, bits: int, unsigned: bool) -> None:
     """ValueError unless an integer type of so many bits holds the number."""
-    low, high = (0, 1 << bits) if unsigned else (-(1 << bits - 1), 1 << bits - 1)
-    if not low <= number < high:
+    low, high = integer_limits(bits, unsigned)
+    if not low <= number <= high:
         raise ValueError(f"{number} does not fit {'an unsigned' if unsigned else 'a'} {bits}-bit integer")
 
 

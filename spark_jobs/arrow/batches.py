@@ -145,6 +145,13 @@ def arrow_array(binaries: Binaries, kind: Any) -> Any:
     return pa.Array.from_buffers(kind, len(valid), [validity, offsets, data])
 
 
+def op_array(ops: Any) -> Any:
+    """The letters of rows' ops (uint8: c, u or d) as an Arrow array of text."""
+    places = np.arange(len(ops) + 1, dtype=np.int32)
+    buffers = [None, pa.py_buffer(places), pa.py_buffer(np.ascontiguousarray(ops))]
+    return pa.Array.from_buffers(pa.string(), len(ops), buffers)
+
+
 def numbers_in_message(message: Any) -> Any:
     """The number (int32) of each element among those of its message; what a message has stands together."""
     count = len(message)

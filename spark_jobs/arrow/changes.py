@@ -93,9 +93,6 @@ def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: 
         "key": [list(s.key) for s in shapes],
     }  # fmt: skip
     columns = {name: pa.array(values, schema.field(name).type).take(shape) for name, values in by_shape.items()}
-    ops = rows.op[chosen]
-    # Offsets of one letter each: ops are c, u and d.
-    letters = [None, pa.py_buffer(np.arange(count + 1, dtype=np.int32)), pa.py_buffer(np.ascontiguousarray(ops))]
     typed = pa.types.is_struct(schema.field("before").type)
 
     def side(name: str, first: Any) -> Any:
@@ -108,7 +105,7 @@ def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: 
     kinds = view.kinds(shapes) if typed and view is not None else ["row"] * len(shapes)
     columns |= {
         "kind": pa.array(kinds, pa.string()).take(shape),
-        "op": pa.Array.from_buffers(pa.string(), count, letters),
+        "op": cells.op_array(rows.op[chosen]),
         "commit_ts": pa.array(stamps, mask=unstamped),
         "commit_time": pa.array((stamps >> _OP_BITS) * 1000, mask=unstamped).view(schema.field("commit_time").type),
         "before": side("before", rows.before),

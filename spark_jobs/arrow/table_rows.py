@@ -27,7 +27,8 @@ from schemas.model.event import Row, RowChange
 from schemas.model.ports import SchemaSource
 from schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
 from schemas.model.table import Column, Table
-from spark_jobs.arrow.batches import merge_in_order, numbers_in_message, read_rows, reader_of
+from schemas.model.values import integer_limits
+from spark_jobs.arrow.batches import merge_in_order, numbers_in_message, op_array, read_rows, reader_of
 from spark_jobs.arrow.columns import array_of_column, row_type
 from spark_jobs.arrow.event_rows import Batches, change_row, source_of
 from spark_jobs.arrow.view_checks import find_wrong_times
@@ -40,9 +41,6 @@ pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
 FORMATS = tuple(READERS)
-_OP_TEXTS = ("c", "u", "d")
-_OP_CODES = np.zeros(256, np.int8)
-_OP_CODES[[ord(text) for text in _OP_TEXTS]] = range(3)
 _OURS, _OTHERS, _LEFT = 0, 1, 2
 _OF_ODD = ("kind", "db", "table", "schema_id", "key", "flags", "ddl_type", "query")
 
@@ -144,7 +142,7 @@ class TableRows:
         unknown = rows.flags.get("op_unknown")
         none = np.zeros(len(chosen), np.bool_)
         by_name = {
-            "op": pa.DictionaryArray.from_arrays(_OP_CODES[rows.op[chosen]], pa.array(_OP_TEXTS)).dictionary_decode(),
+            "op": op_array(rows.op[chosen]),
             "commit_ts": pa.array(stamps, mask=stamps == NO_COMMIT_TS),
             "table_version": pa.array(versions, pa.int64()).take(pa.array(shape)),
             "row": pa.array(numbers_in_message(rows.message)[chosen]),
@@ -233,8 +231,8 @@ def _find_too_large(typed: ColumnValues) -> Any:
     signed = typed.form == "int"
     if bits > 64 or (bits == 64 and signed):
         return np.zeros(len(typed.valid), np.bool_)
-    top = (1 << bits - 1) - 1
-    return (typed.values > top) | (typed.values < (-top - 1 if signed else 0))
+    low, high = integer_limits(bits, unsigned=False)
+    return (typed.values > high) | (typed.values < (low if signed else 0))
 
 
 def source_array(batch: Any, message: Any, kind: Any) -> Any:

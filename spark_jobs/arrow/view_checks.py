@@ -18,6 +18,7 @@ from schemas.columnar.rows import CellForm, Rows, RowShape, form_of
 from schemas.model.spark_types import INTEGER_BITS, spark_type
 from schemas.model.table import Column
 from schemas.model.types import Kind
+from schemas.model.values import integer_limits
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import READ, TableView, check_number, default_of, transition_dates
 
@@ -215,7 +216,7 @@ def _number(column: Column, forms: set[CellForm]) -> _Unfit | None:
 
 
 def _in_range(bits: int, forms: set[CellForm]) -> _Unfit | None:
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
+    low, high = integer_limits(bits, unsigned=False)
 
     def find_unfit(rows: Rows, cell: Any, _texts: Any) -> Any:
         values = rows.place[cell]

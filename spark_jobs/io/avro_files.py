@@ -26,7 +26,7 @@ from schemas.formats.avro.schema import CHECKSUM, EXTENSION
 from schemas.formats.framing import MAX_MESSAGE, frame
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
-from spark_jobs.io.message_files import origin_of, part_of
+from spark_jobs.io.message_files import WholeFile, origin_of
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16  # bytes of the marker after the header and after each block
@@ -272,17 +272,15 @@ _INFLATE: dict[str, Callable[[bytes], bytes]] = {
 
 
 # ---- writing
-class ArchiveWriter:
+class ArchiveWriter(WholeFile):
     """Records, which are the values of messages without a header, to FILE.avro in blocks (deflate).
 
     The file appears under its name when it is complete. The same records give the same bytes.
     """
 
     def __init__(self, path: Path, schema: str) -> None:
-        self._path, part = part_of(path)
-        if part is None:
-            raise SetupError("USAGE", details=f"{path}: Avro needs a file")
-        self._part, self._records, self._size = part, list[bytes](), 0
+        super().__init__(path, "Avro")
+        self._records, self._size = list[bytes](), 0
         text = schema.encode()
         self._sync = hashlib.sha256(text).digest()[:_SYNC]
         entries = ((b"avro.schema", text), (b"avro.codec", b"deflate"))
@@ -311,10 +309,4 @@ class ArchiveWriter:
         """Complete: the file gets its name."""
         if self._records:
             self._flush()
-        self._file.close()
-        self._part.replace(self._path)
-
-    def abandon(self) -> None:
-        """Not complete: an older file stays as it was."""
-        self._file.close()
-        self._part.unlink(missing_ok=True)
+        super().close()

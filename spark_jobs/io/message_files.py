@@ -160,6 +160,29 @@ def part_of(path: Path) -> tuple[Path, Path | None]:
     return path, path.with_name(f".{path.name}.part")
 
 
+class WholeFile:
+    """A file that appears under its name only when it is complete; whoever fills it opens `_part` as `_file`."""
+
+    _file: Any
+
+    def __init__(self, path: Path, kind: str) -> None:
+        """kind: what is written, for the error. SetupError USAGE for a place that is no file."""
+        self._path, part = part_of(path)
+        if part is None:
+            raise SetupError("USAGE", details=f"{path}: {kind} needs a file")
+        self._part = part
+
+    def close(self) -> None:
+        """Complete: the file gets its name."""
+        self._file.close()
+        self._part.replace(self._path)
+
+    def abandon(self) -> None:
+        """Not complete: an older file stays as it was."""
+        self._file.close()
+        self._part.unlink(missing_ok=True)
+
+
 class LineWriter:
     """Writes objects as JSON lines to a file or a stream. A file appears under its name only when it is complete."""
 

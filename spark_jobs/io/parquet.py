@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
-from spark_jobs.io.message_files import part_of
+from spark_jobs.io.message_files import WholeFile
 
 _BATCH = 4096
 _HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
@@ -30,15 +30,12 @@ _EVENTS: list[tuple[str, Any]] = [
 ]  # fmt: skip
 
 
-class ParquetFile:
+class ParquetFile(WholeFile):
     """Rows to a file in batches; the file appears under its name when it is complete."""
 
     def __init__(self, path: Path, columns: list[tuple[str, Any]], metadata: dict[bytes, bytes] | None = None) -> None:
         self._schema = pa.schema(columns, metadata)  # type: ignore[arg-type]  # the stubs know less
-        self._path, part = part_of(path)
-        if part is None:
-            raise SetupError("USAGE", details=f"{path}: Parquet needs a file")
-        self._part = part
+        super().__init__(path, "Parquet")
         self._rows: list[dict[str, Any]] = []
         try:
             self._file = pq.ParquetWriter(self._part, self._schema)
@@ -63,13 +60,7 @@ class ParquetFile:
     def close(self) -> None:
         """Complete: the file gets its name."""
         self._flush()
-        self._file.close()
-        self._part.replace(self._path)
-
-    def abandon(self) -> None:
-        """Not complete: an older file stays as it was."""
-        self._file.close()
-        self._part.unlink(missing_ok=True)
+        super().close()
 
 
 class ParquetWriter(ParquetFile):

@@ -78,3 +78,15 @@ def put(out: Array, at: int, value: Any) -> int:
 @compiling.jit
 def zigzag(value: Any) -> Any:
     return np.uint64((np.int64(value) << 1) ^ (np.int64(value) >> 63))
+
+
+@compiling.jit
+def equal_bytes(one: Array, a: int, other: Array, b: int, size: int) -> bool:
+    """Whether one[a:] and other[b:] begin with the same `size` bytes; both have them."""
+    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
+    differ = np.uint8(0)
+    i, first, second, last = np.uint64(0), np.uint64(a), np.uint64(b), np.uint64(size)
+    while i < last:
+        differ |= one[first + i] ^ other[second + i]
+        i += np.uint64(1)
+    return bool(differ == 0)

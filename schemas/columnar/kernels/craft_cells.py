@@ -80,18 +80,6 @@ def deltas(data: Array, pos: Any, end: Any, count: Any, low: Any, high: Any, out
     return pos
 
 
-@jit
-def equal_bytes(data: Array, a: int, b: int, size: int) -> bool:
-    """Whether the bytes at a and at b are equal; both ranges are inside the data."""
-    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
-    differ = np.uint8(0)
-    i, first, second, last = np.uint64(0), np.uint64(a), np.uint64(b), np.uint64(size)
-    while i < last:
-        differ |= data[first + i] ^ data[second + i]
-        i += np.uint64(1)
-    return bool(differ == 0)
-
-
 # ---------------------------------------------------------------------------------- values
 @jit
 def fill(data: Array, place: Array, length: Array, rows: int, slots: CraftSlots, bad: Array) -> None:

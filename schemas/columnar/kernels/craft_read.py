@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.craft_cells import count_of, deltas, equal_bytes, unzigzag, uvarint
+from schemas.columnar.kernels.byte_buffers import equal_bytes
+from schemas.columnar.kernels.craft_cells import count_of, deltas, unzigzag, uvarint
 from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import utf8
 
@@ -182,7 +183,7 @@ def headers(data: Array, rows: int, plan: ScanTargets, result: ScanResult, work:
     if pos < 0:
         return False
     at, size = state[_TERMS_AT], state[_TABLES] - state[_TERMS_AT]
-    if state[_KNOWN_AT] < 0 or size != state[_KNOWN_SIZE] or not equal_bytes(data, state[_KNOWN_AT], at, size):
+    if state[_KNOWN_AT] < 0 or size != state[_KNOWN_SIZE] or not equal_bytes(data, state[_KNOWN_AT], data, at, size):
         state[_HEAD_AT] = state[_KNOWN_AT] = -1
         terms = dictionary(data, at, at + size, plan, work)
         if terms < 0:
@@ -209,7 +210,7 @@ def head(data: Array, pos: int, end: int, plan: ScanTargets, work: ScanScratch) 
     """
     state, codes, order = work.state, plan.codes, work.order
     size = state[_HEAD_SIZE]
-    if state[_HEAD_AT] >= 0 and end - pos > size and equal_bytes(data, state[_HEAD_AT], pos, size):
+    if state[_HEAD_AT] >= 0 and end - pos > size and equal_bytes(data, state[_HEAD_AT], data, pos, size):
         return int(pos + size)
     state[_HEAD_AT] = -1
     start = pos

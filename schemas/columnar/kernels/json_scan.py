@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import first_byte, read_eight
+from schemas.columnar.kernels.byte_buffers import equal_bytes, first_byte, read_eight
 from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import Array
 
@@ -167,7 +167,7 @@ def _walk(
         kind, a = plan.steps[step, 0], plan.steps[step, 1]
         if kind == LITERAL:
             size = plan.steps[step, 2] - a
-            if end - pos < size or not _equal_bytes(data, pos, plan.text, a, size):
+            if end - pos < size or not equal_bytes(data, pos, plan.text, a, size):
                 return False
             pos += size
         elif kind in (COMMIT, PARTITION, COUNT):
@@ -213,18 +213,6 @@ def _value(data: Array, pos: int, end: int, kind: int) -> Any:
         return pos, after, after
     after = _real(data, pos, end) if kind in (REAL, ANY) else -1
     return pos, after, after
-
-
-@jit
-def _equal_bytes(data: Array, a: int, text: Array, b: int, size: int) -> bool:
-    """Whether data[a:] and text[b:] begin with the same `size` bytes; both have them."""
-    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
-    differ = np.uint8(0)
-    i, first, second, last = np.uint64(0), np.uint64(a), np.uint64(b), np.uint64(size)
-    while i < last:
-        differ |= data[first + i] ^ text[second + i]
-        i += np.uint64(1)
-    return bool(differ == 0)
 
 
 @jit
