@@ -107,13 +107,13 @@ def _write(
         [*(freeze(np.ascontiguousarray(a, np.int64)) for a in arrays), freeze(rows.place), freeze(rows.length),
          freeze(rows.data)]
     )  # fmt: skip
-    numbers, lengths = (np.zeros((2 * columns, count), np.int64) for _ in range(2))
+    numbers, lengths = (np.zeros((count, 2 * columns), np.int64) for _ in range(2))
     bad = np.zeros(count, np.uint8)
     kernel.measure(layout, plain, numbers, lengths, bad)
     names = np.array([*np.diff(layout.name_ends, prepend=0)[layout.column] + 16] * 2, np.int64)
     database, table = layout.name_ends[0], layout.name_ends[layout.table] - layout.name_ends[max(layout.table - 1, 0)]
-    contents = np.maximum(lengths, 0).sum(axis=0)
-    estimates = 32 + database + (table if layout.table else database) + names @ (lengths != -2) + contents
+    contents = np.maximum(lengths, 0).sum(axis=1)
+    estimates = 32 + database + (table if layout.table else database) + (lengths != -2) @ names + contents
     room = int(contents.sum()) + count * (2 * (12 + 20 * columns) + 180 + int(layout.name_ends[-1]) + 10 * columns)
     out, ends, begun = np.empty(room, np.uint8), np.zeros(count, np.int64), np.zeros(count, np.bool_)
     kernel.write(layout, plain, numbers, lengths, estimates, bad, out, ends, begun)

@@ -1,7 +1,7 @@
 """Rows of one table (`schemas.columnar.rows`) → Craft messages, for numba: the bytes of `layout.write_rows`.
 
 First `measure` checks each value and says how long its content is: by this TiCDC cuts batches. Then `write` puts the
-messages together. numbers, lengths: [new columns, then old columns][row]; a length of -1 is NULL, -2 a column that is
+messages together. numbers, lengths: [row][new columns, then old columns]; a length of -1 is NULL, -2 a column that is
 not sent.
 """
 
@@ -81,14 +81,14 @@ def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Arr
                     if target.cells[k] >= 0:
                         cell = first + rows.step[row] * target.cells[k]
                         size = rows.length[cell]
-                        numbers[slot, row] = rows.place[cell]
+                        numbers[row, slot] = rows.place[cell]
                     if size >= 0:
-                        numbers[slot, row], size = _content(target, k, rows.data, numbers[slot, row], size)
+                        numbers[row, slot], size = _content(target, k, rows.data, numbers[row, slot], size)
                         bad[row] |= size < 0
                     elif size == -2:
                         bad[row] |= not side
                     sent += size != -2
-                lengths[slot, row] = size
+                lengths[row, slot] = size
             bad[row] |= rows.sides[row] >> side & 1 == 1 and not sent
 
 
@@ -197,7 +197,7 @@ def write_group(
     sent = work[2:]
     count = 0
     for k in range(columns):
-        if lengths[shift + k, row] != -2:
+        if lengths[row, shift + k] != -2:
             sent[count] = k
             count += 1
     out[at] = side
@@ -211,14 +211,14 @@ def write_group(
         if count == columns:
             work[0], work[1] = start, at - start
     for i in range(count):
-        length = lengths[shift + sent[i], row]
+        length = lengths[row, shift + sent[i]]
         if length < 64:
             out[at] = np.uint8(2 * length if length >= 0 else 1)
             at += 1
         else:
             at = put(out, at, zigzag(length))
     for i in range(count):
-        length, number, code = lengths[shift + sent[i], row], numbers[shift + sent[i], row], target.codes[sent[i]]
+        length, number, code = lengths[row, shift + sent[i]], numbers[row, shift + sent[i]], target.codes[sent[i]]
         if length < 0:
             continue
         if code >= SPAN:
