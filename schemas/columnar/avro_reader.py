@@ -17,6 +17,7 @@ from schemas.columnar.kernels.avro_bytes import Scratch
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
 from schemas.formats.avro.decoder import NewestRecords
+from schemas.formats.avro.definitions import DefinitionsOfRecords
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
@@ -77,6 +78,7 @@ class AvroReader:
         self._compiled = compiled or CompiledSchemas(context.options.time_zone)
         self._programs: BoundedCache[int, RecordSteps | None] = BoundedCache(100_000)
         self._newest = NewestRecords(context.schemas, self._compiled.record)
+        self._definitions = DefinitionsOfRecords(context.tables, context.options)
         self._shapes = ShapeCache(context.options.time_zone)  # of table versions, which are the job's
 
     def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
@@ -93,7 +95,7 @@ class AvroReader:
         moves: list[tuple[Any, Any]] = []
         absent = 0
         for chosen, kind in self._groups(rows, programs, topics):
-            for index, version in versions_at(self._context.tables, kind, rows.commit_ts, chosen):
+            for index, version in versions_at(self._context.tables, self._definitions, kind, rows.commit_ts, chosen):
                 entry = (self._compiled.shapes if version is None else self._shapes).of(kind, version)
                 if entry is None:
                     continue

@@ -9,6 +9,7 @@ from typing import Any
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.columnar.avro_steps import carries
 from schemas.columnar.rows import NO_COMMIT_TS, RowShape
+from schemas.formats.avro.definitions import DefinitionsOfRecords
 from schemas.formats.avro.record import RecordReader
 from schemas.model.errors import WireError
 from schemas.model.names import own_names
@@ -117,45 +118,49 @@ def _table(kind: RecordPair) -> Table:
 
 # ---------------------------------------------------------------------------------------------- table versions
 def versions_at(
-    tables: TableSource | None, kind: RecordPair, commit_ts: Any, index: Any
+    tables: TableSource | None, definitions: DefinitionsOfRecords, kind: RecordPair, commit_ts: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
-    """The rows at `index`, by the version that their table has at their commit_ts; not those that have none to tell."""
+    """The rows at `index`, by the version that their table has at their commit_ts; not those that have none to tell, or
+    one that does not describe them: the decoder says so.
+    """
     if tables is None:
         yield index, None
         return
     stamps = commit_ts[index]
     unknown = stamps == NO_COMMIT_TS
     if unknown.any():
-        yield from _find_version(tables, kind, None, index[unknown])
+        yield from _find_version(definitions, kind, None, index[unknown])
         index, stamps = index[~unknown], stamps[~unknown]
     if isinstance(tables, TableSpans):
-        yield from _find_by_span(tables, kind, stamps, index)
+        yield from _find_by_span(tables, definitions, kind, stamps, index)
     else:
-        yield from _find_one_by_one(tables, kind, stamps, index)
+        yield from _find_one_by_one(definitions, kind, stamps, index)
 
 
 def _find_version(
-    tables: TableSource, kind: RecordPair, commit_ts: int | None, index: Any
+    definitions: DefinitionsOfRecords, kind: RecordPair, commit_ts: int | None, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     try:
-        yield index, tables.sanitised(kind.record.id, kind.names, commit_ts)
+        version, mismatch = definitions.find(kind.record, commit_ts)
     except WireError:
         return  # the decoder says why
+    if mismatch is None:
+        yield index, version
 
 
 def _find_by_span(
-    tables: TableSpans, kind: RecordPair, stamps: Any, index: Any
+    tables: TableSpans, definitions: DefinitionsOfRecords, kind: RecordPair, stamps: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     while len(index):
         commit_ts = int(stamps[0])
         after, until = tables.sanitised_span(kind.record.id, commit_ts)
         here = (stamps > after) & (stamps <= until)
-        yield from _find_version(tables, kind, commit_ts, index[here])
+        yield from _find_version(definitions, kind, commit_ts, index[here])
         index, stamps = index[~here], stamps[~here]
 
 
 def _find_one_by_one(
-    tables: TableSource, kind: RecordPair, stamps: Any, index: Any
+    definitions: DefinitionsOfRecords, kind: RecordPair, stamps: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     """Each commit_ts is asked for: the rows of one version together."""
     import numpy as np
@@ -163,7 +168,7 @@ def _find_one_by_one(
     different, of = np.unique(stamps, return_inverse=True)
     by_version: dict[int, tuple[TableVersion | None, list[int]]] = {}
     for n, commit_ts in enumerate(different.tolist()):
-        for _, version in _find_version(tables, kind, commit_ts, index):
+        for _, version in _find_version(definitions, kind, commit_ts, index):
             by_version.setdefault(id(version), (version, []))[1].append(n)
     for version, stamped in by_version.values():
         yield index[np.isin(of, stamped)], version

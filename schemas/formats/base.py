@@ -66,7 +66,7 @@ class OneTable:
         self._version = version
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
-        return self._version if table == self._version.table.id else None
+        return self._version if table.folded == self._version.table.id.folded else None
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         return None

@@ -14,10 +14,11 @@ from typing import Any
 from schemas.codec import claim_check, compression, json_exact, sql_text
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
+from schemas.formats.definitions import join_definition, same_type
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
-from schemas.model.table import Column, Table, TableId, TableVersion, Value
+from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_NAME, Kind
 
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
@@ -29,12 +30,15 @@ _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
+_Joined = tuple[Table, TableVersion | None, DefinitionMismatch | None]
+
+
 class CanalJsonDecoder:
     """Decodes with the types that each message names."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._tables: BoundedCache[tuple[Any, ...], tuple[Table, TableVersion | None]] = BoundedCache(
+        self._tables: BoundedCache[tuple[Any, ...], _Joined] = BoundedCache(
             10_000, _MOST_KEPT, lambda key, _: len(key[1])
         )
 
@@ -81,7 +85,7 @@ class CanalJsonDecoder:
         types = {name: body["mysqlType"][name] for name in body["sqlType"]}
         if len(types) != len(body["mysqlType"]):
             raise ValueError("sqlType and mysqlType list different columns")
-        table, version = self._table(id_, types, body["pkNames"], commit_ts, es)
+        table, version, mismatch = self._table(id_, types, body["pkNames"], commit_ts, es)
         events = []
         for number, image in enumerate(data):
             flags: dict[str, None] = {}
@@ -99,12 +103,12 @@ class CanalJsonDecoder:
                 version.commit_ts if version else None, list(flags), {} if commit_ts is not None else {"es": es},
                 key_only,
             )  # fmt: skip
+            if mismatch is not None:
+                event.note_mismatch(mismatch)
             events.append(event)
         return events
 
-    def _table(
-        self, id_: TableId, types: dict[str, Any], keys: Any, commit_ts: int | None, es: int
-    ) -> tuple[Table, TableVersion | None]:
+    def _table(self, id_: TableId, types: dict[str, Any], keys: Any, commit_ts: int | None, es: int) -> _Joined:
         listed = tuple(types.items())
         if not all(isinstance(t, str) for _, t in listed) or not isinstance(keys, list | None):
             raise ValueError("mysqlType or pkNames is not what Canal-JSON has")
@@ -118,11 +122,8 @@ class CanalJsonDecoder:
         key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
         if key not in self._tables:
             own = Table(id_, tuple(_column(n, t, n in key[2]) for n, t in listed))
-            fits = version is not None and all(
-                c.name in version.table.by_name and version.table.by_name[c.name].type.name == c.type.name
-                for c in own.columns
-            )
-            self._tables[key] = (version.table, version) if version and fits else (own, None)
+            version, mismatch = join_definition(id_, version, own.columns, same_type, self._context.options)
+            self._tables[key] = version.table if version else own, version, mismatch
         return self._tables[key]
 
 

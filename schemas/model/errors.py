@@ -105,6 +105,7 @@ _ROWS = (
     ErrorRow("MALFORMED", 422, 0, "{where}: {details}"),
     ErrorRow("TOO_LARGE", 422, 0, "{where}: {details}"),
     ErrorRow("EMPTY_RECORD", 422, 0, "{details}"),
+    ErrorRow("DEFINITION_MISMATCH", 422, 0, "{details}"),
     ErrorRow("UNSUPPORTED_SCHEMA", 422, 0, "{where}: {details}"),
     ErrorRow("CLAIM_CHECK", 422, 0, "the message's content is in {uri}: {details}"),
     ErrorRow("UNKNOWN_FORMAT", 422, 0, "the format can't be told: {details}"),

@@ -9,13 +9,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from schemas.model.table import Table, Value
+from schemas.model.table import DefinitionMismatch, Table, Value
 from schemas.model.values import shift_zone
 
 Row = Mapping[str, Value]
 Op = Literal["c", "u", "d", "r"]
 
 _LOGICAL_BITS = 18
+_MOST_COLUMNS = 5  # that a row's flags name
 
 
 MAX_TSO = (1 << 63) - 1
@@ -52,7 +53,8 @@ class RowChange:
     version where one is known (then `table_version` is its commit_ts), else what the message or its schema tells.
     zone: time zone of TIMESTAMP text in this event. flags: what could not be known.
     extra: what one format carries beyond the row, used only to write that format again. key_only: a row of which the
-    message has nothing but the key (a delete, or a large row that was cut).
+    message has nothing but the key (a delete, or a large row that was cut). mismatch: why the definition that there is
+    was not used (flags `definition_mismatch:<column>`).
     """
 
     format: str
@@ -68,11 +70,18 @@ class RowChange:
     flags: list[str] = field(default_factory=list)
     extra: dict[str, Any] = field(default_factory=dict)
     key_only: bool = False
+    mismatch: DefinitionMismatch | None = None
 
     def flag(self, name: str) -> None:
         """Adds a flag, once."""
         if name not in self.flags:
             self.flags.append(name)
+
+    def note_mismatch(self, mismatch: DefinitionMismatch) -> None:
+        """Says that the row was read without its table's definition."""
+        self.mismatch = mismatch
+        for column in mismatch.columns[:_MOST_COLUMNS]:
+            self.flag(f"definition_mismatch:{column.name}")
 
     def in_zone(self, column: str, text: Value, zone: str) -> Value:
         """TIMESTAMP text of this row in another zone; flagged where either is ambiguous. ValueError."""

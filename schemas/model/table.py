@@ -21,6 +21,11 @@ class TableId(NamedTuple):
     def __str__(self) -> str:
         return f"{self.db}.{self.table}"
 
+    @property
+    def folded(self) -> TableId:
+        """The name as TiDB compares it: without regard to case (lower_case_table_names=2)."""
+        return TableId(self.db.lower(), self.table.lower())
+
 
 @dataclass(frozen=True, slots=True)
 class Column:
@@ -108,3 +113,29 @@ class TableVersion:
 
     commit_ts: int
     table: Table
+
+
+class ColumnMismatch(NamedTuple):
+    """A column that a message and a definition have in two types; `defined` is "" where the definition lacks it."""
+
+    name: str
+    sent: str
+    defined: str
+
+    def __str__(self) -> str:
+        if not self.defined:
+            return f"column {self.name} ({self.sent} in the message) is not in the definition"
+        return f"column {self.name} is {self.sent} in the message, {self.defined} in the definition"
+
+
+class DefinitionMismatch(NamedTuple):
+    """Why a row was read without the definition of its table (of this commit_ts): the columns that do not fit."""
+
+    table: TableId
+    commit_ts: int
+    columns: tuple[ColumnMismatch, ...]
+
+    def __str__(self) -> str:
+        most = 5
+        more = f"; and {len(self.columns) - most} more" if len(self.columns) > most else ""
+        return f"table {self.table}: {'; '.join(map(str, self.columns[:most]))}{more}"

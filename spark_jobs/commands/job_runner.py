@@ -86,7 +86,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         summary = _run(args, work, out, dead, kafka)
     metrics.write(args.metrics, name, summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
-    tell_summary(args.command, summary)
+    tell_summary(args.command, summary, table_of(table))
     return summary.exit_code
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute
 
 from schemas.model.event import tso_physical_ms
 from schemas.model.spark_types import struct
-from schemas.model.table import Value
+from schemas.model.table import TableId, Value
 from spark_jobs.arrow.columns import arrow_type
 from spark_jobs.io.parquet import ParquetFile
 from spark_jobs.pipeline.codec_config import CodecConfig
@@ -48,6 +48,7 @@ class TableParquet(ParquetFile):
     def __init__(self, path: Path, side: CodecConfig) -> None:
         assert side.view is not None
         self._view, self._zone = side.view, zone_of(side)
+        self._id = self._view.table.id.folded
         self._left: Counter[str] = Counter()
         visible_columns = [c for c in self._view.table.columns if not c.virtual]
         kinds = self._view.types.kinds
@@ -100,7 +101,7 @@ class TableParquet(ParquetFile):
             error = {"code": value["code"], "detail": value["detail"], **pair}
             self.add({"kind": "error", "source": source, "error": error})
             return
-        if value["kind"] != "row" or (value["db"], value["table"]) != self._view.table.id:
+        if value["kind"] != "row" or TableId(value["db"], value["table"]).folded != self._id:
             self._left["other table" if value["kind"] == "row" else value["kind"]] += 1
             return
         ts = value["commit_ts"]

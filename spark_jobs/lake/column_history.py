@@ -32,7 +32,7 @@ from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import DdlEvent
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
-from spark_jobs.lake.name_history import fold_name, rename_chain, table_id_of
+from spark_jobs.lake.name_history import rename_chain, table_id_of
 from spark_jobs.pipeline.table_view import plain_default
 
 
@@ -143,7 +143,7 @@ def sort_statements(statements: Iterable[DdlText]) -> list[DdlText]:
 
 def same_table(one: TableId, other: TableId) -> bool:
     """Whether two names are those of one table: TiDB takes them in any letters."""
-    return fold_name(one) == fold_name(other)
+    return one.folded == other.folded
 
 
 _OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")

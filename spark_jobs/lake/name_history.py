@@ -20,11 +20,6 @@ from schemas.model.table import TableId
 NEVER_ENDS = (1 << 63) - 1
 
 
-def fold_name(id_: TableId) -> TableId:
-    """The name as TiDB compares it."""
-    return TableId(id_.db.lower(), id_.table.lower())
-
-
 def table_id_of(name: TableName, db: str) -> TableId:
     """The table that a statement names, run in this database."""
     return TableId(name.db or db, name.table)
@@ -56,7 +51,7 @@ class RenameChain:
         return [*((p.commit_ts, p.name) for p in self.past), (NEVER_ENDS, self.name)]
 
     def has_name(self, id_: TableId) -> bool:
-        return any(p.name is not None and fold_name(p.name) == fold_name(id_) for p in self.past)
+        return any(p.name is not None and p.name.folded == id_.folded for p in self.past)
 
 
 def rename_chain(ordered: Iterable[DdlText], id_: TableId) -> RenameChain:
@@ -65,19 +60,19 @@ def rename_chain(ordered: Iterable[DdlText], id_: TableId) -> RenameChain:
     for number, commit_ts, old, new in _moves(ordered):
         if old is None:
             # CREATE TABLE: another table than the one that had the name and was renamed away.
-            if fold_name(new) in now or not any(line.has_name(new) for line in lines):
+            if new.folded in now or not any(line.has_name(new) for line in lines):
                 continue
             line = RenameChain(new, [NamePeriod(number, commit_ts, None)])
             lines.append(line)
         else:
-            line = now.pop(fold_name(old)) if fold_name(old) in now else RenameChain(old)
+            line = now.pop(old.folded) if old.folded in now else RenameChain(old)
             if line not in lines:
                 lines.append(line)
             line.past.append(NamePeriod(number, commit_ts, line.name))
             line.name = new
-        now[fold_name(new)] = line
+        now[new.folded] = line
     by_name = next((line for line in reversed(lines) if line.has_name(id_)), None)
-    return now.get(fold_name(id_)) or by_name or RenameChain(id_)
+    return now.get(id_.folded) or by_name or RenameChain(id_)
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:

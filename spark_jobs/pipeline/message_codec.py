@@ -95,6 +95,19 @@ def _with_topic(topic: str | None, event: Event, message: Message) -> Message:
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: MessageResult) -> None:
     """Writes events of one message for one topic; rows of a format with batches go together."""
     rows = [event for event in events if isinstance(event, RowChange)]
+    try:
+        _encode_rows(encoder, events, rows, origin, result)
+    except WireError as error:
+        mismatch = next((row.mismatch for row in rows if row.mismatch is not None), None)
+        if mismatch is None or error.code != "TYPE_UNKNOWN":
+            raise
+        details = f"its type is not certain: the definition of {mismatch}. Give the one that was in force (--ddl)"
+        raise WireError(error.code, column=error.fields["column"], details=details) from error
+
+
+def _encode_rows(
+    encoder: Encoder, events: list[Event], rows: list[RowChange], origin: Message, result: MessageResult
+) -> None:
     for row in rows:
         if row.key_only and row.op != "d" and not getattr(encoder, "key_only_rows", False):
             details = "the message carries only the key of the row, and the format written has no form for that"

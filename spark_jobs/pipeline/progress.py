@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TypeVar
 
+from schemas.model.table import TableId
 from spark_jobs.pipeline.result import Summary
 
 T = TypeVar("T")
@@ -50,8 +51,10 @@ def step(command: str, text: str) -> Iterator[None]:
     print(f"{command}: {text} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
 
 
-def tell_summary(command: str, summary: Summary) -> None:
-    """The summary on stderr."""
+def tell_summary(command: str, summary: Summary, table: TableId | None = None) -> None:
+    """The summary on stderr, after what people have to know of it. table: whose rows were asked for."""
+    for text in summary.warnings(table):
+        print(f"warning: {text}", file=sys.stderr)
     tell_lines(command, summary.lines())
 
 

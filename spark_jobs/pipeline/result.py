@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from schemas.model.errors import WireError
 from schemas.model.event import Bootstrap, Event, Message, RowChange, Watermark
+from schemas.model.table import DefinitionMismatch, TableId
 from spark_jobs.pipeline.event_order import EventOrder
 
 Used = tuple[str | None, str, str, int | None, int | None]
@@ -17,7 +18,10 @@ Used = tuple[str | None, str, str, int | None, int | None]
 
 @dataclass
 class Summary:
-    """Counts of one run. `out` are messages (or lines) written; errors are by code, flags by their name."""
+    """Counts of one run. `out` are messages (or lines) written; errors are by code, flags by their name.
+
+    mismatches: rows that were read without their table's definition, by what does not fit.
+    """
 
     messages: int = 0
     rows: Counter[str] = field(default_factory=Counter)
@@ -28,6 +32,7 @@ class Summary:
     skipped: Counter[str] = field(default_factory=Counter)
     checksums: Counter[str] = field(default_factory=Counter)
     used: Counter[Used] = field(default_factory=Counter)
+    mismatches: Counter[str] = field(default_factory=Counter)
     dropped: int = 0
     held: int = 0
 
@@ -39,12 +44,18 @@ class Summary:
                 self.rows[event.op] += 1
                 self.used[topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
                 self.flags.update(flag.partition(":")[0] for flag in event.flags)
+                if event.mismatch is not None:
+                    self._count_mismatch(event.mismatch)
             else:
                 self.other[kind_of(event)] += 1
         self.skipped.update(result.skipped)
         self.checksums.update(result.checksums)
         if result.error is not None:
             self.errors[result.error.code] += 1
+
+    def _count_mismatch(self, mismatch: DefinitionMismatch) -> None:
+        text = str(mismatch)
+        self.mismatches[text if text in self.mismatches or len(self.mismatches) < _MOST_MISMATCHES else _OTHERS] += 1
 
     def tally(self) -> dict[str, int]:
         """The counters as one flat map, to be added up elsewhere by `add`."""
@@ -94,8 +105,51 @@ class Summary:
             lines.append(f"flags {self.flags.total()}" + _list_counts(self.flags))
         return lines
 
+    def warnings(self, table: TableId | None = None) -> list[str]:
+        """What people have to know of a run that may look well: definitions that were not used, and no rows at all.
 
-_COUNTERS = ("rows", "other", "errors", "flags", "skipped", "checksums")
+        table: whose rows were asked for.
+        """
+        told = [_mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
+        if not self.messages or self.errors.total() >= self.messages:
+            return told
+        if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
+            reasons = self._list_tables() or self._list_reasons()
+            told.append(f"table {table}: no row of it is in {_number(self.messages, 'message')}, but {reasons}")
+        elif not (self.rows and self.out):
+            told.append(f"no row came of {_number(self.messages, 'message')}, but {self._list_reasons()}")
+        return told
+
+    def new_mismatches(self, earlier: Summary) -> list[str]:
+        """Warnings of definitions that were not used, but for those that an earlier part of the run had."""
+        return [_mismatch_warning(t, n) for t, n in sorted(self.mismatches.items()) if t not in earlier.mismatches]
+
+    def _list_tables(self) -> str:
+        counts = Counter[str]()
+        for (_, db, name, *_), count in self.used.items():
+            counts[f"{db}.{name}"] += count
+        more = f", and {len(counts) - _MOST_TABLES} more tables" if len(counts) > _MOST_TABLES else ""
+        return ", ".join(f"{name} ({count})" for name, count in counts.most_common(_MOST_TABLES)) + more
+
+    def _list_reasons(self) -> str:
+        """What came of the messages, where no rows did."""
+        counts = self.other + self.skipped
+        counts.update({kind: n for kind, n in (("error", self.errors.total()), ("row held back", self.held)) if n})
+        return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "nothing that is known"
+
+
+def _mismatch_warning(text: str, count: int) -> str:
+    rows = f"{_number(count, 'row')} {'was' if count == 1 else 'were'}"
+    return f"{text}; {rows} read without the definition: give the one that was in force (--ddl, --history)"
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count} {what}{'' if count == 1 else 's'}"
+
+
+_MOST_TABLES = 10
+_MOST_MISMATCHES, _OTHERS = 50, "more tables whose definitions do not describe their rows"
+_COUNTERS = ("rows", "other", "errors", "flags", "skipped", "checksums", "mismatches")
 _OPS = {"c": "insert", "u": "update", "d": "delete", "r": "snapshot"}
 
 

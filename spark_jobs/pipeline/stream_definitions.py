@@ -13,7 +13,7 @@ from schemas.formats.base import Decoder
 from schemas.model.errors import DdlError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message
 from schemas.model.ports import TableSource, TableSpans
-from schemas.model.table import Table, TableId, TableVersion
+from schemas.model.table import TableId, TableVersion
 from spark_jobs.pipeline.codec_config import CodecConfig
 
 
@@ -28,7 +28,7 @@ class StreamDefinitions:
         self._seen: set[tuple[int, str, str, str]] = set()
         self._events: list[tuple[int, int, DdlEvent]] = []
         self._catalog: Catalog = new_catalog()
-        self._versions: dict[tuple[str, str], list[tuple[int, Table | None]]] = {}
+        self._versions: dict[TableId, list[tuple[int, TableVersion | None]]] = {}
 
     def learn(self, event: DdlEvent) -> None:
         """Takes a DDL event; a repeated one (DDL is sent to every partition, and again after a restart) is known."""
@@ -57,19 +57,17 @@ class StreamDefinitions:
             for i in ids:
                 self._catalog = self._catalog.without_table(i)
         for i in ids:
-            name = (i.db.lower(), i.table.lower())
-            self._versions.setdefault(name, []).append((event.commit_ts, self._catalog.table(i)))
+            table = self._catalog.table(i)
+            version = TableVersion(event.commit_ts, table) if table else None
+            self._versions.setdefault(i.folded, []).append((event.commit_ts, version))
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
         definition = self._given.at(table, commit_ts) if self._given else None
         if definition is not None:
             return definition
-        versions = self._versions.get((table.db.lower(), table.table.lower()), [])
+        versions = self._versions.get(table.folded, [])
         index = len(versions) if commit_ts is None else bisect_left(versions, commit_ts, key=lambda v: v[0])
-        if not index or versions[index - 1][1] is None:
-            return None
-        since, version = versions[index - 1]
-        return TableVersion(since, version) if version else None
+        return versions[index - 1][1] if index else None
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         return self._given.sanitised(table, columns, commit_ts) if self._given else None

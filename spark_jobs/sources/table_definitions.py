@@ -23,12 +23,12 @@ _NO_LENGTH = -1
 
 
 class TableDefinitions:
-    """Table versions by name and time (schemas.model.ports.TableSource)."""
+    """Table versions by name, in any letters, and time (schemas.model.ports.TableSource)."""
 
     def __init__(self, versions: list[TableVersion]) -> None:
         self._by_id: dict[TableId, list[TableVersion]] = {}
         for version in sorted(versions, key=lambda v: v.commit_ts):
-            self._by_id.setdefault(version.table.id, []).append(version)
+            self._by_id.setdefault(version.table.id.folded, []).append(version)
         self._by_avro: dict[TableId, list[TableId]] = {}
         for id_ in self._by_id:
             self._by_avro.setdefault(_avro_id(id_), []).append(id_)
@@ -49,17 +49,18 @@ class TableDefinitions:
             raise SetupError("USAGE", details=details) from error
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
-        return _newest_before(self._by_id.get(table, []), commit_ts)
+        return _newest_before(self._by_id.get(table.folded, []), commit_ts)
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         candidates: list[TableVersion] = []
-        for id_ in self._by_avro.get(table, []):
+        for id_ in self._by_avro.get(table.folded, []):
             versions = self._by_id[id_]
             # Without a commit_ts any version can be meant.
             candidates += versions if commit_ts is None else filter(None, [_newest_before(versions, commit_ts)])
         # The columns tell which: all of a version's, or (a key-only delete) some of them. Where they fit versions that
         # differ, or two tables that Avro calls the same, none is taken: the registered schema is what is known.
-        names = {id(v): tuple(sanitise_name(c.name) for c in v.table.columns) for v in candidates}
+        names = {id(v): tuple(sanitise_name(c.name).lower() for c in v.table.columns) for v in candidates}
+        columns = tuple(name.lower() for name in columns)
         same = [v for v in candidates if names[id(v)] == columns] or [
             v for v in candidates if set(columns) <= set(names[id(v)])
         ]
@@ -68,7 +69,7 @@ class TableDefinitions:
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""
         after, until = -1, MAX_TSO
-        for id_ in self._by_avro.get(table, []):
+        for id_ in self._by_avro.get(table.folded, []):
             versions = self._by_id[id_]
             index = bisect_left(versions, commit_ts, key=lambda v: v.commit_ts)
             if index:

@@ -314,7 +314,7 @@ class HistoryTables(JsonClient):
 
     def _find_by_avro_name(self, table: TableId) -> list[TableId]:
         """The tables whose names Avro makes into this one."""
-        answers, now = self._told, time.monotonic()
+        answers, now, table = self._told, time.monotonic(), table.folded
         tables = answers.names.get(table, [])
         if now - answers.names_at > (_NAMES_FOR if tables else _UNSURE_FOR):
             answers.names.clear()
@@ -323,7 +323,7 @@ class HistoryTables(JsonClient):
                 answer = self._get_ok(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
                 for one in self.read_field(answer, "tables", list):
                     id_ = TableId(one["db"], one["table"])
-                    avro = TableId(sanitise_name(id_.db), sanitise_name(id_.table))
+                    avro = TableId(sanitise_name(id_.db), sanitise_name(id_.table)).folded
                     answers.names.setdefault(avro, []).append(id_)
                 if (offset := answer.get("next_offset") or 0) == 0:
                     break

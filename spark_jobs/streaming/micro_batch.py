@@ -21,7 +21,7 @@ from spark_jobs.io.locations import KafkaClient, delta_path_of
 from spark_jobs.lake import tables
 from spark_jobs.lake.column_history import schema_changes, sort_statements, statements_of_events
 from spark_jobs.lake.engines.base import AUTO
-from spark_jobs.lake.name_history import fold_name, table_names
+from spark_jobs.lake.name_history import table_names
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, with_newest, zone_of
 from spark_jobs.pipeline.result import Summary
@@ -367,5 +367,5 @@ def _is_of(id_: TableId | None) -> Column:
     """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
     if id_ is None:
         return F.lit(False)
-    folded_id = fold_name(id_)
+    folded_id = id_.folded
     return (F.lower("db") == folded_id.db) & (F.lower("table") == folded_id.table)

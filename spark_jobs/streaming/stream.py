@@ -104,7 +104,7 @@ def run_stream(stream: StreamJob) -> int:
     spark = session_of(stream.work, stream.master, stream.out, stream.dead)
     running = _RunningStream(stream, topic, spark, checkpoint, metrics)
     running.run_until_stopped()
-    tell_summary(stream.command, running.total)
+    tell_summary(stream.command, running.total, stream.table)
     if running.interrupted:
         print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
         return 130
@@ -260,6 +260,8 @@ class _RunningStream:
             newest = end_offsets(stream.kafka, self._topic)
             lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
         rate = summary.messages / took if took else 0.0
+        for text in summary.new_mismatches(self.total):
+            print(f"warning: {text}", file=sys.stderr)
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
         try:
             self._metrics.update(summary, rate=rate, **({} if lag is None else {"lag": float(lag)}))

@@ -46,7 +46,7 @@ class Tables:
         self.version = TableVersion(1, table_)
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
-        return self.version if table == self.version.table.id else None
+        return self.version if table.folded == self.version.table.id.folded else None
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         return self.version

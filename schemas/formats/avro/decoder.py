@@ -16,6 +16,7 @@ from schemas.codec import avro as binary
 from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.avro import schema as publish
+from schemas.formats.avro.definitions import DefinitionsOfRecords
 from schemas.formats.avro.field_positions import trace_record
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context, FieldPosition
@@ -24,7 +25,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from schemas.model.names import avro_subject, own_names
 from schemas.model.ports import SchemaId, SchemaSource
-from schemas.model.table import Table, TableVersion, Value
+from schemas.model.table import Table, Value
 
 DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"
@@ -43,6 +44,7 @@ class AvroDecoder:
         self._records: BoundedCache[SchemaId, RecordReader] = BoundedCache(100_000)
         self._tables: BoundedCache[tuple[Any, ...], tuple[RecordReader, Table]] = BoundedCache(100_000)
         self._newest = NewestRecords(context.schemas)
+        self._definitions = DefinitionsOfRecords(context.tables, context.options)
 
     def decode(self, message: Message) -> list[Event]:
         """Key and value → one row, or a DDL or watermark event. WireError as the error table says."""
@@ -143,7 +145,7 @@ class AvroDecoder:
         strange = [name for name in keys if all(name != c.name for c in record.columns)]
         if strange:
             raise WireError("MALFORMED", where="key", details=f"it has column {strange[0]!r}, the row does not")
-        version = self._version(record, commit_ts)
+        version, mismatch = self._definitions.find(record, commit_ts)
         names, twice = own_names(c.name for c in version.table.columns if not c.virtual) if version else ({}, ())
         unclear = next((name for name in twice if any(name == c.name for c in record.columns)), None)
         if unclear is not None:
@@ -159,10 +161,13 @@ class AvroDecoder:
             version, table = None, self._table(record, keys)
         if record.keyspace != "default":
             extra["keyspace"] = record.keyspace
-        return RowChange(
+        event = RowChange(
             "avro", table, op, commit_ts, before, after, keys or table.handle_key, self._context.options.time_zone,
             schema_id if isinstance(schema_id, int) else None, version.commit_ts if version else None, flags, extra,
         )  # fmt: skip
+        if mismatch is not None:
+            event.note_mismatch(mismatch)
+        return event
 
     def _table(self, record: RecordReader, keys: tuple[str, ...]) -> Table:
         entry = self._tables.get((id(record), keys))
@@ -172,12 +177,6 @@ class AvroDecoder:
         table = Table(record.id, tuple(columns))
         self._tables[id(record), keys] = record, table
         return table
-
-    def _version(self, record: RecordReader, commit_ts: int | None) -> TableVersion | None:
-        if self._context.tables is None:
-            return None
-        names = tuple(c.name for c in record.columns)
-        return self._context.tables.sanitised(record.id, names, commit_ts)
 
 
 class NewestRecords:

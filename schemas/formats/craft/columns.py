@@ -84,12 +84,8 @@ def type_of(column: Column) -> tuple[int, int]:
     return column.type.code, sum(flag for flag, is_set in flags if is_set)
 
 
-def fits(column: Column, code: int, flags: int) -> bool:
+def fits(column: Column, sent: Column) -> bool:
     """Whether a definition's column can be the one that the message describes."""
-    try:
-        sent = column_of(column.name, code, flags)
-    except ValueError:
-        return False
     kinds = {sent.type.kind, column.type.kind}
     return sent.type.code == column.type.code and len(kinds) == 1 and sent.unsigned == column.unsigned
 

@@ -10,9 +10,11 @@ from schemas.formats.base import Context
 from schemas.formats.craft import columns, damaged_floats
 from schemas.formats.craft.layout import HANDLE_KEY, NO_PARTITION, DdlBody, Head, MessageParser, Part, RowEvent, RowSide
 from schemas.formats.craft.primitives import malformed_error
+from schemas.formats.definitions import join_definition
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark
-from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.options import Options
+from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
 from schemas.model.types import Kind
 
 _KEPT_COLUMNS = 1024  # of a layout that is kept: what hostile messages can make us hold is bounded
@@ -31,6 +33,7 @@ class _Layout:
     numbers: frozenset[str]
     types: dict[str, list[int]]
     key_only: bool
+    mismatch: DefinitionMismatch | None
 
 
 class CraftDecoder:
@@ -71,11 +74,14 @@ class CraftDecoder:
             extra["types"] = layout.types
         if raw:
             extra["raw"] = raw
-        return RowChange(
+        event = RowChange(
             "craft", layout.table, "d" if after is None else "c" if before is None else "u", part.commit_ts,
             before, after, layout.table.handle_key, self._context.options.time_zone,
             None, layout.version.commit_ts if layout.version else None, flags, extra, layout.key_only,
         )  # fmt: skip
+        if layout.mismatch is not None:
+            event.note_mismatch(layout.mismatch)
+        return event
 
     def _layout(self, part: RowEvent) -> _Layout:
         id_ = TableId(part.db, part.table)
@@ -87,7 +93,7 @@ class CraftDecoder:
             first = part.new or part.old
             assert first is not None
             try:
-                layout = _compile(id_, heads, version)
+                layout = _compile(id_, heads, version, self._context.options)
             except ValueError as error:
                 raise malformed_error(first.pos, str(error)) from error
             if len(first.head.names) <= _KEPT_COLUMNS:
@@ -126,7 +132,7 @@ def _flag(flags: list[str], flag: str) -> None:
         flags.append(flag)
 
 
-def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion | None) -> _Layout:
+def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion | None, options: Options) -> _Layout:
     """ValueError for columns that no row of a TiDB table has."""
     sent: dict[str, tuple[int, int]] = {}
     for head in heads:
@@ -134,11 +140,7 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
             if sent.setdefault(name, (code, flags)) != (code, flags):
                 raise ValueError(f"column {name!r} has another type in the old row than in the new")
     sent_columns = tuple(columns.column_of(name, *kind) for name, kind in sent.items())
-    if version is not None and not all(
-        name in version.table.by_name and columns.fits(version.table.by_name[name], *kind)
-        for name, kind in sent.items()
-    ):
-        version = None  # the definition is not this table's: what the message says is all that is known
+    version, mismatch = join_definition(id_, version, sent_columns, columns.fits, options)
     table = version.table if version else Table(id_, sent_columns)
     by_name: dict[str, Column] = table.by_name
     numbers = (c.name for c in table.columns if c.type.kind in (Kind.ENUM, Kind.SET) and not c.elements)
@@ -154,4 +156,5 @@ def _compile(id_: TableId, heads: tuple[Head | None, ...], version: TableVersion
         frozenset(numbers),
         {name: list(kind) for name, kind in sent.items() if columns.type_of(by_name[name]) != kind},
         key_only,
+        mismatch,
     )

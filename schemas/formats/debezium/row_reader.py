@@ -14,9 +14,10 @@ from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.sql_text import text_or_bytes
 from schemas.formats.base import Context
+from schemas.formats.definitions import join_definition
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Row, RowChange
-from schemas.model.table import Column, Table, TableId, TableVersion, Value
+from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_NAME
 
 ANY_TYPE = "a number, text, a date or anything else"
@@ -31,9 +32,9 @@ class DebeziumDialect:
 
     column: Connect field → column. reader: column, its Connect field (None without schema) → reader.
     null_images: column, schema default → values that NULL may have been written as; default_images: the same from a
-    definition. fits: whether a definition's column can be the field's, for Debezium's own connector (`connector`): it
-    says no commit_ts, so the newest version is tried; it sends generated columns' values, which the bridge leaves out;
-    and it loses NULL to no other default than the schema's.
+    definition. fits: whether a definition's column can be the field's. connector: it is Debezium's own: it says no
+    commit_ts, so the newest version is tried; it sends generated columns' values, which the bridge leaves out; and it
+    loses NULL to no other default than the schema's.
     """
 
     format: str
@@ -41,11 +42,8 @@ class DebeziumDialect:
     reader: Callable[[Column, Mapping[str, Any] | None], Read]
     null_images: Callable[[Column, Any], tuple[Any, ...]]
     default_images: Callable[[Column], tuple[Any, ...]]
-    fits: Callable[[Column, Mapping[str, Any]], bool] | None = None
-
-    @property
-    def connector(self) -> bool:
-        return self.fits is not None
+    fits: Callable[[Column, Mapping[str, Any]], bool]
+    connector: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +63,7 @@ class _Layout:
     version: int | None
     readers: dict[str, Read | None]
     ambiguous: dict[str, tuple[Any, ...]]
+    mismatch: DefinitionMismatch | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +82,7 @@ class DebeziumRowReader:
 
     def __init__(self, dialect: DebeziumDialect, context: Context) -> None:
         self._dialect = dialect
-        self._tables = context.tables
+        self._tables, self._options = context.tables, context.options
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(1024, 8 << 20, _weight)
 
     def read(self, change: MessageParts, commit_ts: int | None, extra: dict[str, Any]) -> RowChange:
@@ -103,10 +102,13 @@ class DebeziumRowReader:
         sides = [None if side is None else _read_row(layout, side, flags) for side in (before, after)]
         if (sides[0] is None and op == "d") or (sides[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
-        return RowChange(
+        event = RowChange(
             self._dialect.format, layout.table, op, commit_ts, sides[0], sides[1], change.keys, "UTC",
             None, layout.version, list(dict.fromkeys(flags)), extra,
         )  # fmt: skip
+        if layout.mismatch is not None:
+            event.note_mismatch(layout.mismatch)
+        return event
 
     def _layout(
         self, id_: TableId, change: MessageParts, version: TableVersion | None, row: Mapping[str, Any]
@@ -115,24 +117,37 @@ class DebeziumRowReader:
         key = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if key not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            if version is not None and not _fits(self._dialect, version.table, shape, names):
-                version = None
-            self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, version, tuple(row))
+            version, mismatch = self._join(id_, version, shape, names)
+            self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, version, mismatch, tuple(row))
         return self._layouts[key]
+
+    def _join(
+        self, id_: TableId, version: TableVersion | None, shape: _Shape | None, names: tuple[str, ...]
+    ) -> tuple[TableVersion | None, DefinitionMismatch | None]:
+        """The version, where it can be the one that the message was written with. names: of the row, else the schema's
+        count.
+        """
+        fields = shape.fields if shape else {}
+        columns = shape.columns if shape else {}
+        sent = [columns.get(n) or Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names or columns]
+        return join_definition(
+            id_,
+            version,
+            sent,
+            lambda own, column: column.name not in fields or self._dialect.fits(own, fields[column.name]),
+            self._options,
+            lambda column: _type_of_field(fields.get(column.name)),
+        )
+
+
+def _type_of_field(field: Mapping[str, Any] | None) -> str:
+    """How the message's schema calls a column's type."""
+    return "a value without type" if field is None else str(field.get("name") or field["type"])
 
 
 def _weight(key: tuple[Any, ...], layout: _Layout) -> int:
     """About the characters that a layout was made of: its key holds the schema's text."""
     return 64 * len(layout.table.columns) + (len(key[1]) if isinstance(key[1], str) else 0)
-
-
-def _fits(dialect: DebeziumDialect, table: Table, shape: _Shape | None, names: tuple[str, ...]) -> bool:
-    """Whether a version can be the one that the message was written with; TiCDC's commit_ts leaves no doubt."""
-    if dialect.fits is None:
-        return True
-    fields = shape.fields if shape else {}
-    columns = table.by_name
-    return all(n in columns and (n not in fields or dialect.fits(columns[n], fields[n])) for n in names)
 
 
 def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
@@ -159,6 +174,7 @@ def _compile(
     shape: _Shape | None,
     keys: tuple[str, ...],
     version: TableVersion | None,
+    mismatch: DefinitionMismatch | None,
     names: tuple[str, ...],
 ) -> _Layout:
     if version is not None:
@@ -193,7 +209,7 @@ def _compile(
             images += dialect.default_images(column)
         if images:
             ambiguous[name] = images
-    return _Layout(table, version.commit_ts if version else None, readers, ambiguous)
+    return _Layout(table, version.commit_ts if version else None, readers, ambiguous, mismatch)
 
 
 def _read_untyped(value: Any) -> tuple[Value, str]:

@@ -214,7 +214,35 @@ def _time(column: Column, value: Any) -> tuple[Value, str]:
 def ticdc_dialect(format_: str) -> DebeziumDialect:
     """How TiCDC writes columns, in JSON and in Avro."""
     images = defaults.avro_images if format_ == "debezium-avro" else defaults.default_images
-    return DebeziumDialect(format_, column_of_field, reader, defaults.null_images, images)
+    return DebeziumDialect(format_, column_of_field, reader, defaults.null_images, images, fits)
+
+
+# What a field without a semantic name can be.
+_UNNAMED: dict[str, tuple[Kind, ...]] = {
+    **dict.fromkeys(("int16", "int32", "int64"), (Kind.INTEGER,)),
+    "float": (Kind.FLOAT,),
+    "double": (Kind.DOUBLE, Kind.FLOAT, Kind.DECIMAL),
+    "boolean": (Kind.BIT,),
+    "bytes": (Kind.BINARY,),
+    "string": (Kind.TEXT, Kind.BINARY, Kind.DECIMAL, Kind.INTEGER),  # numbers: the handling modes "string" of Avro
+}
+
+
+def fits(column: Column, field: Mapping[str, Any]) -> bool:
+    """Whether a definition's column can be what the schema declares; a DATETIME in the same unit."""
+    semantic, kind = field.get("name", ""), column.type.kind
+    if "tidb_type" in field:
+        name, _, sign = field["tidb_type"].partition(" ")
+        same_sign = kind is Kind.DECIMAL or column.unsigned == (sign == "unsigned")
+        if name != column.type.name or not same_sign:
+            return False
+    if semantic == DECIMAL:
+        return kind is Kind.DECIMAL and column.scale in (None, int(field["parameters"]["scale"]))
+    if not semantic:
+        return kind in _UNNAMED.get(field["type"], ())
+    if semantic not in BY_SEMANTIC or BY_SEMANTIC[semantic].kind is not kind:
+        return False
+    return kind is not Kind.DATETIME or semantic.endswith(".Timestamp") == publish.in_milliseconds(column)
 
 
 _READERS: dict[Kind, Callable[[Column, Any], tuple[Value, str]]] = {

@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
+from schemas.formats.definitions import join_definition
 from schemas.model.errors import WireError
-from schemas.model.table import Column, Table, TableId, TableVersion
+from schemas.model.options import Options
+from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
 from schemas.model.types import BY_CODE, TYPES, Kind
 
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
@@ -30,24 +32,31 @@ class ColumnHeader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class DescribedTable:
-    """A table as the cells of a message describe it. odd: cells that `cell_of` of their column does not give."""
+    """A table as the cells of a message describe it. odd: cells that `cell_of` of their column does not give.
+
+    version: the definition that is used; mismatch: why it is not.
+    """
 
     table: Table
     odd: dict[str, list[int | bool | None]]
+    version: TableVersion | None
+    mismatch: DefinitionMismatch | None
 
 
-def describe(id_: TableId, cells: tuple[ColumnHeader, ...], version: TableVersion | None) -> DescribedTable:
-    """The table of a row: of its version where one is known, with the key flags of the message; else of the message.
-
-    ValueError where the message and the version contradict each other.
+def describe(
+    id_: TableId, cells: tuple[ColumnHeader, ...], version: TableVersion | None, options: Options
+) -> DescribedTable:
+    """The table of a row: of its version where one is known that describes the message, with the key flags of the
+    message; else of the message.
     """
     by_name = {cell.name: _column(cell) for cell in cells}
+    flags = {cell.name: cell.flags for cell in cells}
+    version, mismatch = join_definition(
+        id_, version, by_name.values(), lambda own, sent: _fits(own, sent, flags[sent.name] is not None), options
+    )
     if version is None:
         table = Table(id_, tuple(by_name.values()))
     else:
-        strange = [name for name in by_name if name not in version.table.by_name]
-        if strange:
-            raise ValueError(f"column {strange[0]!r} is not in the table's definition")
         flagless = {cell.name for cell in cells if cell.flags is None}
         columns = tuple(_merge_column(c, by_name.get(c.name), c.name not in flagless) for c in version.table.columns)
         base = version.table
@@ -57,7 +66,7 @@ def describe(id_: TableId, cells: tuple[ColumnHeader, ...], version: TableVersio
     for cell in cells:
         if cell != cell_of(table.by_name[cell.name], derived.get(cell.name, 0)):
             odd[cell.name] = [cell.code, cell.handle, cell.flags]
-    return DescribedTable(table, odd)
+    return DescribedTable(table, odd, version, mismatch)
 
 
 def _column(cell: ColumnHeader) -> Column:
@@ -83,17 +92,18 @@ def _column(cell: ColumnHeader) -> Column:
     )
 
 
+def _fits(column: Column, wire: Column, flagged: bool) -> bool:
+    """Whether a definition's column can be the message's. flagged: the message has its flags."""
+    if column.type.code != wire.type.code or (flagged and column.type is not wire.type):
+        return False
+    return not (flagged and column.type.kind is Kind.INTEGER and column.unsigned != wire.unsigned)
+
+
 def _merge_column(column: Column, wire: Column | None, flagged: bool) -> Column:
     if wire is None:
         return column
-    if column.type.code != wire.type.code or (flagged and column.type is not wire.type):
-        raise ValueError(
-            f"column {wire.name!r}: the message says {wire.type.name}, the table's definition {column.type.name}"
-        )
     if not flagged:
         return replace(column, handle_key=wire.handle_key)
-    if column.type.kind is Kind.INTEGER and column.unsigned != wire.unsigned:
-        raise ValueError(f"column {wire.name!r}: the message and the table's definition differ on UNSIGNED")
     return replace(
         column,
         unsigned=wire.unsigned,

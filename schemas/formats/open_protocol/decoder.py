@@ -30,11 +30,8 @@ class OpenDecoder:
     format = "open"
 
     def __init__(self, context: Context) -> None:
-        options = context.options
         self._claims = context.claims
-        self._rows = OpenRowReader(
-            self.format, context.tables, options.time_zone, options.open_varchar_base64, options.no_old_value
-        )
+        self._rows = OpenRowReader(self.format, context.tables, context.options)
         self._last_key: tuple[bytes, _Key] | None = None
 
     def decode(self, message: Message) -> list[Event]:

@@ -12,8 +12,9 @@ from schemas.formats.open_protocol import values as cell_values
 from schemas.formats.open_protocol.columns import describe
 from schemas.formats.open_protocol.document import Cells, Side, parse, sides
 from schemas.model.event import Op, RowChange
+from schemas.model.options import Options
 from schemas.model.ports import TableSource
-from schemas.model.table import Column, Table, TableId, TableVersion, Value
+from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
 
 _MOST_KEPT = 1_000_000  # columns of all layouts together
@@ -51,16 +52,14 @@ class _Layout:
     doubts: tuple[tuple[str, str], ...]
     zeros: frozenset[str]
     whole: bool
+    mismatch: DefinitionMismatch | None
 
 
 class OpenRowReader:
     """Reads row values of one format. ValueError for what is no row of the Open Protocol."""
 
-    def __init__(
-        self, format_: str, tables: TableSource | None, zone: str, varchar_base64: bool, op_unknown: bool
-    ) -> None:
-        self._format, self._tables, self._zone = format_, tables, zone
-        self._varchar_base64, self._op_unknown = varchar_base64, op_unknown
+    def __init__(self, format_: str, tables: TableSource | None, options: Options) -> None:
+        self._format, self._tables, self._options = format_, tables, options
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(
             1024, _MOST_KEPT, lambda key, _: len(key[2]) + len(key[3])
         )
@@ -78,6 +77,8 @@ class OpenRowReader:
         old = None if op == "c" else _read(layout.before, before[1])
         event = self._event(key, op, layout, new, old)
         _note_zeros(event, layout, (("after", after), ("before", before)))
+        if layout.mismatch is not None:
+            event.note_mismatch(layout.mismatch)
         for name in marked:
             event.flag(f"replaced_utf8:{name}")
         for name in unnamed:
@@ -95,14 +96,15 @@ class OpenRowReader:
         flags = [flag for flag, name in layout.doubts if (after or {}).get(name) or (before or {}).get(name)]
         if key.key_only:
             flags.append("handle_key_only")
-        if self._op_unknown and op == "c":
+        if self._options.no_old_value and op == "c":
             flags.append("op_unknown")
         extra = key.extra.copy()
         if layout.odd:
             extra["columns"] = dict(layout.odd)
         return RowChange(
-            self._format, layout.table, op, key.commit_ts, before, after, layout.table.handle_key, self._zone,
-            None, layout.version, flags, extra, key.key_only or (op == "d" and not layout.whole),
+            self._format, layout.table, op, key.commit_ts, before, after, layout.table.handle_key,
+            self._options.time_zone, None, layout.version, flags, extra,
+            key.key_only or (op == "d" and not layout.whole),
         )  # fmt: skip
 
     def _layout(self, id_: TableId, version: TableVersion | None, after: Cells, before: Cells) -> _Layout:
@@ -119,12 +121,12 @@ class OpenRowReader:
                 raise ValueError(f"column {cell.name!r} has another type or flags in the old row")
         # The order is the new row's, and the old row's where it has columns alone.
         ordered = tuple(cells[name] for name in dict.fromkeys(c.name for c in (*after, *before)))
-        described = describe(id_, ordered, version)
-        table = described.table
+        described = describe(id_, ordered, version, self._options)
+        table, version = described.table, described.version
         columns = {}
         for cell in ordered:
             column = table.by_name[cell.name]
-            read = cell_values.reader(column, self._varchar_base64)
+            read = cell_values.reader(column, self._options.open_varchar_base64)
             columns[cell.name] = _Column(cell.name, column.type.kind in cell_values.NUMBERS, read)
         carried = [table.by_name[cell.name] for cell in ordered]
         stored_columns = [c for c in table.columns if not c.virtual]
@@ -137,6 +139,7 @@ class OpenRowReader:
             tuple((f"{flag}:{c.name}", c.name) for c in carried for flag in _doubts(c)),
             frozenset(c.name for c in carried if c.type.kind is Kind.ENUM and "" in c.elements),
             whole=len(carried) == len(stored_columns) and not (version is None and all(c.handle_key for c in carried)),
+            mismatch=described.mismatch,
         )
 
 

@@ -15,13 +15,15 @@ from typing import Any
 from schemas.codec import claim_check, compression, json_exact, sql_text
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
+from schemas.formats.definitions import join_definition, same_type
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.simple import avro
 from schemas.formats.simple.table_schema import boolean, table_of, text, whole_number
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
-from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
+from schemas.model.type_text import type_text
 from schemas.model.types import BY_NAME, Kind
 
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
@@ -34,10 +36,22 @@ _MAX_COLUMNS = 4096  # TiDB's own limit
 
 @dataclass(frozen=True, slots=True)
 class _KnownTable:
-    """A table as a schema version has it; table_version is its commit_ts where a DDL message told it."""
+    """A table as a schema version has it; table_version is its commit_ts where a DDL message told it.
+
+    mismatch: why a definition that was given is not used.
+    """
 
     table: Table
     table_version: int | None = None
+    mismatch: DefinitionMismatch | None = None
+
+
+_Joined = tuple[TableVersion | None, _KnownTable | None, TableVersion | None, DefinitionMismatch | None]
+"""A definition, the table as the stream has it, and what `join_definition` makes of both."""
+
+
+def _key_size(key: tuple[Any, ...], _: object) -> int:
+    return len(key[-1])
 
 
 class SimpleDecoder:
@@ -51,6 +65,7 @@ class SimpleDecoder:
         self._tables: BoundedCache[tuple[Any, ...], Table] = BoundedCache(
             10_000, _MOST_KEPT, lambda _, t: len(t.columns)
         )
+        self._joined: BoundedCache[tuple[Any, ...], _Joined] = BoundedCache(10_000, _MOST_KEPT, _key_size)
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError as the error table says."""
@@ -134,31 +149,55 @@ class SimpleDecoder:
             reading.zone or self._context.options.time_zone, None, definition.table_version, list(reading.flags),
             _extra(body, version), key_only,
         )  # fmt: skip
+        if definition.mismatch is not None:
+            event.note_mismatch(definition.mismatch)
         return event
 
     def _find_table(
         self, id_: TableId, version: int, commit_ts: int, names: Mapping[str, Any], key_only: bool
     ) -> _KnownTable:
-        if self._context.tables is not None:
-            table_version = self._context.tables.at(id_, commit_ts)
-            if table_version is not None and names.keys() <= table_version.table.by_name.keys():
-                return _KnownTable(table_version.table, table_version.commit_ts)
         entry = self._versions.get((id_, version))
+        mismatch = None
+        if self._context.tables is not None:
+            given, mismatch = self._join(id_, self._context.tables.at(id_, commit_ts), entry, tuple(names))
+            if given is not None:
+                return _KnownTable(given.table, given.commit_ts)
         if entry is None:
             columns = (Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names)
-            return _KnownTable(Table(id_, tuple(columns)))
+            return _KnownTable(Table(id_, tuple(columns)), mismatch=mismatch)
         strange = next((n for n in names if n not in entry.table.by_name), None)
         if strange is not None:
             raise ValueError(f"column {strange[:80]!r} is not in schema version {version}")
         if key_only or len(names) == len(entry.table.columns):
-            return entry
+            return replace(entry, mismatch=mismatch) if mismatch else entry
         # A virtual column is in the schema and never in a row.
         left_out = tuple(c.name for c in entry.table.columns if c.name not in names)
         table = self._tables.get((id_, version, left_out))
         if table is None:
             columns = (replace(c, virtual=c.name in left_out) for c in entry.table.columns)
             table = self._tables[id_, version, left_out] = replace(entry.table, columns=tuple(columns))
-        return _KnownTable(table, entry.table_version)
+        return _KnownTable(table, entry.table_version, mismatch)
+
+    def _join(
+        self, id_: TableId, given: TableVersion | None, told: _KnownTable | None, names: tuple[str, ...]
+    ) -> tuple[TableVersion | None, DefinitionMismatch | None]:
+        """The definition that was given, where it describes the row. told: the table as the stream has it."""
+        key = (id_, id(given), id(told), names)
+        entry = self._joined.get(key)
+        if entry is None or entry[0] is not given or entry[1] is not told:
+            by_name = told.table.by_name if told else {}
+            sent = [by_name.get(n) or Column(text(n, "column"), BY_NAME["text"], vague=_ANY_TYPE) for n in names]
+            joined = join_definition(id_, given, sent, _fits, self._context.options, _type_of)
+            entry = self._joined[key] = given, told, *joined
+        return entry[2:]
+
+
+def _fits(own: Column, sent: Column) -> bool:
+    return bool(sent.vague) or same_type(own, sent)
+
+
+def _type_of(sent: Column) -> str:
+    return "a value without type" if sent.vague else type_text(sent)
 
 
 def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:

@@ -31,8 +31,9 @@ from schemas.model.types import BY_NAME, Kind
 def dialect(options: Options) -> DebeziumDialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
     return DebeziumDialect(
-        "debezium-mysql", column_of_field, partial(reader, options), defaults.null_images, defaults.default_images, fits
-    )
+        "debezium-mysql", column_of_field, partial(reader, options), defaults.null_images, defaults.default_images,
+        fits, connector=True,
+    )  # fmt: skip
 
 
 def column_of_field(field: Mapping[str, Any]) -> Column:

@@ -1,0 +1,84 @@
+"""The definition of the table that an Avro record is of; both have other names (schemas.model.names.sanitise_name)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from schemas.codec.bounded_cache import BoundedCache
+from schemas.formats.avro.record import RecordReader
+from schemas.formats.definitions import Fits, in_letters, join_definition
+from schemas.model import values
+from schemas.model.names import own_names
+from schemas.model.options import Options
+from schemas.model.ports import TableSource
+from schemas.model.table import Column, DefinitionMismatch, TableId, TableVersion
+from schemas.model.types import Kind
+
+Joined = tuple[TableVersion | None, DefinitionMismatch | None]
+"""The definition that describes a record, or why the one that there is does not; neither where there is none."""
+
+
+class _Entry(NamedTuple):
+    record: RecordReader
+    version: TableVersion
+    joined: Joined
+
+
+class DefinitionsOfRecords:
+    """Looks for definitions; a record and a version are compared once."""
+
+    def __init__(self, tables: TableSource | None, options: Options) -> None:
+        self._tables, self._options = tables, options
+        self._entries: BoundedCache[tuple[int, int, bool], _Entry] = BoundedCache(10_000)
+
+    def find(self, record: RecordReader, commit_ts: int | None) -> Joined:
+        """The definition in force at commit_ts. WireError DEFINITION_MISMATCH, and as the source of tables says."""
+        if self._tables is None:
+            return None, None
+        version = self._tables.sanitised(record.id, tuple(c.name for c in record.columns), commit_ts)
+        if version is not None:
+            return self._join(record, version, typed=True)
+        other = self._other_version(record.id, commit_ts)
+        if other is None:
+            return None, None
+        # Without a commit_ts a row can be older than a change of its columns' types.
+        return None, self._join(record, other, typed=commit_ts is not None)[1]
+
+    def _other_version(self, id_: TableId, commit_ts: int | None) -> TableVersion | None:
+        """The table's definition, which has other columns; None where it can't be known which one is meant."""
+        assert self._tables is not None
+        return self._tables.at(id_, commit_ts) or self._tables.sanitised(id_, (), commit_ts)
+
+    def _join(self, record: RecordReader, version: TableVersion, typed: bool) -> Joined:
+        key = id(record), id(version), typed
+        entry = self._entries.get(key)
+        if entry is None or entry.record is not record or entry.version is not version:
+            joined = _compare(record, version, _fits if typed else _has_name, self._options)
+            entry = self._entries[key] = _Entry(record, version, joined)
+        return entry.joined
+
+
+def _compare(record: RecordReader, version: TableVersion, fits: Fits, options: Options) -> Joined:
+    version = in_letters(version, record.id, (c.name for c in record.columns))
+    own, twice = own_names(c.name for c in version.table.columns)
+    if any(c.name in twice for c in record.columns):
+        return version, None  # the decoder says that it can't know which column is meant
+    sent = (replace(c, name=own.get(c.name, c.name)) for c in record.columns)
+    return join_definition(version.table.id, version, sent, fits, options)
+
+
+def _has_name(_own: Column, _sent: Column) -> bool:
+    return True
+
+
+def _fits(own: Column, sent: Column) -> bool:
+    """Whether the schema's type is what TiCDC makes of the definition's."""
+    kind = own.type.kind
+    if own.type.avro_name != sent.type.avro_name or (kind is Kind.INTEGER and own.unsigned != sent.unsigned):
+        return False
+    if kind is Kind.DECIMAL:
+        return sent.scale in (None, own.scale)
+    if kind is Kind.BIT:
+        return sent.length == own.length
+    return kind not in (Kind.ENUM, Kind.SET) or values.join_allowed(sent.elements) == values.join_allowed(own.elements)

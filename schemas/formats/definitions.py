@@ -1,0 +1,78 @@
+"""Where a table's definition meets what a message says of its columns.
+
+A definition that does not describe a message is not used for it: its types would be another table's. What does not fit
+goes with the row (`RowChange.note_mismatch`), so that people are told; with the option `definition_mismatch` "error"
+the message is refused instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from schemas.model.errors import WireError
+from schemas.model.options import Options
+from schemas.model.table import Column, ColumnMismatch, DefinitionMismatch, TableId, TableVersion
+from schemas.model.type_text import type_text
+from schemas.model.types import Kind
+
+Fits = Callable[[Column, Column], bool]
+"""Whether a definition's column can be the one that a message describes."""
+_TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
+
+
+def join_definition(
+    id_: TableId,
+    version: TableVersion | None,
+    sent: Iterable[Column],
+    fits: Fits,
+    options: Options,
+    describe: Callable[[Column], str] = type_text,
+) -> tuple[TableVersion | None, DefinitionMismatch | None]:
+    """A table's version and the columns that a message has → the version in the message's letters (TiDB compares
+    names without case), or why it does not describe them.
+
+    id_: the table as the message calls it. describe: how the message calls a column's type. WireError
+    DEFINITION_MISMATCH where the options ask for it.
+    """
+    if version is None:
+        return None, None
+    columns = tuple(sent)
+    joined = in_letters(version, id_, (c.name for c in columns))
+    by_name, wrong = joined.table.by_name, list[ColumnMismatch]()
+    for column in columns:
+        own = by_name.get(column.name)
+        if own is None or not fits(own, column):
+            wrong.append(ColumnMismatch(column.name, describe(column), type_text(own) if own else ""))
+    if not wrong:
+        return joined, None
+    mismatch = DefinitionMismatch(id_, version.commit_ts, tuple(wrong))
+    if options.definition_mismatch == "error":
+        details = f"{mismatch}. Give the definition as it was for this message (--ddl, --history)"
+        raise WireError("DEFINITION_MISMATCH", details=details)
+    return None, mismatch
+
+
+def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> TableVersion:
+    """The version with the table's and its columns' names in these letters, where they differ in nothing else."""
+    table, by_name = version.table, version.table.by_name
+    other_letters = {name.lower(): name for name in names if name not in by_name}
+    if not other_letters and table.id == id_:
+        return version
+    columns = tuple(replace(c, name=other_letters.get(c.name.lower(), c.name)) for c in table.columns)
+    if columns == table.columns and (table.id == id_ or table.id.folded != id_.folded):
+        return version
+    new_names = {old.name: new.name for old, new in zip(table.columns, columns, strict=True)}
+    indexes = tuple(replace(i, columns=tuple(new_names.get(n, n) for n in i.columns)) for i in table.indexes)
+    own = id_ if table.id.folded == id_.folded else table.id
+    return replace(version, table=replace(table, id=own, columns=columns, indexes=indexes))
+
+
+def same_type(own: Column, sent: Column) -> bool:
+    """Of a message that names each type as SQL does: the same type, and what the message says of its size the same."""
+    kind = own.type.kind
+    if own.type is not sent.type or own.unsigned != sent.unsigned:
+        return False
+    if kind in _TEMPORAL or kind is Kind.DECIMAL:
+        return sent.scale is None or sent.scale == (own.scale or 0)
+    return not sent.elements or sent.elements == own.elements

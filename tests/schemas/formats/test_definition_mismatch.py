@@ -1,0 +1,144 @@
+"""A definition that does not describe a message: the row is read without it and says which column, in every format."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from schemas.formats.base import Context
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import WireError
+from schemas.model.event import Event, Message, RowChange
+from schemas.model.options import Options
+from schemas.model.table import Column, Table
+from tests.support.each import each
+from tests.support.golden import Registry
+from tests.support.rows import COMMIT_TS, Pair, Tables, change, column, table
+
+SENT = table(column("v", "bigint"), column("state", "varchar", length=20))
+ROW = {"v": "7", "state": "paid"}
+WRITTEN = ("avro", "craft", "debezium", "debezium-avro", "debezium-mysql", "open", "open-tiflow")
+FORMATS = (*WRITTEN, "canal-json", "simple")
+
+# name → (definition, what is said of it; "" where it fits)
+DEFINITIONS: dict[str, tuple[Table, str]] = {
+    "as it is": (SENT, ""),
+    "in other letters": (table(column("V", "bigint"), column("STATE", "varchar", length=20), db="SHOP", name="T"), ""),
+    "a column fewer": (table(column("v", "bigint")), "state"),
+    "a column more": (table(*SENT.columns[1:], column("w", "int")), ""),
+    "another type": (table(column("v", "date"), column("state", "varchar", length=20)), "v"),
+    "a text that is a number": (table(column("v", "bigint"), column("state", "int")), "state"),
+    "a renamed column": (table(column("v", "bigint"), column("status", "varchar", length=20)), "state"),
+}
+
+
+def _simple() -> Message:
+    body: dict[str, Any] = {
+        "version": 1, "database": "shop", "table": "t", "tableID": 1, "type": "INSERT", "commitTs": COMMIT_TS,
+        "buildTs": 1, "schemaVersion": 9, "data": {"id": "1", **ROW}, "old": None,
+    }  # fmt: skip
+    return Message(None, json.dumps(body).encode())
+
+
+def _bootstrap() -> Message:
+    kinds = {"id": "int", "v": "bigint", "state": "varchar"}
+    columns = [
+        {"name": name, "dataType": {"mysqlType": kind, "charset": "utf8mb4", "collate": "utf8mb4_bin", "length": 20},
+         "nullable": name != "id", "default": None}
+        for name, kind in kinds.items()
+    ]  # fmt: skip
+    indexes = [{"name": "PRIMARY", "unique": True, "primary": True, "nullable": False, "columns": ["id"]}]
+    schema = {
+        "schema": "shop", "table": "t", "tableID": 1, "version": 9, "columns": columns, "indexes": indexes,
+    }  # fmt: skip
+    body = {"version": 1, "type": "BOOTSTRAP", "tableSchema": schema}
+    return Message(None, json.dumps(body).encode())
+
+
+def _canal() -> Message:
+    body: dict[str, Any] = {
+        "id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT",
+        "es": 1_764_000_000_000, "ts": 1, "sql": "", "sqlType": {"id": 4, "v": -5, "state": 12},
+        "mysqlType": {"id": "int", "v": "bigint", "state": "varchar"}, "data": [{"id": "1", **ROW}], "old": None,
+        "_tidb": {"commitTs": COMMIT_TS},
+    }  # fmt: skip
+    return Message(None, json.dumps(body).encode())
+
+
+def _messages(format_: str) -> tuple[list[Message], Registry]:
+    if format_ == "canal-json":
+        return [_canal()], Registry()
+    if format_ == "simple":
+        return [_bootstrap(), _simple()], Registry()
+    pair = Pair(format_, enable_tidb_extension=True, avro_include_before_value=format_ == "avro")
+    return [pair.write(change(SENT, ROW))], pair.registry
+
+
+def _read(format_: str, definition: Table, **options: Any) -> RowChange:
+    messages, registry = _messages(format_)
+    decoder = format_named(format_).decoder(Context(registry, Tables(definition), Options.of(options)))
+    events: list[Event] = [event for message in messages for event in decoder.decode(message)]
+    assert isinstance(events[-1], RowChange)
+    return events[-1]
+
+
+@each(("format_", "name"), [(f, n) for f in FORMATS for n in DEFINITIONS])
+def test_a_definition_is_used_where_it_describes_the_message(format_: str, name: str) -> None:
+    definition, wrong = DEFINITIONS[name]
+    row = _read(format_, definition)
+    assert (row.after or {})["state"] == "paid"
+    assert (row.after or {})["v"] == "7"
+    if not wrong:
+        assert (row.mismatch, row.table_version) == (None, 1)
+        assert (row.db, row.table_name) == ("shop", "t")
+        return
+    assert row.mismatch is not None
+    assert wrong in [one.name for one in row.mismatch.columns]
+    assert f"definition_mismatch:{wrong}" in row.flags
+    assert f"table shop.t: column {wrong} " in str(row.mismatch)
+
+
+@each("format_", FORMATS)
+def test_a_strict_definition_refuses_the_message(format_: str) -> None:
+    with pytest.raises(WireError) as caught:
+        _read(format_, DEFINITIONS["a column fewer"][0], definition_mismatch="error")
+    assert (caught.value.code, "column state (" in caught.value.detail) == ("DEFINITION_MISMATCH", True)
+
+
+def _mismatch(sent: Column, own: Column, format_: str) -> str:
+    pair = Pair(format_, Tables(table(own)), enable_tidb_extension=True)
+    event = pair.through(change(table(sent), {sent.name: _VALUES[sent.type.name]}))
+    return str(event.mismatch or "")
+
+
+_VALUES: dict[str, str | bytes] = {
+    "int": "1", "bigint": "1", "datetime": "2024-01-02 03:04:05", "decimal": "1.50", "enum": "a", "bit": b"\x01",
+    "varchar": "x", "blob": b"x", "date": "2024-01-02",
+}  # fmt: skip
+
+
+def _enum(*elements: str) -> Column:
+    return column("v", "enum", elements=elements)
+
+
+# What each format can see, and therefore says.
+@each(("format_", "sent", "own", "text"), [
+    ("avro", column("v", "bigint"), column("v", "bigint", unsigned=True), "bigint in the message, bigint unsigned"),
+    ("avro", column("v", "decimal", length=10, scale=2), column("v", "decimal", length=10, scale=4), "decimal(10,2)"),
+    ("avro", column("v", "datetime", scale=0), column("v", "date"), "datetime in the message, date in"),
+    ("avro", _enum("a", "b"), _enum("a", "c"), "enum('a','b') in the message, enum('a','c')"),
+    ("avro", column("v", "bit", length=1), column("v", "bit", length=9), "bit(1) in the message, bit(9)"),
+    ("avro", column("v", "varchar", length=9), column("v", "blob"), "text in the message, blob"),
+    ("debezium", column("v", "datetime", scale=0), column("v", "datetime", scale=6), "Timestamp in the message"),
+    ("debezium", column("v", "bigint"), column("v", "datetime", scale=6), "int64 in the message, date"),
+    ("debezium-avro", column("v", "decimal", length=10, scale=2), column("v", "decimal", length=10, scale=4), "Decima"),
+    ("debezium-mysql", column("v", "date"), column("v", "int"), "io.debezium.time.Date in the message, int in"),
+    ("open", column("v", "int"), column("v", "int", unsigned=True), "int in the message, int unsigned"),
+    ("open", column("v", "varchar", length=9), column("v", "varbinary", length=9), "varchar in the message, varbinary"),
+    ("craft", column("v", "int"), column("v", "bigint"), "int in the message, bigint in"),
+    ("craft", column("v", "int"), column("v", "int", unsigned=True), "int in the message, int unsigned"),
+])  # fmt: skip
+def test_both_types_are_named(format_: str, sent: Column, own: Column, text: str) -> None:
+    assert text in _mismatch(sent, own, format_)
