@@ -126,6 +126,8 @@ class _Batch:
         usable = usable & np.where(delete, old & ~new, new & (old <= (rows.op == ord("u"))) & ~key_only)
         usable &= delete | np.isin(rows.op, (ord("c"), ord("u")))
         self._flags["key_only_delete"] = key_only
+        if self._options.update_without_before == "key-before":
+            usable &= old | (rows.op != ord("u"))
         return usable & ~find_refused(rows, self._options, "lossy_decimal")
 
     def _programs(self) -> Any:
@@ -136,7 +138,9 @@ class _Batch:
         bare = updates & (self._options.no_old_value | (rows.before < 0))
         if not self._options.no_old_value:
             self._flags["no_before"] = bare
-        kinds = np.where(rows.op == ord("d"), KINDS.index("d"), np.where(bare, KINDS.index("u-"), updates * 1))
+        upsert = self._options.update_without_before == "upsert" and not self._options.no_old_value
+        of_bare = KINDS.index("c" if upsert else "u-")
+        kinds = np.where(rows.op == ord("d"), KINDS.index("d"), np.where(bare, of_bare, updates * 1))
         first = self._first_programs(bare)
         return np.where(first < 0, -1, first + kinds)
 

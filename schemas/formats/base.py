@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from schemas.model.errors import LossyError, SetupError, WireError
-from schemas.model.event import MAX_TSO, Event, Message, RowChange, ms_to_tso, tso_physical_ms
+from schemas.model.event import MAX_TSO, Event, Message, Row, RowChange, ms_to_tso, tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
 from schemas.model.table import TableId, TableVersion
@@ -33,6 +33,8 @@ class Decoder(Protocol):
 
 
 class Encoder(Protocol):
+    """Writes one format. `topic_of`, if it has that method, names the topic of an event where the user names none."""
+
     def encode(self, event: Event, origin: Message) -> list[Message]:
         """One event → its messages, on the topic of `origin`. Empty: the format can't carry this kind of event.
 
@@ -154,6 +156,17 @@ def refuse_changed(event: RowChange, options: Options, keeps: str = "") -> None:
         name, _, column = flag.partition(":")
         if name in _CHANGED and name != keeps:
             raise LossyError("LOSSY_VALUE", column=column, details=_CHANGED[name])
+
+
+def whole_before(event: RowChange) -> Row | None:
+    """An event's old row. Of an update it is whole: a column that the message left out has not changed.
+
+    (TiCDC's only-output-updated-columns; Canal's `old`.)
+    """
+    before, after = event.before, event.after
+    if event.op != "u" or before is None or after is None or before.keys() >= after.keys():
+        return before
+    return {**after, **before}
 
 
 def commit_ts_of(event: RowChange, origin: Message) -> int | None:

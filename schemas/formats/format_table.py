@@ -12,7 +12,8 @@ from schemas.formats.avro.encoder import AvroEncoder
 from schemas.formats.base import Format, refuse_encoder
 from schemas.formats.canal_json import CanalJsonDecoder
 from schemas.formats.craft import CraftDecoder, CraftEncoder
-from schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder, DebeziumMysqlEncoder
+from schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecoder
+from schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder
 from schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
 from schemas.formats.debezium.ticdc_json import DebeziumDecoder, DebeziumEncoder
 from schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder

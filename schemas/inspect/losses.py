@@ -249,6 +249,14 @@ def _no_old_row(pair: ValuePair) -> bool:
     return pair.event.before is None and (pair.event.op, pair.back.op) == ("u", "c")
 
 
+def _is_unchanged(pair: ValuePair) -> bool:
+    """A column that the old row of an update lacks has the new row's value."""
+    if pair.column is None or pair.event.op != "u" or pair.event.before is None:
+        return False
+    name = pair.column.name
+    return name not in pair.event.before and (pair.back.after or {}).get(name) == pair.other
+
+
 def _of_a_snapshot(pair: ValuePair) -> bool:
     return (pair.event.op, pair.back.op) == ("r", "c")
 
@@ -308,7 +316,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(16, "fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 where nothing tells", FAMILY,
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
-    Loss(OTHER, "text that is not UTF-8", ("debezium", "debezium-mysql", "open-tiflow"), "cell", "invalid_utf8",
+    Loss(OTHER, "text that is not UTF-8", ("debezium", *MYSQL, "open", "open-tiflow"), "cell", "invalid_utf8",
          "LOSSY_VALUE", _TEXTS, _is_raw, becomes=_is_replaced),
     Loss(11, "binary strings: base64 where no type is told", ("debezium",), "cell", "binary_or_text", "",
          (Kind.BINARY,), undefined=True, becomes=_as_base64),
@@ -328,7 +336,10 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(19, "a delete's commit_ts", ("avro",), "commit_ts"),
     Loss(19, "a unique key that stands in for a primary key", ("avro",), "key", becomes=_without_primary_key),
     Loss(19, "a delete in a table without primary key", ("avro",), "unread", "empty_record", "LOSSY_VALUE"),
-    Loss(17, "an update without its old row reads as an insert", BY_NUMBER, "op", "no_before", becomes=_no_old_row),
+    Loss(17, "an update without its old row reads as an insert", (*BY_NUMBER, *MYSQL), "op", "no_before",
+         becomes=_no_old_row),
+    Loss(OTHER, "an old row of which only what changed was sent: whole",
+         (*FAMILY, "avro/before", "open", "open-tiflow"), "extra", becomes=_is_unchanged),
     Loss(18, "a delete of which only the key is known: NULL in the other columns", FAMILY, "filled", "key_only_delete"),
     Loss(18, "a delete from Avro whose columns are not those of its time: a reader with definitions refuses it", FAMILY,
          "unread", "key_only_delete"),

@@ -24,6 +24,7 @@ _CHOICES = {
     ),
     "binary_handling_mode": ("auto", "bytes", "base64", "base64-url-safe", "hex"),
     "skipped_operations": ("t", "none"),
+    "update_without_before": ("auto", "upsert", "key-before", "null"),
     "source_connector": ("mysql", "TiCDC"),
 }  # fmt: skip
 # Options of TiCDC's that say nothing about the formats written here, or name what a golden case was made with.
@@ -46,7 +47,10 @@ class Options:
     From decimal_handling_mode on, the options of Debezium's MySQL connector, by its names with `_` for `.` (and
     encoding_format, debezium_disable_schema). "auto": read, what the message says, and an error where it doesn't;
     written, DECIMAL precise (as text in JSON without schema), time adaptive_time_microseconds, binary bytes.
-    topic_prefix: cluster_id where it is "". source_connector: what `source.connector` says of the writer.
+    update_without_before: an update whose old row is not known is written as op c ("upsert", what "auto" is for the
+    connectors' forms), as op u with the key's columns as its old row ("key-before"), or without one ("null", as TiCDC
+    does, what "auto" is for its forms). topic_prefix: cluster_id where it is "". source_connector: what
+    `source.connector` says of the writer.
     """
 
     enable_tidb_extension: bool = False
@@ -78,6 +82,7 @@ class Options:
     binary_handling_mode: str = "auto"
     tombstones_on_delete: bool = True
     skipped_operations: str = "t"
+    update_without_before: str = "auto"
     column_propagate_source_type: bool = False
     topic_prefix: str = ""
     source_connector: str = "mysql"

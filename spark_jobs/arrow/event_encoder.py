@@ -127,7 +127,7 @@ def _event(row: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
         before = {n: before[n] for n in key if n in before} if key_only else before
     return RowChange(
         "made", table, row["op"], commit_ts, before, after, key or table.handle_key, zone, row.get("schema_id"),
-        version, flags, {}, key_only,
+        version, flags, {}, key_only, number=row.get("row") or 0,
     )  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import groupby
 from typing import Any
@@ -52,7 +53,9 @@ def position_text(message: Message) -> str:
 def _decode(decoder: Decoder, message: Message) -> MessageResult:
     """A message that holds no event (a tombstone after a delete) is counted as skipped, never silently gone."""
     events = decoder.decode(message)
-    for event in events:
+    for number, event in enumerate(events):
+        if number and isinstance(event, RowChange):
+            event.number = number
         if event.commit_ts is not None and not 0 <= event.commit_ts <= MAX_TSO:
             details = f"commit_ts {event.commit_ts} is no TSO (physical ms << 18)"
             raise WireError("MALFORMED", where="value", details=details)
@@ -74,11 +77,11 @@ def transcode_one(
         if marked:
             for number, event in enumerate(read.events):
                 before = len(read.out)
-                _encode(encoder, [event], _with_topic(topic, event, message), read)
+                _encode(encoder, [event], _with_topic(topic, event, message, encoder), read)
                 if len(read.out) > before:
                     read.marks.append(order_of(event, message, number, len(read.out) - before))
             return read
-        for to, events in groupby(read.events, lambda e: _with_topic(topic, e, message)):
+        for to, events in groupby(read.events, lambda e: _with_topic(topic, e, message, encoder)):
             _encode(encoder, list(events), to, read)
     except WireError as error:
         return MessageResult(error=error)
@@ -87,9 +90,13 @@ def transcode_one(
     return read
 
 
-def _with_topic(topic: str | None, event: Event, message: Message) -> Message:
-    """The message that an event is from, with the topic that what is written goes to."""
-    return message if topic is None else replace(message, topic=topic_by_rule(topic, event))
+def _with_topic(topic: str | None, event: Event, message: Message, encoder: Encoder) -> Message:
+    """The message that an event is from, with the topic that what is written goes to: by the rule, or the format's."""
+    if topic is not None:
+        return replace(message, topic=topic_by_rule(topic, event))
+    topic_of: Callable[[Event], str | None] | None = getattr(encoder, "topic_of", None)
+    own = topic_of(event) if topic_of else None
+    return message if own is None else replace(message, topic=own)
 
 
 def _encode(encoder: Encoder, events: list[Event], origin: Message, result: MessageResult) -> None:
@@ -129,7 +136,7 @@ def _too_deep_error() -> WireError:
 def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> MessageResult:
     """An event → what is written for it. WireError. topic: as transcode_one."""
     result = MessageResult([event])
-    _encode(encoder, [event], _with_topic(topic, event, origin), result)
+    _encode(encoder, [event], _with_topic(topic, event, origin, encoder), result)
     return result
 
 

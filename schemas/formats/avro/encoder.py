@@ -10,7 +10,7 @@ from schemas.ddl.parser.action_types import ddl_type_of
 from schemas.formats.avro.decoder import DDL, DELETE, WATERMARK, checksum_fields, tso
 from schemas.formats.avro.record import RowWriter
 from schemas.formats.avro.schema_ids import SchemaIds
-from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.base import Context, commit_ts_of, refuse_changed, whole_before
 from schemas.formats.framing import frame
 from schemas.model.errors import LossyError, SetupError, WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
@@ -92,7 +92,8 @@ class AvroEncoder:
         options = self._options
         out = [write(row, event)]
         if options.avro_include_before_value:
-            out.append(b"\x00" if event.before is None else b"\x02" + write(event.before, event))
+            before = whole_before(event)
+            out.append(b"\x00" if before is None else b"\x02" + write(before, event))
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
         if options.enable_tidb_extension:

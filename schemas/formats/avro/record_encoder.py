@@ -9,7 +9,7 @@ from schemas.codec import avro as binary
 from schemas.formats.avro.decoder import checksum_fields
 from schemas.formats.avro.record import RecordReader, field_writer
 from schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
-from schemas.formats.base import commit_ts_of, refuse_changed
+from schemas.formats.base import commit_ts_of, refuse_changed, whole_before
 from schemas.model.errors import LossyError, SetupError, WireError
 from schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
 from schemas.model.names import sanitise_name
@@ -85,9 +85,10 @@ class RecordEncoder:
         return writers
 
     def _write_before(self, event: RowChange, _record: Row, origin: Message) -> bytes:
-        if event.before is None or self._before is None:
+        before = whole_before(event)
+        if before is None or self._before is None:
             return b"\x00"
-        cells = self._of_record(event.before, event)
+        cells = self._of_record(before, event)
         return b"\x02" + b"".join(write(event, cells, origin) for write in self._before)
 
 

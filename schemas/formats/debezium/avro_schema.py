@@ -71,7 +71,7 @@ def watermark_schemas(cluster_id: str) -> RecordSchemas:
 def ddl_schemas(db: str, cluster_id: str) -> RecordSchemas:
     """Of a DDL message; the value's schema names the database."""
     parts = [sanitise_name(cluster_id), sanitise_name(db)]
-    return _texts(schema_changes.KEY, schema_changes.value(_source(".".join(p for p in parts if p))))
+    return _texts(schema_changes.key(), schema_changes.value(_source(".".join(p for p in parts if p))))
 
 
 def _source(prefix: str) -> dict[str, Any]:

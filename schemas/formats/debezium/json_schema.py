@@ -86,7 +86,7 @@ def watermark_schemas(options: Options) -> tuple[str, str]:
 def ddl_schemas(options: Options) -> tuple[str, str]:
     """Schemas of a DDL message's key and value; start_ts is a row's only."""
     own = replace(options, debezium_include_start_ts=False)
-    return compact_json(schema_changes.KEY), compact_json(schema_changes.value(source(own)))
+    return compact_json(schema_changes.key()), compact_json(schema_changes.value(source(own)))
 
 
 def envelope_tail() -> Iterator[dict[str, Any]]:

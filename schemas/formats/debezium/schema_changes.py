@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent
 from schemas.model.ports import TableSource
 from schemas.model.table import Column, Index, Table, TableId, Value
@@ -86,7 +87,9 @@ def _read_default(kind: Kind, text: str, length: int | None) -> Value:
     return text.encode() if kind is Kind.BINARY else text
 
 
-_MYSQL, _SCHEMA = "io.debezium.connector.mysql.", "io.debezium.connector.schema."
+MYSQL = "io.debezium.connector.mysql"
+"""What the names of the MySQL connector's schemas begin with; TiCDC's too."""
+_SCHEMA = "io.debezium.connector.schema."
 
 
 def _field(name: str, kind: str, optional: bool = True) -> dict[str, Any]:
@@ -116,16 +119,20 @@ _CHANGE = {
     "name": _SCHEMA + "Change", "optional": False, "type": "struct", "version": 1,
     "fields": [_field("type", "string", False), _field("id", "string", False), _TABLE],
 }  # fmt: skip
-KEY: dict[str, Any] = {
-    "type": "struct", "name": _MYSQL + "SchemaChangeKey", "optional": False, "version": 1,
-    "fields": [_field("databaseName", "string", False)],
-}  # fmt: skip
 
 
-def value(source: dict[str, Any]) -> dict[str, Any]:
+def key(package: str = MYSQL) -> dict[str, Any]:
+    """Schema of a DDL message's key."""
+    return {
+        "type": "struct", "name": package + ".SchemaChangeKey", "optional": False, "version": 1,
+        "fields": [_field("databaseName", "string", False)],
+    }  # fmt: skip
+
+
+def value(source: dict[str, Any], package: str = MYSQL) -> dict[str, Any]:
     """Schema of a DDL message's value, around the schema of its source block."""
     return {
-        "optional": False, "type": "struct", "version": 1, "name": _MYSQL + "SchemaChangeValue",
+        "optional": False, "type": "struct", "version": 1, "name": package + ".SchemaChangeValue",
         "fields": [
             source, _field("ts_ms", "int64", False), _field("databaseName", "string"), _field("schemaName", "string"),
             _field("ddl", "string"), {**_field("tableChanges", "array", False), "items": _CHANGE},
@@ -177,6 +184,16 @@ def of_event(event: DdlEvent, tables: TableSource | None, zone: str) -> list[dic
         version = tables.at(id_, None if event.commit_ts is None else event.commit_ts + 1)
         change["table"] = version and table_block(version.table, zone)
     return [change]
+
+
+def statement(event: DdlEvent) -> str:
+    """The statement. WireError INVALID_VALUE for one that no JSON can hold."""
+    try:
+        event.query.encode()
+    except UnicodeEncodeError:
+        details = "the statement is not UTF-8, so the message would not be valid JSON"
+        raise WireError("INVALID_VALUE", column="ddl", details=details) from None
+    return event.query
 
 
 def _kind(event: DdlEvent) -> str:

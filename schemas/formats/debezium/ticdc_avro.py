@@ -110,9 +110,9 @@ class DebeziumAvroEncoder:
         plan = self._plan(event.table, origin.topic, cluster_id)
         if event.key_only:
             event.flag("key_only_delete")
-        before = None if event.op == "u" and self._options.no_old_value else event.before
-        if event.op == "u" and event.before is None:
-            event.flag("no_before")
+        op, before, key_only = ticdc.change_written(event, self._options)
+        if key_only and before is not None:
+            before = {**dict.fromkeys(c.name for c in event.table.columns), **before}
         sides = [None if row is None else plan.row(row, event) for row in (before, event.after)]
         image = sides[0] if event.op == "d" else sides[1]
         if image is None:
@@ -125,7 +125,7 @@ class DebeziumAvroEncoder:
             "before": sides[0],
             "after": None if event.op == "d" else sides[1],
             "source": {**source, "cluster_id": cluster_id},
-            "op": event.op,
+            "op": op,
             "ts_ms": extra.get("ts_ms") or tso_physical_ms(commit_ts or 0),
         }
         key = plan.key.frame_value({name: image[name] for name in plan.keys})

@@ -9,9 +9,12 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from schemas.codec import json_exact
+from schemas.formats.base import whole_before
+from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Watermark, tso_physical_ms
+from schemas.model.event import DdlEvent, Event, Row, RowChange, Watermark, tso_physical_ms
+from schemas.model.options import Options
 from schemas.model.table import TableId
 
 VERSION = "2.4.0.Final"
@@ -79,6 +82,25 @@ def own_extra(event: Event) -> dict[str, Any]:
     return event.extra if event.format in FORMATS else {}
 
 
+def change_written(event: RowChange, options: Options) -> tuple[str, Row | None, bool]:
+    """(op, old row, whether that is the key alone) as a row is written; flags an update whose old row is not known."""
+    before = whole_before(event)
+    if event.op != "u":
+        return event.op, before, event.key_only
+    if options.no_old_value:
+        return "u", None, event.key_only
+    if before is not None:
+        return "u", before, event.key_only
+    event.flag("no_before")
+    handle_key, after = event.table.handle_key, event.after or {}
+    match options.update_without_before:
+        case "upsert":
+            return "c", None, event.key_only
+        case "key-before" if handle_key and all(name in after for name in handle_key):
+            return "u", {name: after[name] for name in handle_key}, True
+    return "u", None, event.key_only
+
+
 def ddl_payload(event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str) -> dict[str, Any]:
     """The payload of a DDL message, in TiCDC's key order."""
     commit_ts = event.commit_ts or 0
@@ -89,6 +111,6 @@ def ddl_payload(event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str)
         "ts_ms": own_extra(event).get("ts_ms", tso_physical_ms(commit_ts)),
         "databaseName": event.db,
         "schemaName": None,
-        "ddl": event.query,
+        "ddl": schema_changes.statement(event),
         "tableChanges": changes,
     }  # fmt: skip

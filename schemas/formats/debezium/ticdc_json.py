@@ -145,16 +145,21 @@ def unsized_columns(table: Table) -> list[Column]:
 
 
 def compile_plan(
-    table: Table, scales: Mapping[str, int], row_names: frozenset[str] | None, cluster_id: str, options: Options
+    table: Table,
+    scales: Mapping[str, int],
+    row_names: frozenset[str] | None,
+    cluster_id: str,
+    options: Options,
+    own: bool = False,
 ) -> RowTexts:
     """scales: fsp of the columns that lack one. row_names: columns of a row that has its key alone, None for a whole
-    row.
+    row. own: as `values.writer` has it.
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
     """
     sized = (replace(c, scale=scales[c.name]) if c.name in scales else c for c in table.columns)
     table = Table(table.id, tuple(sized))
-    columns = tuple(_cells(table, options))
+    columns = tuple(_cells(table, options, own))
     source = source_block(table.id, cluster_id, options)
     key_schema = publish.key_schema(table, options, cluster_id)
     value_schema = publish.value_schema(table, options, cluster_id, row_names)
@@ -167,14 +172,14 @@ def compile_plan(
     )
 
 
-def _cells(table: Table, options: Options) -> Iterator[ColumnTexts]:
+def _cells(table: Table, options: Options, own: bool) -> Iterator[ColumnTexts]:
     for column in table.columns:
         unsure = column.vague == ANY_TYPE or column.type.kind in (Kind.ENUM, Kind.SET, Kind.BIT)
         if column.vague and (unsure or options.enable_tidb_extension):
             details = f"the message does not tell whether it is {column.vague}; give a table definition (--ddl)"
             raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
         if not column.virtual:
-            writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag")
+            writer = fields.writer(column, options.enable_tidb_extension, options.on_lossy == "flag", own)
             yield ColumnTexts(publish.compact_json(column.name) + ":", column, writer)
 
 
@@ -279,13 +284,11 @@ class DebeziumEncoder:
         if isinstance(event, Watermark):
             return [self._watermark(event, origin)] if self._options.enable_tidb_extension else []
         refuse_changed(event, self._options, keeps="lossy_decimal")  # it is a double here too
-        rows = [event.before, event.after]
-        if event.op == "u" and self._options.no_old_value:
-            rows[0] = None
-        elif event.op == "u" and event.before is None:
-            event.flag("no_before")
+        if event.key_only:
+            event.flag("key_only_delete")
+        op, before, key_only = ticdc.change_written(event, self._options)
+        rows = [before, event.after]
         extra = ticdc.own_extra(event)
-        key_only = self._key_only(event)
         plan = self._plan(event, rows, key_only, extra)
         key = event.before if event.op == "d" else event.after
         texts = {
@@ -297,7 +300,7 @@ class DebeziumEncoder:
         if commit_ts is None:
             event.flag("commit_ts_unknown")
         texts |= _times(commit_ts or 0, extra)
-        value = plan.values[kind_of_row(event.op, rows[0] is not None)]
+        value = plan.values[kind_of_row(op, rows[0] is not None)]
         return [_message(origin, plan.key_layout, value, texts)]
 
     def _watermark(self, event: Watermark, origin: Message) -> Message:
@@ -321,13 +324,6 @@ class DebeziumEncoder:
         value = layout(ticdc.ddl_payload(event, changes, cluster_id), value_schema, self._options)
         return _message(origin, key, value, {})
 
-    @staticmethod
-    def _key_only(event: RowChange) -> bool:
-        """A delete of which only the key is known (from Avro)."""
-        if event.key_only:
-            event.flag("key_only_delete")
-        return event.key_only
-
     def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> RowTexts:
         table = event.table
         # Two kinds are enough: milliseconds, and microseconds.
@@ -335,11 +331,12 @@ class DebeziumEncoder:
             c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized_columns(table)
         }
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
-        row_names = frozenset(event.before or ()) if key_only else None
-        of = (id(table), tuple(scales.values()), row_names, cluster_id)
+        row_names = frozenset(rows[0] or ()) if key_only else None
+        own = event.format == "debezium"
+        of = (id(table), tuple(scales.values()), row_names, cluster_id, own)
         if of in self._plans and self._plans[of][0] is table:
             return self._plans[of][1]
-        plan = compile_plan(table, scales, row_names, cluster_id, self._options)
+        plan = compile_plan(table, scales, row_names, cluster_id, self._options, own)
         self._plans[of] = table, plan
         return plan
 

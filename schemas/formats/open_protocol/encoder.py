@@ -9,7 +9,7 @@ from typing import Any
 from schemas.codec import compression
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.base import Context, commit_ts_of, refuse_changed, whole_before
 from schemas.formats.open_protocol import frame
 from schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
 from schemas.formats.open_protocol.values import Style, Write, writer
@@ -131,7 +131,7 @@ class OpenEncoder:
 
     def _side(self, plan: tuple[_Cell, ...], event: RowChange, name: str, handles: bool, whole: bool) -> str:
         """One side of a row. handles: only handle key columns; whole: a column that the event lacks is an error."""
-        row: Row = getattr(event, name) or {}
+        row: Row = (whole_before(event) if whole and name == "before" else getattr(event, name)) or {}
         changed = event.after if name == "before" and event.op == "u" else None
         only_updated = changed is not None and self._options.only_output_updated_columns and not handles
         zeros = event.extra.get("enum_zero", ()) if event.format in _FORMATS else ()
@@ -182,6 +182,7 @@ class OpenEncoder:
         if entry is not None and entry[0] is event.table:
             return entry[1]
         derived, plan = derived_keys(event.table), []
+        style = replace(self._style, raw=ours and not self.classic)
         for column in event.table.columns:
             if column.virtual:
                 continue
@@ -191,7 +192,7 @@ class OpenEncoder:
             cell = cell_of(column, derived.get(column.name, 0))
             if column.name in odd:
                 cell = ColumnHeader(column.name, *odd[column.name])
-            plan.append(_Cell(self._head(cell), column, writer(column, self._style, by_number)))
+            plan.append(_Cell(self._head(cell), column, writer(column, style, by_number)))
         if self.classic:
             plan.sort(key=lambda c: c.column.name)
         self._plans[key] = event.table, tuple(plan)

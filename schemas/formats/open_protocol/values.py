@@ -166,11 +166,13 @@ Write = Callable[[Value, Flag], str]
 class Style:
     """How an encoder writes: classic TiCDC uses Go's encoding/json, the new one json-iterator.
 
-    lossy: bytes that are not UTF-8 become U+FFFD, as classic TiCDC writes them, instead of an error.
+    lossy: bytes that are not UTF-8 become U+FFFD, as classic TiCDC writes them, instead of an error. raw: they are
+    written as they are, as new TiCDC does: what was its message is the same again.
     """
 
     classic: bool
     lossy: bool
+    raw: bool = False
 
     def string(self, text: str) -> str:
         return go_text.std_string(text) if self.classic else go_text.jsoniter_string(text)
@@ -213,15 +215,14 @@ def _w_string(to: _Text, value: Value, flag: Flag) -> str:
     if isinstance(value, str):
         return to.style.string(value)
     text = data.decode("utf-8", "surrogateescape")
-    if not to.style.classic:
+    if to.style.raw:
         return to.style.string(text)
     if not to.style.lossy:
-        raise LossyError(
-            "LOSSY_VALUE",
-            column=to.column.name,
-            details="the text is not UTF-8; classic TiCDC writes U+FFFD for such bytes (--on-lossy flag)",
-        )
+        details = "the text is not UTF-8, and JSON is; --on-lossy flag writes U+FFFD for such bytes"
+        raise LossyError("LOSSY_VALUE", column=to.column.name, details=details)
     flag(f"invalid_utf8:{to.column.name}")
+    if not to.style.classic:
+        return to.style.string(data.decode("utf-8", "replace"))
     return re.sub("[\udc80-\udcff]", r"\\ufffd", to.style.string(text))
 
 

@@ -102,6 +102,9 @@ EXAMPLES: dict[str, Example] = {
     "an update without its old row reads as an insert": Example(
         "open", DATE, "2024-01-01", event={"op": "u", "old": False}
     ),
+    "an old row of which only what changed was sent: whole": Example(
+        "debezium", DATE, "2024-01-01", event={"op": "u", "partial": True}
+    ),
     "a delete of which only the key is known: NULL in the other columns": Example(
         "debezium", DATE, None, event={"op": "d", "key_only": True}
     ),
@@ -137,7 +140,8 @@ def _event_of(example: Example) -> RowChange:
     if told.get("absent") or told.get("key_only"):
         row = {}
     op = told.get("op", "c")
-    before = row if op == "d" or (op == "u" and told.get("old", True)) else None
+    before: dict[str, Value] | None = row if op == "d" or (op == "u" and told.get("old", True)) else None
+    before = {} if told.get("partial") else before
     event = change(made, None if op == "d" else row, before, op, zone=example.zone, table_version=1)
     commit_ts = None if "commit_ts" in told else event.commit_ts
     return replace(event, flags=list(example.flags), key_only=bool(told.get("key_only")), commit_ts=commit_ts)

@@ -38,8 +38,8 @@ class ConnectForm:
 
     signed64: BIGINT UNSIGNED over 2^63-1 is "told" by the schema where it is negative, or "refused" by the encoder;
     else it is lost, and this is what would tell it.
-    raw_text: text that is not UTF-8 can be written byte for byte. binary: text form of bytes. required: NOT NULL
-    columns are declared so. escapes: readers take an ENUM's backslashes for escapes.
+    raw_text: text that is not UTF-8 can be written byte for byte. own: it may, as the message said it so. binary: text
+    form of bytes. required: NOT NULL columns are declared so. escapes: readers take an ENUM's backslashes for escapes.
     """
 
     column: Column
@@ -48,6 +48,7 @@ class ConnectForm:
     lossy: bool
     signed64: str = "refused"
     raw_text: bool = True
+    own: bool = False
     binary: str = "base64"
     required: bool = False
     escapes: bool = True
@@ -170,8 +171,9 @@ def _bit(to: ConnectForm, value: Value, _flag: Flag) -> Any:
 def _text(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
     if isinstance(value, bytes):
         if not to.raw_text:
-            to.lose("invalid_utf8", "the text is not UTF-8, so the message would not be valid JSON", flag)
-        return value.decode("utf-8", "surrogateescape")
+            details = "the text is not UTF-8, and JSON is; --on-lossy flag writes U+FFFD for such bytes"
+            to.lose("invalid_utf8", details, flag)
+        return value.decode("utf-8", "surrogateescape" if to.raw_text or to.own else "replace")
     return value
 
 

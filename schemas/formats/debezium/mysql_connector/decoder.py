@@ -17,8 +17,8 @@ from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.formats.debezium.connect.document import ConnectSchema, document
+from schemas.formats.debezium.connector import MYSQL
 from schemas.formats.debezium.mysql_connector import values
-from schemas.formats.debezium.mysql_connector.encoder import MysqlEncoder as DebeziumMysqlEncoder
 from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.framing import MAX_MESSAGE, unframe
 from schemas.model.errors import WireError
@@ -26,9 +26,6 @@ from schemas.model.event import DdlEvent, Event, Message, RowChange
 from schemas.model.names import quote_name
 from schemas.model.ports import SchemaId
 
-__all__ = ["DebeziumMysqlDecoder", "DebeziumMysqlEncoder"]
-
-NAME = "debezium-mysql"
 _TRUNCATE = 11  # TiDB's ActionType
 # What ExtractNewRecordState adds to a row (`add.fields`), and what of it the reader needs.
 _FLAT = ("__op", "__deleted")
@@ -37,9 +34,11 @@ _FLAT = ("__op", "__deleted")
 class DebeziumMysqlDecoder:
     """Reads rows, truncations and schema changes; column types come from the table version and the message's schema."""
 
+    connector = MYSQL
+
     def __init__(self, context: Context) -> None:
         self._schemas = context.schemas
-        self._rows = DebeziumRowReader(values.dialect(context.options), context)
+        self._rows = DebeziumRowReader(values.dialect(context.options, self.connector.format), context)
         self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
         self._recent = _RecentSchemas()
 
@@ -68,7 +67,7 @@ class DebeziumMysqlDecoder:
         if "op" in payload and "source" in payload:
             return self._row(payload, token, schema, keys)
         if "ddl" in payload and "source" in payload:
-            return _ddl(payload)
+            return _ddl(self.connector.format, payload)
         if any(name in payload for name in _FLAT):
             return self._read_flattened(payload, token, schema, keys)
         if "status" in payload and "event_count" in payload:
@@ -89,7 +88,7 @@ class DebeziumMysqlDecoder:
         if payload["op"] == "t":
             db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
             query = f"TRUNCATE TABLE {quote_name(db)}.{quote_name(table)}"
-            return DdlEvent(NAME, db, table, commit_ts, _TRUNCATE, query, {"op": "t", **extra})
+            return DdlEvent(self.connector.format, db, table, commit_ts, _TRUNCATE, query, {"op": "t", **extra})
         return self._rows.read(MessageParts(payload, source, token, schema, keys), commit_ts, extra)
 
     def _read_flattened(
@@ -194,14 +193,14 @@ def _malformed_error(where: str, details: str) -> WireError:
     return WireError("MALFORMED", where=where, details=details[:300])
 
 
-def _ddl(payload: dict[str, Any]) -> DdlEvent:
+def _ddl(format_: str, payload: dict[str, Any]) -> DdlEvent:
     source, changes = payload["source"], json_exact.python(payload.get("tableChanges"))
     db = json_exact.utf8(payload.get("databaseName") or "", "databaseName")
     table = source.get("table") or _table_of(changes)
     extra = {"tableChanges": changes, "source": json_exact.python(source)}
     extra |= {k: json_exact.python(payload[k]) for k in ("ts_ms",) if k in payload}
     query = json_exact.utf8(payload["ddl"], "ddl")
-    return DdlEvent(NAME, db, json_exact.utf8(table, "table"), commit_ts_of_source(source), None, query, extra)
+    return DdlEvent(format_, db, json_exact.utf8(table, "table"), commit_ts_of_source(source), None, query, extra)
 
 
 def _table_of(changes: Any) -> str:

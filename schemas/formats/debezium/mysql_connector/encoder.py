@@ -1,8 +1,8 @@
-"""Messages as Debezium's MySQL connector 3.6 writes them, for Flink, Hudi, RisingWave and others that read them.
+"""Messages as Debezium's connectors 3.6 write them, for Flink, Hudi, RisingWave and others that read them.
 
-The envelope has all fields always (Flink needs `before`); a delete is followed by a tombstone. `source.file` and `pos`
-order a table's changes as Hudi's MysqlDebeziumSource needs it: `tidb.<ms of the commit>`, then the TSO's logical part
-and the message's offset.
+The envelope has all fields always; a delete is followed by a tombstone. An update that changes the key is the delete of
+the old one and the insert of the new one, each with the other's key in a header (Debezium's documentation of the MySQL
+connector, "Primary key updates"). `schemas.formats.debezium.connector` has the source block and what orders changes.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any
 
 from schemas.codec import avro_schema
 from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.base import Context, commit_ts_of, refuse_changed, whole_before
+from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium.connect import avro_schema as connect_avro_schema
 from schemas.formats.debezium.connect.value_writers import ConnectForm, RowValues, plain_writer, row_values
+from schemas.formats.debezium.connector import MYSQL, TIDB, Connector
 from schemas.formats.debezium.mysql_connector import schema as publish
 from schemas.formats.framing import frame
 from schemas.model import values
 from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange, tso_physical_ms
+from schemas.model.event import DdlEvent, Event, Message, RowChange
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 from schemas.model.values import is_clock
 
-NAME = "debezium-mysql"
-_VERSION = "3.6.1.Final"
 _TRUNCATE = 11  # TiDB's ActionType
-_OFFSETS = 24  # bits of pos that the message's offset takes
-_CARRIED = (NAME, "debezium", "debezium-avro")  # whose ts_ms is the connector's own clock
+_CARRIED = (MYSQL.format, TIDB.format, "debezium", "debezium-avro")  # whose ts_ms is the connector's own clock
+_NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
 Serialise = Callable[[Any], bytes]
 
@@ -44,51 +44,99 @@ class _Plan:
     key: Serialise | None
     value: Serialise
 
+    def key_of(self, row: dict[str, Any] | None) -> bytes | None:
+        """The key of a row's values; None in a table without one."""
+        return None if self.key is None or row is None else self.key({name: row[name] for name in self.keys})
 
-class MysqlEncoder:
+
+class ConnectorEncoder:
     """JSON with schema or without (debezium_disable_schema), or Confluent Avro (encoding_format=avro)."""
+
+    connector: Connector
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._options = context.options
+        self._options = self.connector.chosen(context.options)
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, _Plan]] = BoundedCache()
+        self._ddl_writers: tuple[Serialise, Serialise] | None = None
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
-        """A row → its message, and a tombstone after a delete. A truncation → op t where it is asked for.
+        """A row → its messages: a tombstone follows a delete, and a changed key makes a delete and an insert.
 
-        Other DDL and watermarks: nothing, as no consumer takes them among rows.
+        DDL → a schema change, of a connector that writes them; a truncation → op t where it is asked for. Watermarks:
+        nothing, as no consumer takes them.
         """
         if isinstance(event, RowChange):
             return self._row(event, origin)
-        truncates = isinstance(event, DdlEvent) and (event.ddl_type == _TRUNCATE or event.extra.get("op") == "t")
-        if isinstance(event, DdlEvent) and truncates and self._options.skipped_operations == "none":
-            return [self._truncate(event, origin)]
-        return []
+        if not isinstance(event, DdlEvent):
+            return []
+        out = [self._schema_change(event, origin)] if self.connector.schema_changes else []
+        truncates = event.ddl_type == _TRUNCATE or event.extra.get("op") == "t"
+        if truncates and self._options.skipped_operations == "none":
+            out.append(self._truncate(event, origin))
+        return out
 
+    def topic_of(self, event: Event) -> str | None:
+        """The topic of a table's messages where nobody names another; None: that of the message read."""
+        if not self.connector.own_topics or not isinstance(event, RowChange | DdlEvent):
+            return None
+        return publish.topic(TableId(event.db, event.table_name), self._options)
+
+    # ------------------------------------------------------------------------------ rows
     def _row(self, event: RowChange, origin: Message) -> list[Message]:
         refuse_changed(event, self._options)
         if event.key_only:
             event.flag("key_only_delete")
-        if event.op == "u" and event.before is None:
-            event.flag("no_before")
-        image = event.before if event.op == "d" else event.after
-        if image is None:
+        if (event.before if event.op == "d" else event.after) is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
         row_names = frozenset(event.before or ()) if event.key_only else None
         plan = self._plan(event.table, event.key, row_names, origin.topic)
-        before, after = (None if row is None else plan.row(row, event) for row in (event.before, event.after))
+        before, after = (None if row is None else plan.row(row, event) for row in (whole_before(event), event.after))
         source = self._row_source(event, origin)
-        payload = {
-            "before": None if event.op in ("c", "r") else before,
-            "after": None if event.op == "d" else after,
-            **self._tail(event, source, event.op),
-        }
-        row = (before if event.op == "d" else after) or {}
-        key = None if plan.key is None else plan.key({name: row[name] for name in plan.keys})
-        message = replace(origin, key=key, value=plan.value(payload))
-        if event.op == "d" and key is not None and self._options.tombstones_on_delete:
-            return [message, replace(origin, key=key, value=None)]
+        if event.op == "d":
+            return self._deleted(plan, event, source, before, origin)
+        key = plan.key_of(after)
+        if event.op == "u" and before is not None and (old := plan.key_of(before)) != key:
+            deleted = self._deleted(plan, event, source, before, self._with_key(origin, _NEW_KEY, plan, after))
+            payload = self._payload(event, source, "c", None, after)
+            inserted = replace(self._with_key(origin, _OLD_KEY, plan, before), key=key, value=plan.value(payload))
+            assert old is not None
+            return [*deleted, inserted]
+        op = event.op
+        if op == "u" and before is None:
+            op, before = self._without_before(event, plan, after or {})
+        payload = self._payload(event, source, op, before if op == "u" else None, after)
+        return [replace(origin, key=key, value=plan.value(payload))]
+
+    def _without_before(
+        self, event: RowChange, plan: _Plan, after: dict[str, Any]
+    ) -> tuple[Any, dict[str, Any] | None]:
+        """(op, old row) of an update whose old row is not known: Flink and others stop at op u without one."""
+        event.flag("no_before")
+        match self._options.update_without_before:
+            case "null":
+                return "u", None
+            case "key-before" if plan.keys:
+                return "u", {name: value if name in plan.keys else None for name, value in after.items()}
+        return "c", None
+
+    def _deleted(
+        self, plan: _Plan, event: RowChange, source: dict[str, Any], before: dict[str, Any] | None, origin: Message
+    ) -> list[Message]:
+        """The delete of a row, and its tombstone."""
+        key = plan.key_of(before)
+        message = replace(origin, key=key, value=plan.value(self._payload(event, source, "d", before, None)))
+        if key is not None and self._options.tombstones_on_delete:
+            return [message, replace(message, value=None)]
         return [message]
+
+    def _with_key(self, origin: Message, header: str, plan: _Plan, row: dict[str, Any] | None) -> Message:
+        """The message with the other key of its row in a header: as its own key in JSON, in Avro as JSON alone."""
+        avro = self._options.encoding_format == "avro"
+        key = _json_bytes({name: (row or {})[name] for name in plan.keys}) if avro else plan.key_of(row)
+        return replace(
+            origin, headers=(*(h for h in origin.headers if h[0] not in (_NEW_KEY, _OLD_KEY)), (header, key))
+        )
 
     def _truncate(self, event: DdlEvent, origin: Message) -> Message:
         id_ = TableId(event.db, event.table)
@@ -97,42 +145,70 @@ class MysqlEncoder:
             details = f"the columns of {id_} are not known; give a table definition (--ddl)"
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
         plan = self._plan(version.table if version else Table(id_, ()), (), None, origin.topic)
-        source = _carried_source(event, id_) or self._source(id_, event, event.commit_ts, origin, "false")
-        payload = {"before": None, "after": None, **self._tail(event, source, "t")}
+        payload = self._payload(event, self._ddl_source(event, origin), "t", None, None)
         return replace(origin, key=None, value=plan.value(payload))
+
+    def _schema_change(self, event: DdlEvent, origin: Message) -> Message:
+        """DDL as Debezium's `include.schema.changes` sends it, to the topic `<topic.prefix>`."""
+        topic = publish.topic(None, self._options)
+        if self._ddl_writers is None:
+            key_schema, value_schema = publish.ddl_schemas(self.connector)
+            serialise = self._avro if self._options.encoding_format == "avro" else self._json
+            self._ddl_writers = serialise(key_schema, f"{topic}-key"), serialise(value_schema, f"{topic}-value")
+        write_key, write_value = self._ddl_writers
+        source = self._ddl_source(event, origin)
+        value = write_value(
+            {
+                "source": source,
+                "ts_ms": self._times(event, source)["ts_ms"],
+                "databaseName": event.db,
+                "schemaName": None,
+                "ddl": schema_changes.statement(event),
+                "tableChanges": schema_changes.of_event(event, self._context.tables, self._options.time_zone),
+            }
+        )
+        return replace(origin, topic=topic, key=write_key({"databaseName": event.db}), value=value)
 
     # ------------------------------------------------------------------------------ the blocks around the row
     def _row_source(self, event: RowChange, origin: Message) -> dict[str, Any]:
-        carried = _carried_source(event, event.table.id)
+        carried = self._carried_source(event, event.table.id)
         if carried is not None:
             return carried
         commit_ts = commit_ts_of(event, origin)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
-        return self._source(event.table.id, event, commit_ts, origin, "true" if event.op == "r" else "false")
+        return self.connector.source(event.table.id, event, commit_ts, origin, self._options)
 
-    def _source(
-        self, id_: TableId, event: RowChange | DdlEvent, commit_ts: int | None, origin: Message, snapshot: str
+    def _ddl_source(self, event: DdlEvent, origin: Message) -> dict[str, Any]:
+        id_ = TableId(event.db, event.table)
+        carried = self._carried_source(event, id_)
+        return carried or self.connector.source(id_, event, event.commit_ts, origin, self._options)
+
+    def _carried_source(self, event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
+        """The source block of an event that was this connector's message; fields of ours that it lacks are null.
+
+        WireError INVALID_VALUE for one of another table: a reader would take the row for that table's.
+        """
+        carried = event.extra.get("source") if event.format == self.connector.format else None
+        if not isinstance(carried, dict):
+            return None
+        if (carried.get("db"), carried.get("table")) != id_:
+            origin = f"{carried.get('db')!r:.60}, table {carried.get('table')!r:.60}"
+            raise WireError("INVALID_VALUE", column="source", details=f"it is of db {origin}, and the event of {id_}")
+        return {**carried, "commit_ts": carried.get("commit_ts"), "cluster_id": carried.get("cluster_id")}
+
+    def _payload(
+        self, event: RowChange | DdlEvent, source: dict[str, Any], op: str, before: Any, after: Any
     ) -> dict[str, Any]:
-        options = self._options
-        ms = tso_physical_ms(commit_ts or 0)
-        order = ((commit_ts or 0) & ((1 << 18) - 1)) << _OFFSETS | (origin.offset or 0) & ((1 << _OFFSETS) - 1)
-        return {
-            "version": _VERSION, "connector": options.source_connector,
-            "name": options.topic_prefix or options.cluster_id, "ts_ms": ms, "snapshot": snapshot, "db": id_.db,
-            "sequence": None, "ts_us": ms * 1000, "ts_ns": ms * 1_000_000, "table": id_.table, "server_id": 0,
-            "gtid": None, "file": f"tidb.{ms}", "pos": order, "row": 0, "thread": None, "query": None,
-            "commit_ts": commit_ts, "cluster_id": event.extra.get("cluster_id", options.cluster_id),
-        }  # fmt: skip
+        transaction = event.extra.get("transaction") if event.format in _CARRIED else None
+        times = self._times(event, source)
+        return {"before": before, "after": after, "source": source, "transaction": transaction, "op": op, **times}
 
     @staticmethod
-    def _tail(event: RowChange | DdlEvent, source: dict[str, Any], op: str) -> dict[str, Any]:
+    def _times(event: RowChange | DdlEvent, source: dict[str, Any]) -> dict[str, int]:
         extra = event.extra if event.format in _CARRIED else {}
         ms = next((t for t in (extra.get("ts_ms"), source.get("ts_ms")) if isinstance(t, int)), 0)
-        return {
-            "source": source, "transaction": extra.get("transaction"), "op": op, "ts_ms": ms,
-            "ts_us": extra.get("ts_us") or ms * 1000, "ts_ns": extra.get("ts_ns") or ms * 1_000_000,
-        }  # fmt: skip
+        return {"ts_ms": ms, "ts_us": extra.get("ts_us") or ms * 1000, "ts_ns": extra.get("ts_ns") or ms * 1_000_000}
 
     # ------------------------------------------------------------------------------ plans
     def _plan(self, table: Table, key: tuple[str, ...], row_names: frozenset[str] | None, topic: str | None) -> _Plan:
@@ -150,9 +226,10 @@ class MysqlEncoder:
         options = self._options
         primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), ())
         keys = tuple(primary or key or table.handle_key)
+        if options.update_without_before == "key-before" and keys:
+            row_names = frozenset(keys)  # in all messages, or the schema would go to and fro
         columns = tuple(c for c in table.columns if not c.virtual)
         propagate = options.column_propagate_source_type
-        avro = options.encoding_format == "avro"
         settings = {
             "signed64": "told" if propagate else "set bigint_unsigned_handling_mode to precise",
             "raw_text": False,
@@ -160,13 +237,14 @@ class MysqlEncoder:
         }
         row = row_values(columns, lambda c: publish.connect_type(c, options)[:2], options, required=True, **settings)
         defaults = {c.name: self._default(c, settings) for c in columns if not c.nullable and c.default is not None}
-        serialise = self._avro if avro else self._json
+        serialise = self._avro if options.encoding_format == "avro" else self._json
         key_schema = publish.key_schema(table, keys, options) if keys else None
+        value_schema = publish.value_schema(table, self.connector, options, defaults, row_names)
         return _Plan(
             keys,
             row,
             None if key_schema is None else serialise(key_schema, f"{topic}-key"),
-            serialise(publish.value_schema(table, options, defaults, row_names), f"{topic}-value"),
+            serialise(value_schema, f"{topic}-value"),
         )
 
     def _default(self, column: Column, settings: dict[str, Any]) -> Any:
@@ -208,18 +286,10 @@ class MysqlEncoder:
         return frame_payload
 
 
-def _carried_source(event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
-    """The source block of an event that was a connector's message; ours follows it with two fields.
+class DebeziumMysqlEncoder(ConnectorEncoder):
+    """Messages of the MySQL connector."""
 
-    WireError INVALID_VALUE for one of another table: a reader would take the row for that table's.
-    """
-    carried = event.extra.get("source") if event.format == NAME else None
-    if not isinstance(carried, dict):
-        return None
-    if (carried.get("db"), carried.get("table")) != id_:
-        origin = f"{carried.get('db')!r:.60}, table {carried.get('table')!r:.60}"
-        raise WireError("INVALID_VALUE", column="source", details=f"it is of db {origin}, and the event of {id_}")
-    return {**carried, "commit_ts": carried.get("commit_ts"), "cluster_id": carried.get("cluster_id")}
+    connector = MYSQL
 
 
 def _compact_json(value: Any) -> str:
@@ -227,4 +297,4 @@ def _compact_json(value: Any) -> str:
 
 
 def _json_bytes(payload: Any) -> bytes:
-    return _compact_json(payload).encode("utf-8", "surrogateescape")
+    return _compact_json(payload).encode()

@@ -1,4 +1,4 @@
-"""Table → the Kafka Connect schemas of Debezium's MySQL connector 3.6 (its documentation; measured with 3.6.1).
+"""Table → the Kafka Connect schemas of Debezium's connectors 3.6 (their documentation; measured with 3.6.1).
 
 Only NOT NULL columns have their defaults here: Connect's converters put a default where the row has NULL
 (JsonConverter's replace.null.with.default is true where it is not set).
@@ -6,15 +6,18 @@ Only NOT NULL columns have their defaults here: Connect's converters put a defau
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
 from schemas.formats.debezium import json_schema as ticdc
+from schemas.formats.debezium import schema_changes
+from schemas.formats.debezium.connector import Connector
 from schemas.model.errors import WireError
 from schemas.model.names import sanitise_name
 from schemas.model.options import Options
-from schemas.model.table import Column, Table
+from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -24,14 +27,6 @@ _SNAPSHOT = {
     "parameters": {"allowed": "true,first,first_in_data_collection,last_in_data_collection,last,false,incremental"},
     "default": "false", "field": "snapshot",
 }  # fmt: skip
-_SOURCE = (
-    ("version", "string", False), ("connector", "string", False), ("name", "string", False),
-    ("ts_ms", "int64", False), ("snapshot", "", True), ("db", "string", False), ("sequence", "string", True),
-    ("ts_us", "int64", True), ("ts_ns", "int64", True), ("table", "string", True), ("server_id", "int64", False),
-    ("gtid", "string", True), ("file", "string", False), ("pos", "int64", False), ("row", "int32", False),
-    ("thread", "int64", True), ("query", "string", True),
-    ("commit_ts", "int64", True), ("cluster_id", "string", True),  # ours
-)  # fmt: skip
 _TRANSACTION = {
     "type": "struct",
     "fields": [
@@ -40,7 +35,16 @@ _TRANSACTION = {
     ],
     "optional": True, "name": "event.block", "version": 1, "field": "transaction",
 }  # fmt: skip
+_OP = {"type": "string", "optional": False, "field": "op"}
 _INT32 = (_TIME + "Date", _TIME + "Time", _CONNECT + "Date", _CONNECT + "Time")
+
+
+def topic(id_: TableId | None, options: Options) -> str:
+    """The topic of a table's rows, `<topic.prefix>.<db>.<table>`; of schema changes (None), `<topic.prefix>`."""
+    return ".".join(_NOT_KAFKA.sub("_", part) for part in (options.topic_prefix or options.cluster_id, *(id_ or ())))
+
+
+_NOT_KAFKA = re.compile(r"[^A-Za-z0-9._-]")
 
 
 def prefix(table: Table, options: Options) -> str:
@@ -56,11 +60,15 @@ def key_schema(table: Table, keys: Iterable[str], options: Options) -> dict[str,
 
 
 def value_schema(
-    table: Table, options: Options, defaults: Mapping[str, Any], row_names: frozenset[str] | None = None
+    table: Table,
+    connector: Connector,
+    options: Options,
+    defaults: Mapping[str, Any],
+    row_names: frozenset[str] | None = None,
 ) -> dict[str, Any]:
     """Schema of a row's envelope. defaults: by column, as its values are written in JSON.
 
-    row_names: the columns that a key-only delete has; others may be NULL there.
+    row_names: the columns that a row has of which only the key is known; others may be NULL there.
     """
     name = prefix(table, options)
     columns = [c for c in table.columns if not c.virtual]
@@ -74,18 +82,24 @@ def value_schema(
     times = ({"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns"))
     return {
         "type": "struct",
-        "fields": [*sides, _source(), _TRANSACTION, {"type": "string", "optional": False, "field": "op"}, *times],
+        "fields": [*sides, _source(connector), _TRANSACTION, _OP, *times],
         "optional": False, "name": name + ".Envelope", "version": 2,
     }  # fmt: skip
 
 
-def _source() -> dict[str, Any]:
+def ddl_schemas(connector: Connector) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Schemas of a schema change's key and value."""
+    return schema_changes.key(connector.package), schema_changes.value(_source(connector), connector.package)
+
+
+def _source(connector: Connector) -> dict[str, Any]:
     fields = [
-        {"type": kind, "optional": optional, "field": name} if kind else _SNAPSHOT for name, kind, optional in _SOURCE
+        {"type": kind, "optional": optional, "field": name} if kind else _SNAPSHOT
+        for name, kind, optional in connector.fields
     ]
     return {
-        "type": "struct", "fields": fields, "optional": False, "name": "io.debezium.connector.mysql.Source",
-        "version": 1, "field": "source",
+        "type": "struct", "fields": fields, "optional": False, "name": connector.package + ".Source", "version": 1,
+        "field": "source",
     }  # fmt: skip
 
 

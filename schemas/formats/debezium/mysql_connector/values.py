@@ -28,11 +28,11 @@ from schemas.model.table import Column, Value
 from schemas.model.types import BY_NAME, Kind
 
 
-def dialect(options: Options) -> DebeziumDialect:
+def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
     return DebeziumDialect(
-        "debezium-mysql", column_of_field, partial(reader, options), defaults.null_images, defaults.default_images,
-        fits, connector=True,
+        format_, column_of_field, partial(reader, options), defaults.null_images, defaults.default_images, fits,
+        connector=True,
     )  # fmt: skip
 
 
