@@ -1,8 +1,8 @@
 """Files that stand in for a history or a registry: `--ddl FILE` and `--schemas FILE`.
 
 DDL: JSON lines {"commit_ts", "db", "query"} with statements as TiCDC sends them; `"typed": true` marks a statement as
-typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE. Schemas: JSON lines {"subject",
-"version", "id", "schema"}. Either can be a golden's meta.json.
+typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE. Or SQL (schemas.inputs.sql_files).
+Schemas: JSON lines {"subject", "version", "id", "schema"}. Either can be a golden's meta.json.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
+from schemas.inputs.sql_files import is_sql, sql_statements
 
 _MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
@@ -29,10 +30,15 @@ class SubjectVersion(NamedTuple):
 def ddl_lines(text: str) -> list[DdlText]:
     """The statements of a file of JSON lines, in order of their commit_ts. ValueError says which line is wrong."""
     ddl_texts = []
-    for number, line in _number_lines(text):
+    for number, line in _number_lines(text.lstrip("\ufeff")):
         try:
-            ddl_texts.append(_statement(json.loads(line)))
-        except (ValueError, LookupError, TypeError, RecursionError) as error:
+            fields = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            details = 'is not JSON: lines {"commit_ts","db","query"} are needed, or SQL alone (FILE.sql)'
+            raise ValueError(f"line {number} {details}") from error
+        try:
+            ddl_texts.append(_statement(fields))
+        except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
     if not ddl_texts:
         raise ValueError("it is empty")
@@ -48,8 +54,10 @@ def ddl_of_meta(meta: dict[str, Any]) -> list[DdlText]:
         raise ValueError(f"a golden's meta.json is needed ({type(error).__name__}: {error})") from error
 
 
-def statements(text: str) -> list[DdlText]:
-    """Of either form. ValueError."""
+def statements(text: str, db: str = "") -> list[DdlText]:
+    """Of any form: JSON lines, SQL, a golden's meta.json. db: of SQL's names that have none. ValueError."""
+    if is_sql(text):
+        return sql_statements(text, db)
     meta = meta_of(text, "steps")
     return ddl_lines(text) if meta is None else ddl_of_meta(meta)
 
@@ -88,13 +96,19 @@ def _read_version(row: dict[str, Any]) -> SubjectVersion:
     return version
 
 
-def _statement(row: dict[str, Any]) -> DdlText:
+def _statement(row: Any) -> DdlText:
+    if not isinstance(row, dict):
+        raise ValueError("an object with commit_ts, db and query is needed")
+    if lacking := next((name for name in ("commit_ts", "query") if name not in row), None):
+        more = " (a TSO: from when on it holds; SQL that holds from the beginning goes into a FILE.sql)"
+        raise ValueError(f"it has no {lacking}{more if lacking == 'commit_ts' else ''}")
     commit_ts, db, query = row["commit_ts"], row.get("db", ""), row["query"]
     if type(commit_ts) is not int or not isinstance(db, str) or not isinstance(query, str):
         raise ValueError("commit_ts must be a whole number, db and query texts")
     mode = row.get("mode", "typed" if row.get("typed") else "wire")
-    if mode not in _MODES:
+    if not isinstance(mode, str) or mode not in _MODES:
         raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
-    return DdlText(
-        commit_ts, db, query, LexicalMode.of_sql_mode(row.get("sql_mode", "")) if mode == "typed" else _MODES[mode]
-    )
+    sql_mode = row.get("sql_mode", "")
+    if not isinstance(sql_mode, str):
+        raise ValueError("sql_mode must be text")
+    return DdlText(commit_ts, db, query, LexicalMode.of_sql_mode(sql_mode) if mode == "typed" else _MODES[mode])

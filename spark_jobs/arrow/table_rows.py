@@ -116,8 +116,11 @@ class TableRows:
     def _view_shape(self, shape: RowShape) -> tuple[int, list[int]]:
         """What rows of a shape are, and where their cells are among the columns."""
         none = [-1] * len(self._columns)
-        if shape.table.id != self._view.table.id:
+        if not self._view.has(shape.table.id):
             return _OTHERS, none
+        conversion = self._view.conversion_of(shape.table, older=True)
+        if conversion.names or not all(step.widens for step in conversion.steps):
+            return _LEFT, none
         types = {c.name: spark_type(c) for c in self._columns}
         certain = self.side.tables is None or shape.table_version is not None
         if not certain and not all(c.name in types for c in shape.columns):
@@ -194,7 +197,7 @@ class TableRows:
             change = change_row(event)
             row = {name: change.get(name) for name in ("op", "commit_ts", "table_version")}
             row |= {"row": number, "source": source, "odd": {name: change.get(name) for name in _OF_ODD}}
-            if isinstance(event, RowChange) and event.table.id == self._view.table.id:
+            if isinstance(event, RowChange) and self._view.has(event.table.id):
                 try:
                     row |= {"before": self._values(event.before), "after": self._values(event.after)}
                 except (ValueError, ArithmeticError, pa.ArrowException) as broken:

@@ -81,17 +81,14 @@ class ViewCheck:
     def find_doubtful(self, rows: Rows, texts: Any) -> Any:
         """Which rows (bool) of the table the view may refuse, flag or add to. texts: of the cells, an Arrow array."""
         wrong = np.array([self._is_odd(shape) for shape in rows.shapes], bool)[rows.shape]
-        if all(shape.table.id != self._view.table.id for shape in rows.shapes):
+        has = self._view.has
+        if not any(has(shape.table.id) for shape in rows.shapes):
             return wrong
-        zone = next(shape.zone for shape in rows.shapes if shape.table.id == self._view.table.id)
+        zone = next(shape.zone for shape in rows.shapes if has(shape.table.id))
         wrong |= np.array([shape.zone != zone for shape in rows.shapes], bool)[rows.shape]
         for name, column, read in self._view.checked_columns:
             forms = {
-                form_of(c)
-                for shape in rows.shapes
-                if shape.table.id == self._view.table.id
-                for c in shape.columns
-                if c.name == name
+                form_of(c) for shape in rows.shapes if has(shape.table.id) for c in shape.columns if c.name == name
             }
             unfit = _temporal(column, zone) if read is not None else _number(column, forms)
             if unfit is None:
@@ -108,11 +105,13 @@ class ViewCheck:
         Defaults are added, columns are of another nature, or some are in no definition.
         """
         view = self._view
-        if shape.table.id != view.table.id:
+        if not view.has(shape.table.id):
             return False
-        lacking = [c for c in view.visible_columns if c.name not in shape.table.by_name]
-        added = view.missing == "default" and not shape.key_only and shape.table is not view.table
-        if added and any(default_of(c, shape.zone) is not None for c in lacking):
+        conversion = view.conversion_of(shape.table, older=True)
+        if conversion.names or shape.table.id != view.table.id or not all(s.widens for s in conversion.steps):
+            return True
+        added = view.missing == "default" and not shape.key_only
+        if added and any(default_of(c, shape.zone) is not None for c in conversion.lacking):
             return True
         own = {c.name: c for c in shape.columns}
         if self._certain and shape.table_version is None and not own.keys() <= view.table.by_name.keys():
@@ -127,21 +126,21 @@ class ViewCheck:
         return np.where((first >= 0) & (places >= 0), first + rows.step * places, -1)
 
     def _place(self, shape: RowShape, name: str) -> int:
-        if shape.table.id != self._view.table.id:
+        if not self._view.has(shape.table.id):
             return -1
         return next((n for n, c in enumerate(shape.columns) if c.name == name), -1)
 
     # ---- structs
     def kinds(self, shapes: Sequence[RowShape]) -> list[str]:
         """Of rows of each shape: `row`, or `other` for those of other tables."""
-        return ["row" if shape.table.id == self._view.table.id else "other" for shape in shapes]
+        return ["row" if self._view.has(shape.table.id) else "other" for shape in shapes]
 
     def structs(self, rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:
         """One side of the chosen rows, none of them doubtful, as a struct array of a type; null for other tables' rows.
 
         Columns that a row lacks are NULL. first: the side's first cells, of all rows.
         """
-        ours = np.array([shape.table.id == self._view.table.id for shape in rows.shapes], bool)[rows.shape]
+        ours = np.array([self._view.has(shape.table.id) for shape in rows.shapes], bool)[rows.shape]
         columns = {c.name: c for c in self._view.visible_columns}
         arrays = []
         for field in kind:

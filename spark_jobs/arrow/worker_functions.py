@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from schemas.model.event import DdlEvent, Event, Message, RowChange
 from schemas.model.spark_types import python_value
-from schemas.model.table import Table
+from schemas.model.table import Table, TableId
 from spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, source_of
 from spark_jobs.io.message_files import message_of_row
 from spark_jobs.pipeline.codec_config import CodecConfig
@@ -122,11 +122,12 @@ def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, 
 
 def _rescue_event(event: Event, table: Table) -> dict[str, Any]:
     change = change_row(event)
-    if isinstance(event, DdlEvent) and (event.db, event.table) != table.id:
+    id_ = event.table.id if isinstance(event, RowChange) else None
+    if isinstance(event, DdlEvent):
+        id_ = TableId(event.db, event.table)
+    if id_ is not None and id_.folded != table.id.folded:
         return {"kind": "other"}
     if isinstance(event, RowChange):
-        if event.table.id != table.id:
-            return {"kind": "other"}
         for side, row in (("before", event.before), ("after", event.after)):
             typed = {c.name: python_value(c, row[c.name]) for c in table.columns if c.name in row} if row else None
             change[side] = typed

@@ -109,7 +109,8 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
     if args.history is None:
-        return TableDefinitions.read(file, args.ddl_time_zone) if file else None
+        db = (getattr(args, "table", None) or "").partition(".")[0]
+        return TableDefinitions.read(file, args.ddl_time_zone, db) if file else None
     if file is not None:
         raise SetupError("USAGE", details="--ddl FILE and --history URL both define tables: give one")
     wait = seconds(args.registry_wait, "--registry-wait")

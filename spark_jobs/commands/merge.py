@@ -42,12 +42,12 @@ def run(args: argparse.Namespace) -> int:
     from spark_jobs.commands.codec_arguments import read_side, view_of
     from spark_jobs.commands.job_runner import run_job
     from spark_jobs.io.locations import delta_path_of
-    from spark_jobs.lake.column_history import statements_of
     from spark_jobs.pipeline.job import Job
+    from spark_jobs.sources.table_definitions import statements_of
 
     if delta_path_of(args.out) is None:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
     zoned = args.types == "typed" and format_named(args.format).zone is None
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args))
     work = Job(read, None, None, args.on_error, merge=args.engine)
-    return run_job(args, work, statements_of(args.ddl))
+    return run_job(args, work, statements_of(args.ddl, args.table.partition(".")[0]))

@@ -22,7 +22,8 @@ places
                   each message's own topic (or the one --topic names)
   delta:PATH      a Delta table (with --spark or --stream)
   --ddl FILE      JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
-                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE
+                  "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
+                  holds from the beginning
   --history URL   the table histories that the service tracks, instead of --ddl FILE (docs/history.md)
   --ddl stream    DDL events define the tables of the rows after them (transcode does that anyway, where it is in order)
 
@@ -99,7 +100,10 @@ def add_reading(p: argparse.ArgumentParser) -> None:
     """How messages are read."""
     registry(p)
     p.add_argument(
-        "--ddl", type=Path, metavar="FILE|stream", help="table definitions: DDL in JSON lines, or from what is read"
+        "--ddl",
+        type=Path,
+        metavar="FILE|stream",
+        help="table definitions: DDL in JSON lines or SQL, or from what is read",
     )
     p.add_argument("--history", metavar="URL", help="table definitions from this service's history, instead of a file")
     p.add_argument("--changefeed", metavar="NAME", help="whose history, where the service has several")

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import new_catalog
 from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode, mode_of
+from schemas.ddl.parser.lexer import SHOW, mode_of
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import (
     AlterTable,
@@ -51,32 +49,6 @@ class SchemaChange:
     renamed: dict[str, str] = field(default_factory=dict)
     emptied: bool = False
     unsure: str = ""
-
-
-def statements_of(path: Path | None) -> list[DdlText]:
-    """The statements of a --ddl file: JSON lines, or a golden's meta.json (its SQL as typed). SetupError USAGE."""
-    if path is None or path == Path("stream"):
-        return []
-    try:
-        text = path.read_text(encoding="utf-8")
-        if path.name.endswith(".meta.json"):
-            steps = [s for s in json.loads(text)["steps"] if s["kind"] == "ddl"]
-            return [DdlText(s["commit_ts"], s["schema"], s["sql"], TYPED) for s in steps]
-        return [_statement(json.loads(line)) for line in text.split("\n") if line.strip()]
-    except OSError as error:
-        raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
-    except (ValueError, LookupError, TypeError) as error:
-        raise SetupError("USAGE", details=f"--ddl {path}: {error}") from error
-
-
-def _statement(fields: dict[str, Any]) -> DdlText:
-    mode = fields.get("mode", "typed" if fields.get("typed") else "wire")
-    modes: dict[str, LexicalMode] = {
-        "wire": WIRE,
-        "show": SHOW,
-        "typed": LexicalMode.of_sql_mode(fields.get("sql_mode", "")),
-    }
-    return DdlText(fields["commit_ts"], fields.get("db", ""), fields["query"], modes[mode])
 
 
 def statements_of_events(events: Iterable[DdlEvent]) -> list[DdlText]:

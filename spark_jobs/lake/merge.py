@@ -17,10 +17,10 @@ from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
 from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
-from spark_jobs.lake.conversions import converter
 from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, MergeColumns
 from spark_jobs.lake.tombstones import COMMIT_TS
+from spark_jobs.pipeline.conversions import converter
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import NOT_TYPED, OnLossy
 from spark_jobs.spark.sql_expressions import sql_literal

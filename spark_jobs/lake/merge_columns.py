@@ -2,8 +2,8 @@
 
 A rename renames, a wider type widens, a dropped column goes, an added one comes with what TiDB shows in the rows that
 were there. How far that is stands in a table property, so that a run that was cut off goes on. Rows that were written
-before a column got another type become what TiDB made of them (`spark_jobs.lake.conversions`); where nobody can tell
-what that is, the job stops.
+before a column got another type become what TiDB made of them (`spark_jobs.pipeline.conversions`); where nobody can
+tell what that is, the job stops.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 from spark_jobs.lake.column_history import SchemaChange, column_before, is_added_by, with_defaults
-from spark_jobs.lake.conversions import converter, text_converter
 from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
 from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
+from spark_jobs.pipeline.conversions import converter, text_converter
 from spark_jobs.pipeline.table_view import READ as PYTHON
 from spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
 from spark_jobs.spark.temporal_sql import READ

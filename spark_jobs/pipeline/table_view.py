@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from functools import cache, cached_property
 from typing import Any, Literal
 
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Decoder
 from schemas.model import values
 from schemas.model.errors import SetupError, WireError
@@ -23,6 +24,7 @@ from schemas.model.ports import TableSource
 from schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import Kind
+from spark_jobs.pipeline.row_conversion import RowConversion
 
 _EPOCH = datetime(1970, 1, 1)
 NOT_TYPED, FOLD = "not_typed", "timestamp_fold"
@@ -45,45 +47,60 @@ class TableView:
     on_lossy: OnLossy = "error"
 
     def apply(self, event: RowChange, tables: TableSource | None = None) -> None:
-        """Adds what the row lacks, where defaults are asked for, and checks its values.
+        """Makes a row of the table one of the newest columns, in their letters and types, and checks its values.
 
-        WireError INVALID_VALUE, MALFORMED as of `check_names`.
+        Where defaults are asked for it gets what it lacks. WireError INVALID_VALUE, MALFORMED as of `check_names`.
         """
-        check_names(event, self.table, tables)
+        conversion = self.conversion_of(event.table, event.mismatch is None)
         for side in ("before", "after"):
             row = getattr(event, side)
             if row is None:
                 continue
-            if self.missing == "default" and not event.key_only and event.table is not self.table:
-                lacking = [c for c in self.visible_columns if c.name not in event.table.by_name]
-                defaults = ((c.name, default_of(c, event.zone)) for c in lacking)
+            row = self._convert(event, row, conversion)
+            if self.missing == "default" and not event.key_only:
+                defaults = ((c.name, default_of(c, event.zone)) for c in conversion.lacking)
                 row = {**row, **{name: value for name, value in defaults if value is not None}}
-                setattr(event, side, row)
-            row = self._widen_floats(event, side, row)
-            for name, column, read in self.checked_columns:
-                value = row.get(name)
-                if value is not None:
-                    self._check(event, column, value, read)
-
-    def _widen_floats(self, event: RowChange, side: str, row: dict[str, Value]) -> dict[str, Value]:
-        """The row, a FLOAT of its version as the DOUBLE that it is now: 0.1 is 0.10000000149011612, as in TiDB."""
-        if event.table is self.table:
-            return row
-        old = event.table.by_name
-        doubles = {}
-        for column in self._doubles:
-            text = row.get(column.name)
-            if isinstance(text, str) and column.name in old and old[column.name].type.kind is Kind.FLOAT:
-                doubles[column.name] = values.double_text(values.as_float32(float(text)))
-        if doubles:
-            row = {**row, **doubles}
             setattr(event, side, row)
-        return row
+        check_names(event, self.table, tables)
+        if conversion.names:
+            event.key = tuple(conversion.names.get(name, name) for name in event.key)
+        event.table = conversion.described
+        for checked in filter(None, (event.before, event.after)):
+            for name, column, read in self.checked_columns:
+                value = checked.get(name)
+                if value is not None:
+                    self._check(event, column, value, read, conversion.kinds.get(name, column.type.kind))
 
-    def _check(self, event: RowChange, column: Column, value: Value, read: Callable[[str, str], Any] | None) -> None:
+    def conversion_of(self, table: Table, older: bool) -> RowConversion:
+        """How rows that `table` describes become rows of the newest columns (spark_jobs.pipeline.row_conversion)."""
+        entry = self._conversions.get((id(table), older))
+        if entry is None or entry.table is not table:
+            entry = self._conversions[id(table), older] = RowConversion.of(table, self.table, older)
+        return entry
+
+    def _convert(self, event: RowChange, row: dict[str, Value], conversion: RowConversion) -> dict[str, Value]:
+        row = conversion.rename(row)
+        changed: dict[str, Value] = {}
+        for step in conversion.steps:
+            name = step.new.name
+            value = row.get(name)
+            if value is None:
+                continue
+            try:
+                changed[name] = step.make(value)
+            except (ValueError, TypeError, ArithmeticError) as error:
+                if self.on_lossy == "error":
+                    raise WireError("INVALID_VALUE", column=name, details=step.detail(value, error)) from error
+                changed[name] = None
+                event.flag(f"{NOT_TYPED}:{name}")
+        return {**row, **changed} if changed else row
+
+    def _check(
+        self, event: RowChange, column: Column, value: Value, read: Callable[[str, str], Any] | None, own: Kind
+    ) -> None:
         try:
             if read is None:
-                check_number(column, value, event.table.by_name.get(column.name, column).type.kind)
+                check_number(column, value, own)
                 return
             if not isinstance(value, str):
                 raise ValueError(value)
@@ -101,6 +118,10 @@ class TableView:
         text = value[:40] if isinstance(value, str) else repr(value)[:40]
         return f"{text} is no value of Spark's {spark_type(column, self.types)}"
 
+    def has(self, id_: TableId) -> bool:
+        """Whether a name, in any letters, is the table's."""
+        return id_ == self.table.id or id_.folded == self._folded_id
+
     def row(self, row: Mapping[str, Value] | None, zone: str) -> dict[str, Any] | None:
         """A row that was checked → Python values as Arrow takes them for the columns' types; NULL where flagged."""
         if row is None:
@@ -108,12 +129,19 @@ class TableView:
         return {n: make(row[n], zone) for n, make in self.makers if n in row}
 
     @cached_property
+    def _folded_id(self) -> TableId:
+        return self.table.id.folded
+
+    @cached_property
     def visible_columns(self) -> list[Column]:
         return [c for c in self.table.columns if not c.virtual]
 
     @cached_property
-    def _doubles(self) -> list[Column]:
-        return [c for c in self.visible_columns if c.type.kind is Kind.DOUBLE]
+    def _conversions(self) -> BoundedCache[tuple[int, bool], RowConversion]:
+        return BoundedCache(1024, 1 << 20, lambda _, one: len(one.table.columns))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {f.name: getattr(self, f.name) for f in fields(self)}
 
     @cached_property
     def checked_columns(self) -> list[tuple[str, Column, Callable[[str, str], Any] | None]]:
@@ -153,7 +181,7 @@ class ViewDecoder:
     def decode(self, message: Message) -> list[Event]:
         events = self._decoder.decode(message)
         for event in events:
-            if isinstance(event, RowChange) and event.table.id == self._view.table.id:
+            if isinstance(event, RowChange) and self._view.has(event.table.id):
                 self._view.apply(event, self._tables)
         return events
 

@@ -1,7 +1,7 @@
 """`--ddl FILE`: table definitions for formats that lack them.
 
-JSON lines of DDL (`schemas.inputs.definition_files`; a SHOW CREATE TABLE replaces what was known of the table), or a
-golden's meta.json: the columns its DDL steps list.
+SQL, JSON lines of DDL (`schemas.inputs.definition_files`; a SHOW CREATE TABLE replaces what was known of the table), or
+a golden's meta.json: the columns its DDL steps list.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from bisect import bisect_left
 from pathlib import Path
 from typing import Any
 
-from schemas.ddl.executor.versions import versions
-from schemas.inputs.definition_files import ddl_lines, meta_of
+from schemas.ddl.executor.versions import DdlText, versions
+from schemas.inputs.definition_files import meta_of, statements
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import MAX_TSO
 from schemas.model.names import sanitise_name
@@ -34,19 +34,20 @@ class TableDefinitions:
             self._by_avro.setdefault(_avro_id(id_), []).append(id_)
 
     @classmethod
-    def read(cls, path: Path, zone: str | None = None) -> TableDefinitions:
-        """zone: of literal TIMESTAMP defaults in DDL text. SetupError USAGE when the file has another form."""
+    def read(cls, path: Path, zone: str | None = None, db: str = "") -> TableDefinitions:
+        """zone: of literal TIMESTAMP defaults in DDL text. db: of names in SQL that have none. SetupError USAGE when
+        the file has another form.
+        """
+        text = _text_of(path)
         try:
-            text = path.read_text(encoding="utf-8")
             meta = meta_of(text, "steps")
-            return cls(versions(ddl_lines(text), zone) if meta is None else _of_meta(meta))
-        except OSError as error:
-            raise SetupError("USAGE", details=f"--ddl {path}: {error.strerror or error}") from error
+            return cls(versions(statements(text, db), zone) if meta is None else _of_meta(meta))
         except DdlError as error:
-            raise SetupError("USAGE", details=f"--ddl {path}: {error.detail}") from error
-        except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-            details = f"--ddl {path}: not JSON lines of DDL, nor a golden's meta.json ({type(error).__name__}: {error})"
-            raise SetupError("USAGE", details=details) from error
+            raise _usage_error(path, error.detail) from error
+        except ValueError as error:
+            raise _usage_error(path, str(error)) from error
+        except (LookupError, TypeError, AttributeError) as error:
+            raise _usage_error(path, "it is JSON, but neither lines of DDL nor a golden's meta.json") from error
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
         return _newest_before(self._by_id.get(table.folded, []), commit_ts)
@@ -77,6 +78,29 @@ class TableDefinitions:
             if index < len(versions):
                 until = min(until, versions[index].commit_ts)
         return after, until
+
+
+def statements_of(path: Path | None, db: str = "") -> list[DdlText]:
+    """The statements of a --ddl file; none where there is no file. As `TableDefinitions.read`."""
+    if path is None or path == Path("stream"):
+        return []
+    try:
+        return statements(_text_of(path), db)
+    except ValueError as error:
+        raise _usage_error(path, str(error)) from error
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise _usage_error(path, error.strerror or str(error)) from error
+    except UnicodeError as error:
+        raise _usage_error(path, "it is not UTF-8 text") from error
+
+
+def _usage_error(path: Path, details: str) -> SetupError:
+    return SetupError("USAGE", details=f"--ddl {path}: {details}")
 
 
 def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:

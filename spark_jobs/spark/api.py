@@ -92,7 +92,7 @@ def decode(
         format_named(format).name,
         schemas_of(format, registry, schemas),
         Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", **options}),
-        tables_of(ddl, history),
+        tables_of(ddl, history, table),
         claims_of(claim_checks),
     )
     check_any_order(side)

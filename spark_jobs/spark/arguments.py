@@ -16,14 +16,17 @@ from spark_jobs.sources.table_history import HistoryTables
 File = str | os.PathLike[str]
 
 
-def tables_of(ddl: File | TableSource | None, history: str | None) -> TableSource | None:
-    """Table definitions: a file as --ddl takes it, a source of them, or the URL of a service that has their history."""
+def tables_of(ddl: File | TableSource | None, history: str | None, table: str | None = None) -> TableSource | None:
+    """Table definitions: a file as --ddl takes it, a source of them, or the URL of a service that has their history.
+
+    table: its database is that of names in SQL that have none.
+    """
     if history is not None:
         if ddl is not None:
             raise SetupError("USAGE", details="ddl= and history= both define tables: give one")
         return HistoryTables(history).check()
     if isinstance(ddl, str | os.PathLike):
-        return TableDefinitions.read(Path(ddl))
+        return TableDefinitions.read(Path(ddl), db=(table or "").partition(".")[0])
     if ddl is not None and not callable(getattr(ddl, "at", None)):
         raise SetupError("USAGE", details=f"ddl={type(ddl).__name__}: a file or a TableSource is needed")
     return ddl

@@ -143,7 +143,7 @@ class SourceOptions:
             format_named(options["format"]).name,
             schemas_of(options["format"], options.get("registry"), options.get("schemas")),
             Options.of({"time_zone": options.get("time_zone", "UTC"), "on_lossy": on_lossy}),
-            tables_of(options.get("ddl"), options.get("history")),
+            tables_of(options.get("ddl"), options.get("history"), options.get("table")),
             claims_of(options.get("claim_checks")),
         )
         check_any_order(side)
@@ -249,7 +249,7 @@ class _PartitionDecoder:
         for number, event in enumerate(result.events):
             row = {**change_row(event), "row": number, "source": source}
             if view is not None and isinstance(event, RowChange):
-                ours = event.table.id == view.table.id
+                ours = view.has(event.table.id)
                 row["kind"] = "row" if ours else "other"
                 row["before"], row["after"] = (
                     view.row(values, event.zone) if ours else None for values in (event.before, event.after)

@@ -18,7 +18,7 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
 from spark_jobs.spark.skipped_rows import count_skipped, without_skipped
-from spark_jobs.spark.sql_expressions import typed_row
+from spark_jobs.spark.sql_expressions import is_of, typed_row
 from spark_jobs.spark.temporal_sql import typed_view
 from spark_jobs.spark.transport import map_batches
 
@@ -87,7 +87,7 @@ def _select_table(rows: DataFrame, id_: TableId, others: str = "other_tables") -
     from pyspark.sql import functions as F
 
     odd = F.col("odd")
-    same_table = (odd["db"] == id_.db) & (odd["table"] == id_.table)
+    same_table = is_of(id_, odd["db"], odd["table"])
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(same_table, F.lit(False))
     theirs = ~ours
     if "schema_id" not in rows.columns:  # each of Avro's messages has an event, or is an error
@@ -203,7 +203,7 @@ def typed_changes(events: DataFrame, table: Table, row: StructType | None = None
     """
     from pyspark.sql import functions as F
 
-    of_table = (F.col("db") == table.id.db) & (F.col("table") == table.id.table)
+    of_table = is_of(table.id, F.col("db"), F.col("table"))
     ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
     counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))
     kind = row or row_type(table)

@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from schemas.model.spark_types import spark_type
-from schemas.model.table import Column, Table
+from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column as SparkColumn
+
+
+def is_of(id_: TableId, db: SparkColumn, table: SparkColumn) -> SparkColumn:
+    """Whether these names are the table's: TiDB compares names without case."""
+    from pyspark.sql import functions as F
+
+    return (F.lower(db) == id_.folded.db) & (F.lower(table) == id_.folded.table)
 
 
 def typed_row(side: str, table: Table) -> str:

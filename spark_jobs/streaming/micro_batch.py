@@ -28,7 +28,7 @@ from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.pipeline.watermark_buffer import no_watermark_error
 from spark_jobs.sources.table_history import HistoryTables
-from spark_jobs.spark.sql_expressions import unfit_sql
+from spark_jobs.spark.sql_expressions import is_of, unfit_sql
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.ddl_events import collect_ddl
@@ -367,5 +367,4 @@ def _is_of(id_: TableId | None) -> Column:
     """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
     if id_ is None:
         return F.lit(False)
-    folded_id = id_.folded
-    return (F.lower("db") == folded_id.db) & (F.lower("table") == folded_id.table)
+    return is_of(id_, F.col("db"), F.col("table"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from schemas.ddl.executor.apply import affected_tables, apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
@@ -17,12 +17,16 @@ from schemas.model.table import Column, Table, TableVersion
 
 @dataclass(frozen=True, slots=True)
 class DdlText:
-    """A statement with its commit_ts (a TSO), the database it ran in and the lexical mode it is written in."""
+    """A statement with its commit_ts (a TSO), the database it ran in and the lexical mode it is written in.
+
+    where: its place in a file, for errors; "": its commit_ts tells it.
+    """
 
     commit_ts: int
     db: str
     query: str
     mode: LexicalMode = WIRE
+    where: str = field(default="", compare=False)
 
 
 def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[TableVersion]:
@@ -40,7 +44,7 @@ def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[Tab
                 catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
             catalog, tables = _step(catalog, statement, one.db)
         except DdlError as error:
-            details = f"DDL at commit_ts {one.commit_ts}: {error.detail}"
+            details = f"{one.where or f'DDL at commit_ts {one.commit_ts}'}: {error.detail}"
             raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
         history += [TableVersion(one.commit_ts, in_utc(t, zone) if zone else t) for t in tables]
     return history

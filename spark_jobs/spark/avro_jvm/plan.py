@@ -21,6 +21,7 @@ from schemas.model.types import Kind
 from spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
 from spark_jobs.arrow.worker_functions import rescue, rescued_type
 from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.row_conversion import RowConversion
 from spark_jobs.pipeline.table_view import Missing
 from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, unique_writers
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
@@ -239,7 +240,8 @@ def _rescue_type(table: Table) -> dict[str, Any]:
 
 
 def _is_one_shape(values: tuple[WriterSchema, ...]) -> bool:
-    """True when every version's columns can be cast to the newest's without a loss, in types that Spark holds."""
+    """True when each version's columns can be cast to the newest's as TiDB converts them, in types that Spark holds."""
+    table = Table(values[-1].record.id, values[-1].record.columns)
     newest = {c.name: c for c in values[-1].record.columns}
     folded = {name.lower() for name in newest}
     if len(folded) < len(newest):
@@ -251,4 +253,7 @@ def _is_one_shape(values: tuple[WriterSchema, ...]) -> bool:
             other = newest.get(column.name)
             if other is not None and not widens(spark_type(column), spark_type(other)):
                 return False
+        conversion = RowConversion.of(Table(table.id, writer.record.columns), table, older=True)
+        if conversion.names or not all(step.widens for step in conversion.steps):
+            return False
     return True

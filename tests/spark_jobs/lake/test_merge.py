@@ -18,7 +18,7 @@ from schemas.model.event import Message
 from schemas.model.table import TableId
 from spark_jobs.commands.main import main
 from spark_jobs.io.dead_letters import ATTEMPT, ORIGIN, dead_letter
-from spark_jobs.lake.column_history import names_over_time, schema_changes, statements_of, with_defaults
+from spark_jobs.lake.column_history import names_over_time, schema_changes, with_defaults
 from spark_jobs.lake.name_history import table_names
 from spark_jobs.streaming.pieces import MESSAGE, message_row
 from tests.spark_jobs.commands.test_encode import found, numbered, row, written
@@ -208,14 +208,6 @@ def test_what_added_columns_show_in_older_rows() -> None:
         "e": (False, None), "f": (True, "0.00"), "g": (True, "p"), "h": (True, None),
         "i": (True, b"\0\0"), "j": (True, b"\0\0\0"), "k": (True, b""),
     }  # fmt: skip
-
-
-def test_ddl_files(tmp_path: Path) -> None:
-    assert {s.db for s in statements_of(AVRO.meta_file)} == {"test"}
-    (tmp_path / "bad").write_text("{")
-    for path in (tmp_path / "bad", tmp_path / "no"):
-        with pytest.raises(SetupError):
-            statements_of(path)
 
 
 @ENGINES

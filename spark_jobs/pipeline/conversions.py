@@ -46,7 +46,9 @@ def _convert(convert: Convert, old: Column, new: Column, value: Value) -> Value:
     try:
         return None if value is None else convert(value, old, new)
     except ArithmeticError as error:
-        raise ValueError(str(error)) from error
+        raise ValueError("out of range") from error
+    except UnicodeError as error:
+        raise ValueError("bytes that are not UTF-8") from error
 
 
 def to_plain(value: object, column: Column) -> Value:

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.model.table import Column
 from schemas.model.types import BY_NAME
-from spark_jobs.lake.conversions import converter, text_converter
+from spark_jobs.pipeline.conversions import converter, text_converter
 from tests.support.table import check_rows
 
 

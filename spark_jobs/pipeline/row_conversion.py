@@ -1,0 +1,136 @@
+"""Rows of one description of a table → rows of its newest columns: other letters of names, other types.
+
+A row that is older than the newest definition becomes what TiDB made of the rows that were there
+(`spark_jobs.pipeline.conversions`). Where nobody can tell that it is older (the definition does not describe its
+message), or what its column's type was, nothing is converted: a value is taken if it has the form of the newest type.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from schemas.model import values
+from schemas.model.spark_types import spark_type, widens
+from schemas.model.table import Column, Table, Value
+from schemas.model.type_text import type_text
+from schemas.model.types import Kind
+from schemas.plain.column_check import check_of
+from spark_jobs.pipeline.conversions import converter
+
+_NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+
+
+class ColumnStep(NamedTuple):
+    """What becomes of a column's values, which are not NULL. make: ValueError, TypeError, ArithmeticError where none
+    is certain. certain: values were of the type `own`.
+    """
+
+    own: Column
+    new: Column
+    make: Callable[[Value], Value]
+    certain: bool
+
+    @property
+    def widens(self) -> bool:
+        """Whether it is a number that the newest column's Spark type holds as the same number."""
+        if not self.certain or self.new.type.kind not in _NUMBERS or self.own.type.kind not in _NUMBERS:
+            return False
+        is_rounded = self.new.type.kind is Kind.DOUBLE and self.new.scale is not None
+        return not is_rounded and widens(spark_type(self.own), spark_type(self.new))
+
+    def detail(self, value: Value, error: Exception) -> str:
+        """Why a value has no place in the newest column."""
+        text = repr(value[:40]) if isinstance(value, str | bytes) else repr(value)
+        own, new = type_text(self.own), type_text(self.new)
+        if self.certain:
+            return f"{text} of {own} has no certain value as {new}, which the column is now: {error}"
+        return f"{text} is no {new}; the message has it as {self.own.vague or own} (--on-lossy flag makes it NULL)"
+
+
+@dataclass(frozen=True)
+class RowConversion:
+    """Compiled for rows that `table` describes. described: it, with the newest definition's letters in its name; names:
+    columns in other letters than the newest; lacking: those that the table has not; kinds: of what the values are.
+    """
+
+    table: Table
+    described: Table
+    names: dict[str, str]
+    steps: tuple[ColumnStep, ...]
+    lacking: tuple[Column, ...]
+    kinds: dict[str, Kind]
+
+    @classmethod
+    def of(cls, table: Table, newest: Table, older: bool) -> RowConversion:
+        """older: rows that `table` describes can be older than the newest definition, but not of another table."""
+        own = {c.name.lower(): c for c in table.columns}
+        visible = [c for c in newest.columns if not c.virtual]
+        pairs = [(own[c.name.lower()], c) for c in visible if c.name.lower() in own]
+        made = (_step(one, c, older) for one, c in pairs if not _same_type(one, c))
+        steps = tuple(step for step in made if step is not None)
+        certain = {step.new.name for step in steps if step.certain}
+        return cls(
+            table,
+            replace(table, id=newest.id) if newest.columns and table.id != newest.id else table,
+            {one.name: c.name for one, c in pairs if one.name != c.name},
+            steps,
+            tuple(c for c in visible if c.name.lower() not in own),
+            {c.name: one.type.kind for one, c in pairs if c.name not in certain},
+        )
+
+    def rename(self, row: dict[str, Value]) -> dict[str, Value]:
+        """The row in the newest definition's letters."""
+        return {self.names.get(name, name): value for name, value in row.items()} if self.names else row
+
+
+def _same_type(own: Column, new: Column) -> bool:
+    if own is new:
+        return True
+    a, b = ((c.type, c.unsigned, c.length, c.scale, c.elements, c.charset) for c in (own, new))
+    return not own.vague and a == b
+
+
+def _step(own: Column, new: Column, older: bool) -> ColumnStep | None:
+    if older and not own.vague:
+        convert = converter(own, new)
+        return None if convert is None else ColumnStep(own, new, convert, certain=True)
+    if not own.vague and own.type.kind is not new.type.kind:
+        return ColumnStep(own, new, _refuse, certain=False)
+    if own.type.kind is new.type.kind is Kind.BIT:  # without a length: its fewest bytes
+        convert = converter(own, new)
+        return None if convert is None else ColumnStep(own, new, convert, certain=False)
+    check = partial(_check_integer, new) if new.type.kind is Kind.INTEGER else _CHECKS.get(new.type.kind, check_of(new))
+    return None if check is None else ColumnStep(own, new, partial(_keep, check), certain=False)
+
+
+def _keep(check: Callable[[Any], object], value: Value) -> Value:
+    check(value)
+    return value
+
+
+def _refuse(value: Value) -> Value:
+    raise ValueError(value)
+
+
+def _check_text(value: Value) -> None:
+    """Text that any of the character types holds, as its length is the writer's."""
+    if not isinstance(value, str):
+        raise TypeError(value)
+
+
+def _check_integer(column: Column, value: Any) -> None:
+    values.integer(value, column.type.bits, column.unsigned)
+
+
+def _check_year(value: Any) -> None:
+    values.check_year(values.integer(value))
+
+
+_CHECKS: dict[Kind, Callable[[Any], object]] = {
+    Kind.YEAR: _check_year,
+    Kind.JSON: _check_text,
+    Kind.VECTOR: _check_text,
+}

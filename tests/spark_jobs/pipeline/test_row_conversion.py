@@ -1,0 +1,184 @@
+"""Rows in one table's typed columns: older ones become what TiDB made of them, and what has no type is refused."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from schemas.ddl.executor.versions import DdlText, versions
+from schemas.ddl.parser.lexer import TYPED
+from schemas.model.errors import WireError
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.model.spark_types import SparkTypes
+from schemas.model.table import Column, DefinitionMismatch, Table, TableId, Value
+from schemas.model.types import BY_NAME
+from spark_jobs.arrow.table_rows import TableRows, rows_schema
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.table_view import TableView
+from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.sources.table_definitions import TableDefinitions
+from tests.support.each import each
+from tests.support.rows import Pair, change
+
+ID = TableId("shop", "t")
+OLD, NEW = 100, 200
+
+
+def _definitions(old: str, new: str, name: str = "v") -> TableDefinitions:
+    statements = [
+        DdlText(1, "shop", f"CREATE TABLE t (id INT PRIMARY KEY, v {old})", TYPED),
+        DdlText(150, "shop", f"ALTER TABLE t CHANGE v {name} {new}", TYPED),
+    ]
+    return TableDefinitions(versions(statements))
+
+
+def _table(tables: TableDefinitions, commit_ts: int | None) -> Table:
+    version = tables.at(ID, commit_ts)
+    assert version is not None
+    return version.table
+
+
+# the type before, after, a value before; after; None: an error that names the column
+OLDER: list[tuple[str, str, Value, Value]] = [
+    ("date", "datetime", "2024-01-02", "2024-01-02 00:00:00"),
+    ("date", "datetime(3)", "2024-01-02", "2024-01-02 00:00:00.000"),
+    ("datetime", "date", "2024-01-02 03:04:05", "2024-01-02"),
+    ("datetime", "datetime(3)", "2024-01-02 03:04:05", "2024-01-02 03:04:05.000"),
+    ("datetime(3)", "datetime", "2024-01-02 03:04:05.678", "2024-01-02 03:04:06"),
+    ("timestamp", "datetime", "2024-01-02 03:04:05", None),
+    ("time(3)", "time", "-01:02:03.500", "-01:02:04"),
+    ("int", "bigint", "7", "7"),
+    ("int", "varchar(9)", "7", "7"),
+    ("int", "year", "2024", "2024"),
+    ("int", "year", "19724", None),
+    ("varchar(9)", "int", "007", "7"),
+    ("varchar(9)", "int", "x", None),
+    ("varchar(20)", "date", "2024-01-02", "2024-01-02"),
+    ("varchar(20)", "date", "19724", None),
+    ("varchar(9)", "varbinary(9)", "é", "é".encode()),
+    ("varbinary(9)", "varchar(9)", b"abc", "abc"),
+    ("decimal(10,2)", "decimal(10,1)", "1.25", "1.3"),
+    ("decimal(10,2)", "int", "1.50", "2"),
+    ("decimal(10,2)", "decimal(12,4)", "1.50", "1.5000"),
+    ("float", "double", "0.1", "0.10000000149011612"),
+    ("double", "float", "1e+300", None),
+    ("enum('a','b')", "enum('b','a')", "a", "a"),
+    ("enum('a','b')", "enum('b')", "a", None),
+    ("enum('a','b')", "varchar(9)", "a", "a"),
+    ("set('a','b')", "set('b','a')", "a,b", "b,a"),
+    ("json", "varchar(99)", "{}", None),
+    ("bit(4)", "bit(12)", b"\x05", b"\x00\x05"),
+]
+
+
+@each(("old", "new", "value", "expected"), OLDER)
+def test_an_older_row_becomes_what_tidb_made_of_it(old: str, new: str, value: Value, expected: Value) -> None:
+    tables = _definitions(old, new)
+    view = TableView(_table(tables, None))
+    event = change(_table(tables, OLD), {"v": value}, {"v": value}, commit_ts=OLD, table_version=1)
+    if expected is None:
+        with pytest.raises(WireError, match=r"^column v: "):
+            view.apply(event, tables)
+        flagged = replace(event, flags=[])
+        replace(view, on_lossy="flag").apply(flagged, tables)
+        if flagged.flags:
+            assert (flagged.flags, (flagged.after or {})["v"]) == (["not_typed:v"], None)
+        return
+    view.apply(event, tables)
+    assert (event.before, event.after) == ({"id": "1", "v": expected},) * 2
+    assert event.flags == []
+    newer = change(_table(tables, NEW), {"v": expected}, commit_ts=NEW, table_version=150)
+    view.apply(newer, tables)
+    assert newer.after == {"id": "1", "v": expected}
+
+
+def _vague(kind: str, name: str = "v") -> Column:
+    return Column(name, BY_NAME[kind], vague="anything else")
+
+
+# What a message has of a column that its definition calls otherwise, or that it does not type; the definition's type.
+NOT_OF_THE_TYPE: list[tuple[Column, str, Value, bool]] = [
+    (_vague("int"), "date", "19724", False),
+    (_vague("bigint"), "datetime(3)", "1704164645678", False),
+    (_vague("bigint"), "time", "11045000000", False),
+    (_vague("bigint"), "timestamp", "1704164645", False),
+    (_vague("int"), "year", "19724", False),
+    (_vague("int"), "year", "2024", True),
+    (_vague("text"), "decimal(10,2)", "AfQ=", False),
+    (_vague("text"), "decimal(10,2)", "5.00", True),
+    (_vague("text"), "varbinary(9)", "AQI=", False),
+    (_vague("text"), "date", "2024-01-02", True),
+    (_vague("text"), "datetime", "2024-01-02T03:04:05Z", False),
+    (_vague("enum"), "enum('new','paid')", "2", False),
+    (_vague("set"), "set('new','paid')", "3", False),
+    (_vague("bigint"), "bit(1)", "1", False),
+    (_vague("bigint"), "bigint", "7", True),
+    (_vague("bigint"), "int unsigned", "-1", False),
+    (_vague("int"), "varchar(20)", "7", True),
+    (Column("v", BY_NAME["datetime"], scale=0), "date", "2024-01-02 03:04:05", False),
+    (Column("v", BY_NAME["timestamp"], scale=0), "datetime", "2024-01-02 03:04:05", False),
+    (Column("v", BY_NAME["int"]), "bigint", "7", True),
+    (Column("v", BY_NAME["blob"]), "varchar(20)", b"x", False),
+]
+
+
+@each(("sent", "own", "value", "fits"), NOT_OF_THE_TYPE)
+def test_what_is_not_of_the_type_is_refused(sent: Column, own: str, value: Value, fits: bool) -> None:
+    """The row may be newer than the definition: nothing is converted."""
+    tables = _definitions(own, own)
+    view = TableView(_table(tables, None))
+    described = Table(ID, (_table(tables, None).columns[0], sent))
+    mismatch = DefinitionMismatch(ID, 1, ())
+    event = change(described, {"v": value}, commit_ts=NEW, mismatch=mismatch)
+    if fits:
+        view.apply(event, tables)
+        assert event.after == {"id": "1", "v": value}
+        return
+    with pytest.raises(WireError, match=r"^column v: ") as caught:
+        view.apply(event, tables)
+    assert caught.value.code == "INVALID_VALUE"
+    event = change(described, {"v": value}, commit_ts=NEW, mismatch=mismatch)
+    replace(view, on_lossy="flag").apply(event, tables)
+    assert (event.after, event.flags) == ({"id": "1", "v": None}, ["not_typed:v"])
+
+
+def test_names_are_those_of_the_newest_definition() -> None:
+    tables = _definitions("int", "int", "V")
+    view = TableView(replace(_table(tables, None), id=TableId("shop", "T")))
+    event = change(_table(tables, OLD), {"v": "7"}, commit_ts=OLD, table_version=1)
+    assert view.has(event.table.id)
+    view.apply(event, tables)
+    assert (event.after, event.key, event.table.id) == ({"id": "1", "V": "7"}, ("id",), TableId("shop", "T"))
+
+
+# ---- the compiled readers
+def _typed_rows(format_: str, tables: TableDefinitions, types: SparkTypes) -> list[Any]:
+    """What Spark's workers make of 20 rows before the change of the column's type and 20 after."""
+    pair, messages = Pair(format_, enable_tidb_extension=True), list[Message]()
+    for number in range(40):
+        commit_ts = OLD if number < 20 else NEW
+        value = "2024-01-02" if number < 20 else "2024-01-02 03:04:05"
+        row = change(_table(tables, commit_ts), {"v": value}, commit_ts=commit_ts)
+        messages.append(pair.write(row))
+    table = _table(tables, None)
+    schemas: Any = pair.registry if format_ == "avro" else FileSchemas([])
+    side = CodecConfig(format_, schemas, Options.of({}), tables, view=TableView(table, types))
+    rows = [{"key": m.key, "value": m.value, "topic": "t", "offset": n} for n, m in enumerate(messages)]
+    stamp = pa.timestamp("us", "UTC")
+    kinds: Any = [("key", pa.binary()), ("value", pa.binary()), ("topic", pa.string()), ("partition", pa.int32()),
+                  ("offset", pa.int64()), ("timestamp", stamp)]  # fmt: skip
+    batch = pa.RecordBatch.from_pylist(rows, schema=pa.schema(kinds))
+    made = TableRows(side, rows_schema(table, format_), ("id",))([batch])
+    return [row for out in made for row in out.to_pylist()]
+
+
+@pytest.mark.parametrize("format_", ["avro", "craft", "debezium", "open"])
+def test_the_compiled_readers_leave_older_rows_to_the_codec(format_: str) -> None:
+    tables = _definitions("date", "datetime")
+    rows = _typed_rows(format_, tables, SparkTypes())
+    assert [row["after"]["v"] for row in rows] == ["2024-01-02 00:00:00"] * 20 + ["2024-01-02 03:04:05"] * 20
+    assert all(row["odd"] is None or not row["odd"]["code"] for row in rows)
