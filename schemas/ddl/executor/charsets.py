@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 from typing import NamedTuple
 
 from schemas.model.errors import DdlError
@@ -21,6 +22,9 @@ _CHARSETS: dict[str, tuple[str, int]] = {
     "gb18030": ("gb18030_chinese_ci", 4),
 }  # fmt: skip
 _ALIASES = {"utf8mb3": "utf8"}
+
+# Character sets whose bytes are not UTF-8 in TiDB → Python's codec. TiDB treats latin1 as UTF-8.
+_CODECS = {"gbk": "gbk", "gb18030": "gb18030", "ascii": "ascii"}
 
 BINARY = Charset("binary", "binary")
 DEFAULT = Charset("utf8mb4", "utf8mb4_bin")
@@ -57,3 +61,30 @@ def bin_collation(charset: Charset) -> Charset:
 def longest_character(charset: str) -> int:
     """Bytes of the character set's longest character; of utf8mb4 where it isn't known."""
     return _CHARSETS.get(charset, ("", 4))[1]
+
+
+def decode(raw: bytes, charset: str, errors: str = "strict") -> str:
+    """Bytes in a character set → text. UnicodeDecodeError for what is none, with errors "ddl-?" question marks.
+
+    Of latin1 and binary TiDB keeps bytes that are no UTF-8 as they are, which no text can: an error in any case.
+    """
+    return raw.decode(_CODECS.get(charset, "utf-8"), "strict" if charset in ("latin1", "binary") else errors)
+
+
+def encodable(text: str, charset: str) -> bool:
+    """Whether a text can be in a character set: utf8 has no characters of 4 bytes."""
+    if charset == "utf8":
+        return all(ord(character) < 0x10000 for character in text)
+    try:
+        text.encode(_CODECS.get(charset, "utf-8"))
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _question_mark(error: UnicodeError) -> tuple[str, int]:
+    assert isinstance(error, UnicodeDecodeError)
+    return "?", error.end
+
+
+codecs.register_error("ddl-?", _question_mark)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from schemas.ddl.executor.charsets import BINARY, Charset, bin_collation, longest_character, resolve
+from schemas.ddl.executor.charsets import BINARY, Charset, bin_collation, decode, longest_character, resolve
 from schemas.ddl.executor.default_values import with_default
 from schemas.ddl.parser.statements import ColumnDef, DataType
 from schemas.model.errors import DdlError
@@ -58,7 +58,8 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
 def _charset(defined: ColumnDef, table_charset: Charset) -> Charset:
     type_ = defined.type
     charset = resolve(type_.charset, defined.collate, table_charset)
-    return bin_collation(charset) if type_.binary and not defined.collate else charset
+    # Upstream `OverwriteCollationWithBinaryFlag`: beside both a character set and a collation BINARY says nothing.
+    return bin_collation(charset) if type_.binary and not (type_.charset and defined.collate) else charset
 
 
 def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
@@ -81,7 +82,10 @@ def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
         type_name = _TEXT_TO_BINARY[type_name]
     type_ = BY_NAME[type_name]
     if type_.kind is Kind.DECIMAL:
-        length, scale = (10 if length is None else length), scale or 0
+        # DECIMAL(0) is DECIMAL (upstream `pkg/planner/core/preprocess.go`, checkColumn).
+        length, scale = length or (0 if scale else 10), scale or 0
+        if scale > length:
+            raise DdlError("DDL_NOT_APPLICABLE", details=f"column {name}: more digits after the point than in all")
     elif type_.kind in _TEMPORAL:
         length, scale = None, length or 0
         if scale > 6:
@@ -95,9 +99,20 @@ def _make_column(name: str, data_type: DataType, charset: Charset) -> Column:
     character = type_.kind in (Kind.TEXT, Kind.ENUM, Kind.SET)
     chosen = charset if character else BINARY
     return Column(
-        name, type_, data_type.unsigned, length, scale, data_type.elements, charset=chosen.name, collate=chosen.collate,
-        zerofill=data_type.zerofill,
+        name, type_, data_type.unsigned, length, scale, _elements(name, data_type, charset), charset=chosen.name,
+        collate=chosen.collate, zerofill=data_type.zerofill,
     )  # fmt: skip
+
+
+def _elements(name: str, data_type: DataType, charset: Charset) -> tuple[str, ...]:
+    """Elements as texts; of bytes that are no character TiDB keeps a question mark."""
+    try:
+        return tuple(
+            e if isinstance(e, str) else decode(e, charset.name, "ddl-?").rstrip(" ") for e in data_type.elements
+        )
+    except ValueError:
+        details = f"column {name}: an element is no text in {charset.name or 'its character set'}"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details) from None
 
 
 def _bytes(type_name: str, charset: Charset) -> int:

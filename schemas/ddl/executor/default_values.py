@@ -7,12 +7,14 @@ to their elements, temporal values to their own text; DECIMAL, YEAR and texts st
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from schemas.ddl.executor import temporal_literals
+from schemas.ddl.executor.charsets import decode
 from schemas.ddl.parser.statements import DefaultValue
 from schemas.model import values
 from schemas.model.errors import DdlError
@@ -38,7 +40,9 @@ def with_default(column: Column, default: DefaultValue) -> Column:
     try:
         value = _CONVERSIONS[column.type.kind](column, default)
     except (ValueError, InvalidOperation, OverflowError) as error:
-        details = f"{default.text or default.bits!r} is no default of {column.name} {column.type.name}: {error}"
+        written = f"x'{default.bits.hex()}'" if default.bits else repr(default.text)
+        why = error if isinstance(error, ValueError) else "it is no number that this type holds"
+        details = f"{written} is no default of {column.name} {column.type.name}: {why}"
         raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
     # Zero is zero in every zone.
     unzoned = column.type.kind is Kind.TIMESTAMP and not str(value).startswith(values.ZERO_TIMESTAMP)
@@ -92,8 +96,15 @@ def _written_text(column: Column, default: DefaultValue) -> Value:
 
 def _text(column: Column, default: DefaultValue) -> Value:
     if default.kind == "bits":
-        return default.bits.decode()
+        return _decode(column, default)
     return _written_text(column, default)
+
+
+def _decode(column: Column, default: DefaultValue) -> str:
+    try:
+        return decode(default.bits, column.charset)
+    except UnicodeDecodeError:
+        raise ValueError(f"it is no text in {column.charset or 'UTF-8'}") from None
 
 
 def _binary(column: Column, default: DefaultValue) -> Value:
@@ -132,14 +143,22 @@ def _element_at(column: Column, number: int) -> str:
 
 
 def _element(column: Column, text: str) -> str | None:
-    """The element of this name; other letters' cases are the same where the collation ignores case."""
+    """The element of this name, as the column's collation compares: trailing blanks, letters' cases and accents."""
     if text in column.elements:
         return text
-    if not column.collate.endswith(("_bin", "binary")):
-        for element in column.elements:
-            if element.casefold() == text.casefold():
-                return element
-    return None
+    return next((e for e in column.elements if _weight(e, column.collate) == _weight(text, column.collate)), None)
+
+
+def _weight(text: str, collate: str) -> str:
+    """What two texts have in common that a collation calls equal."""
+    if collate != "binary" and "_0900_" not in collate:  # PAD SPACE
+        text = text.rstrip(" ")
+    if collate.endswith(("_bin", "binary")):
+        return text
+    text = text.casefold()
+    if collate == "gbk_chinese_ci" or collate == "gb18030_chinese_ci":
+        return text
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
 
 
 def _require_element(column: Column, element: str | None) -> str:
@@ -171,19 +190,19 @@ def _json(column: Column, default: DefaultValue) -> Value:
 
 
 def _datetime(column: Column, default: DefaultValue) -> Value:
-    return temporal_literals.datetime_text(_temporal(default), column.scale or 0)
+    return temporal_literals.datetime_text(_temporal(column, default), column.scale or 0)
 
 
 def _date(column: Column, default: DefaultValue) -> Value:
-    return temporal_literals.datetime_text(_temporal(default), 0)[:10]
+    return temporal_literals.datetime_text(_temporal(column, default), 0)[:10]
 
 
 def _time(column: Column, default: DefaultValue) -> Value:
-    return temporal_literals.time_text(_temporal(default), column.scale or 0)
+    return temporal_literals.time_text(_temporal(column, default), column.scale or 0)
 
 
-def _temporal(default: DefaultValue) -> str:
-    return default.bits.decode() if default.kind == "bits" else default.text
+def _temporal(column: Column, default: DefaultValue) -> str:
+    return _decode(column, default) if default.kind == "bits" else default.text
 
 
 _CONVERSIONS: dict[Kind, Callable[[Column, DefaultValue], Any]] = {

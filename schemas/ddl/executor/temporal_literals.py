@@ -15,12 +15,18 @@ _DATETIME = re.compile(
     r"(?:\.(\d*))?\s*\Z",
     re.ASCII,
 )
+# Numbers behind the seconds, with another sign than a point before them: TiDB cuts them off with a warning.
+_MORE = re.compile(
+    r"(\s*\d{1,4}(?:[^\w\s]\d{1,2}){2}[T\s]+\d{1,2}(?:[^\w\s]\d{1,2}){2})[^\w.]\s*[\d.][^a-zA-Z]*\Z", re.ASCII
+)
 _TIME = re.compile(r"\s*(-?)(?:(\d+) )?(\d+):(\d{1,2})(?::(\d{1,2}))?(?:\.(\d*))?\s*\Z", re.ASCII)
 _COMPACT_TIME = re.compile(r"\s*(-?)(\d{1,7})(?:\.(\d*))?\s*\Z", re.ASCII)
 
 
 def datetime_text(text: str, fsp: int) -> str:
     """YYYY-MM-DD hh:mm:ss[.f]. ValueError for what is no date."""
+    more = _MORE.match(text)
+    text = more[1] if more else text
     whole, _, fraction = text.strip().partition(".")
     compact = _COMPACT.match(whole)
     match = None if compact else _DATETIME.match(text)

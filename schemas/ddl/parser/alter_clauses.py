@@ -7,7 +7,6 @@ from collections.abc import Callable
 from schemas.ddl.parser import partitions
 from schemas.ddl.parser.column_definitions import charset_words, column_definition, default_value, position
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import expression
 from schemas.ddl.parser.lexer import END, STRING
 from schemas.ddl.parser.statements import (
     AddColumns,
@@ -68,6 +67,8 @@ def _add(c: Cursor) -> Clause:
     if c.upper == "STATS_EXTENDED":
         c.rest()
         return NoColumnEffect("ADD STATS_EXTENDED")
+    if _masking_policy(c):
+        return _add_masking_policy(c)
     c.accept("COLUMN")
     lenient = c.accept("IF", "NOT", "EXISTS")
     if c.upper == "(":
@@ -108,6 +109,9 @@ def _drop(c: Cursor) -> Clause:
     if c.upper == "STATS_EXTENDED":
         c.rest()
         return NoColumnEffect("DROP STATS_EXTENDED")
+    if _masking_policy(c):
+        c.name("a masking policy's name")
+        return NoColumnEffect("DROP MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
     name = c.column()
@@ -128,6 +132,8 @@ def _drop_partition(c: Cursor) -> Clause:
 # ---- columns
 def _modify(c: Cursor) -> Clause:
     c.expect("MODIFY")
+    if _masking_policy(c):
+        return _modify_masking_policy(c)
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
     column = column_definition(c)
@@ -179,6 +185,41 @@ def _alter(c: Cursor) -> Clause:
     return SetDefault(column, default_value(c))
 
 
+# ---- masking policies (upstream tidb, 2026): what SELECT shows of a column; the rows and their types stay
+def _masking_policy(c: Cursor) -> bool:
+    """MASKING POLICY, if it comes. A column may be called `masking`."""
+    return c.accept("MASKING", "POLICY")
+
+
+def _add_masking_policy(c: Cursor) -> Clause:
+    c.name("a masking policy's name")
+    c.expect("ON", "(")
+    c.column()
+    c.expect(")", "AS")
+    c.skip_expression("RESTRICT", "ENABLE", "DISABLE")
+    if c.accept("RESTRICT"):
+        _restricted_operations(c)
+    c.accept_any("ENABLE", "DISABLE")
+    return NoColumnEffect("ADD MASKING POLICY")
+
+
+def _modify_masking_policy(c: Cursor) -> Clause:
+    c.name("a masking policy's name")
+    c.expect("SET")
+    if c.accept("RESTRICT"):
+        _restricted_operations(c)
+    else:
+        c.expect("EXPRESSION", "=")
+        c.skip_expression()
+    return NoColumnEffect("MODIFY MASKING POLICY")
+
+
+def _restricted_operations(c: Cursor) -> None:
+    c.expect("ON")
+    if not c.accept("NONE"):
+        c.skip_parentheses()
+
+
 # ---- the table as a whole
 def _convert(c: Cursor) -> Clause:
     c.expect("CONVERT", "TO")
@@ -195,7 +236,7 @@ def _convert(c: Cursor) -> Clause:
 def _order(c: Cursor) -> Clause:
     c.expect("ORDER", "BY")
     while True:
-        expression(c)
+        c.skip_expression("ASC", "DESC")
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             return NoColumnEffect("ORDER BY")
@@ -255,6 +296,9 @@ def _one_word(c: Cursor) -> Clause:
 
 def _keys(c: Cursor) -> Clause:
     what = c.advance().upper
+    if _masking_policy(c):
+        c.name("a masking policy's name")
+        return NoColumnEffect(f"{what} MASKING POLICY")
     c.expect("KEYS")
     return NoColumnEffect(f"{what} KEYS")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import atom, expression
-from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
+from schemas.ddl.parser.lexer import BITS, NUMBER, STRING, syntax_error
 from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue
 from schemas.model.names import quote_name
 from schemas.model.types import TYPES, Kind
@@ -70,14 +70,25 @@ def _follows(c: Cursor, words: tuple[str, ...]) -> bool:
     return all(c.peek(number).upper == word for number, word in enumerate(words))
 
 
-def _elements(c: Cursor) -> tuple[str, ...]:
+def _elements(c: Cursor) -> tuple[str | bytes, ...]:
     c.expect("(")
-    # Trailing blanks do not belong to an element (MySQL reference, ENUM type).
-    elements = [c.string("an element in quotes").rstrip(" ")]
+    elements = [_element(c)]
     while c.accept(","):
-        elements.append(c.string("an element in quotes").rstrip(" "))
+        elements.append(_element(c))
     c.expect(")")
     return tuple(elements)
+
+
+def _element(c: Cursor) -> str | bytes:
+    if c.token.kind == BITS:
+        return _require_bytes(c.advance().value)
+    at, text = c.token, c.string("an element in quotes")
+    if c.mode.restored and "\ufffd" in text:
+        # TiCDC writes bytes of another character set as if they were UTF-8, and what is none is lost (U+FFFD).
+        details = f"the element {text!r} has bytes that are lost in this text; give the table's SHOW CREATE TABLE"
+        raise syntax_error(c.text, at.start, details)
+    # Trailing blanks do not belong to an element (MySQL reference, ENUM type).
+    return text.rstrip(" ")
 
 
 def _sizes(c: Cursor, name: str) -> tuple[int | None, int | None]:
@@ -211,7 +222,7 @@ def _on(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 def _comment(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("COMMENT")
-    return replace(column, comment=c.string())
+    return replace(column, comment=c.literal())
 
 
 def _collate(c: Cursor, column: ColumnDef) -> ColumnDef:
@@ -232,10 +243,7 @@ def _generated(c: Cursor, column: ColumnDef) -> ColumnDef:
 def _check(c: Cursor, column: ColumnDef) -> ColumnDef:
     if c.accept("CONSTRAINT") and c.upper != "CHECK":
         c.name("a constraint's name")
-    c.expect("CHECK", "(")
-    expression(c)
-    c.expect(")")
-    skip_enforced(c)
+    check_constraint(c)
     return column
 
 
@@ -264,8 +272,10 @@ _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
 }  # fmt: skip
 
 
-def skip_enforced(c: Cursor) -> None:
-    """[NOT] ENFORCED, if it comes."""
+def check_constraint(c: Cursor) -> None:
+    """CHECK (…) [[NOT] ENFORCED]. Any expression may be there: TiDB keeps nothing of it while CHECKs are off."""
+    c.expect("CHECK")
+    c.skip_parentheses()
     if not c.accept("NOT", "ENFORCED"):
         c.accept("ENFORCED")
 
@@ -322,7 +332,7 @@ def _is_simple(c: Cursor) -> bool:
 def _simple_default(c: Cursor) -> DefaultValue | None:
     token = c.token
     if token.kind == STRING:
-        return DefaultValue("text", c.string())
+        return DefaultValue("text", c.literal())
     if token.kind == NUMBER or c.upper in ("-", "+"):
         return _number(c)
     if token.kind == BITS or (c.upper.startswith("_") and c.peek().kind == BITS):
@@ -330,7 +340,7 @@ def _simple_default(c: Cursor) -> DefaultValue | None:
             c.advance()
         return DefaultValue("bits", bits=_require_bytes(c.advance().value))
     if c.upper.startswith("_") and c.peek().kind == STRING:
-        return DefaultValue("text", c.string())
+        return DefaultValue("text", c.literal())
     if c.accept("NULL"):
         return DefaultValue("null")
     if c.upper in ("TRUE", "FALSE"):

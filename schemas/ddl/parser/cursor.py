@@ -187,6 +187,12 @@ class Cursor:
             parts.append(str(self.advance().value))
         return "".join(parts)
 
+    def literal(self, what: str = "a text in quotes") -> str:
+        """A text that is an expression: of a DEFAULT, a column's comment, a generated column."""
+        at = self.at
+        text = self.string(what)
+        return text.replace("\\\\", "\\") if any(token.doubled for token in self.all[at : self.at]) else text
+
     def _decode_text(self) -> str:
         """x'…' where a text is meant."""
         raw = self.token.value
@@ -223,6 +229,17 @@ class Cursor:
             upper = self.advance().upper
             if upper:
                 depth += (upper == "(") - (upper == ")")
+
+    def skip_expression(self, *ends: str) -> None:
+        """Reads an expression whatever is in it: up to a comma or a closing parenthesis of its own level, or an end."""
+        at = self.at
+        while self.token.kind != END and self.upper not in (",", ")", ";", *ends):
+            if self.upper == "(":
+                self.skip_parentheses()
+            else:
+                self.advance()
+        if self.at == at:
+            self.fail("an expression")
 
     def rest(self) -> None:
         """Reads to the end of the statement: only for statements that change no table."""

@@ -116,7 +116,8 @@ def _parse_test(c: Cursor, word: str) -> str:
         c.expect("AND")
         return f"between {first} and {_arithmetic(c)}"
     if word in ("LIKE", "ILIKE") and c.accept("ESCAPE"):
-        return f"{word.lower()} {first} escape '{c.string()}'"
+        escape = c.string()
+        return f"{word.lower()} {first}" + (f" escape '{escape}'" if escape != "\\" else "")  # TiDB leaves that one out
     return f"{'regexp' if word == 'RLIKE' else word.lower()} {first}"
 
 
@@ -179,7 +180,7 @@ def _unary(c: Cursor) -> str:
     out = atom(c)
     if c.upper in ("->", "->>") and out.startswith("`"):
         whole = c.advance().upper == "->"
-        out = f"json_extract({out}, {text_literal(c.string('a JSON path'))})"
+        out = f"json_extract({out}, {text_literal(c.literal('a JSON path'))})"
         out = out if whole else f"json_unquote({out})"
     while c.accept("COLLATE"):
         out += f" collate {c.word_or_text('a collation').lower()}"
@@ -190,7 +191,7 @@ def atom(c: Cursor) -> str:
     """A literal, a name, a function or what stands in parentheses."""
     token = c.token
     if token.kind == STRING:
-        return text_literal(c.string())
+        return text_literal(c.literal())
     if token.kind == NUMBER:
         return number_literal(c)
     if token.kind == BITS:
@@ -225,7 +226,7 @@ def _word(c: Cursor) -> str:
         charset = str(c.advance().value)[1:].lower()
         if c.token.kind == BITS:
             return atom(c) if charset == "binary" else f"_{charset} {atom(c)}"
-        return text_literal(c.string(), charset)
+        return text_literal(c.literal(), charset)
     if upper == "ROW" and next_.upper == "(":
         c.expect("ROW", "(")
         return f"row({_list(c, ',')})"
@@ -233,7 +234,7 @@ def _word(c: Cursor) -> str:
         return _SPECIAL[upper](c)
     if upper in ("DATE", "TIME", "TIMESTAMP") and next_.kind == STRING:
         c.advance()
-        return temporal_literal(upper, c.string())
+        return temporal_literal(upper, c.literal())
     if next_.upper == "(" and (upper in _RESERVED_FUNCTIONS or c.is_name()):
         return _call(c)
     if upper in _BARE:

@@ -1,9 +1,12 @@
 """SQL text → tokens, in the three ways that TiDB's DDL is written (upstream tidb `pkg/parser/lexer.go`).
 
-wire   as TiCDC restores statements: a backslash is an ordinary character, a quote is written twice.
+wire   as TiCDC restores statements: a quote is written twice. A backslash is an ordinary character, but in the literals
+       of expressions it is written twice (upstream `pkg/types/parser_driver/value_expr.go`): DEFAULT, a column's
+       COMMENT, generated columns, CHECK, partition values. Elements of ENUM and SET and other comments are no
+       expressions.
 typed  as a person typed it, under a sql_mode.
-show   as SHOW CREATE TABLE prints it: backslashes escape in defaults and comments, but not within a column's
-       parentheses (elements of ENUM and SET, expressions).
+show   as SHOW CREATE TABLE prints it: backslashes escape in defaults and comments. Within a column's parentheses they
+       are as on the wire: ordinary in elements of ENUM and SET, written twice in expressions.
 
 Executable comments (`/*!40101 … */`, `/*T! … */`, `/*T![feature] … */`) are read as what is in them; all others are
 skipped.
@@ -30,9 +33,13 @@ _ANSI_MODES = frozenset(("ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"
 
 @dataclass(frozen=True, slots=True)
 class LexicalMode:
-    """A lexical mode. Only `of_sql_mode` depends on the session's sql_mode."""
+    """A lexical mode. Only `of_sql_mode` depends on the session's sql_mode.
+
+    restored: TiDB wrote the text, so where a backslash is no escape, expressions have it twice.
+    """
 
     backslashes: bool
+    restored: bool = False
     ansi_quotes: bool = False
     literal_inside: bool = False
     real_as_float: bool = False
@@ -53,9 +60,9 @@ class LexicalMode:
         )
 
 
-WIRE = LexicalMode(backslashes=False)
+WIRE = LexicalMode(backslashes=False, restored=True)
 TYPED = LexicalMode.of_sql_mode()
-SHOW = LexicalMode(backslashes=True, literal_inside=True)
+SHOW = LexicalMode(backslashes=True, restored=True, literal_inside=True)
 # A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
 _MODES = {"debezium-mysql": TYPED}
 
@@ -66,13 +73,17 @@ def mode_of(format_name: str) -> LexicalMode:
 
 
 class Token(NamedTuple):
-    """kind; upper: the word or operator in upper case, "" for others; value: text, digits or bytes; where it is."""
+    """kind; upper: the word or operator in upper case, "" for others; value: text, digits or bytes; where it is.
+
+    doubled: a text in which an expression has each backslash twice.
+    """
 
     kind: int
     upper: str
     value: str | bytes
     start: int
     end: int
+    doubled: bool = False
 
 
 _SPACE = r"[ \t\n\r\f\v\x00]+"
@@ -216,7 +227,7 @@ class _Lexer:
         if quote == '"' and self.mode.ansi_quotes:
             self.out.append(Token(QUOTED, "", body, at, match.end()))
         else:
-            self.out.append(Token(STRING, "", body, at, match.end()))
+            self.out.append(Token(STRING, "", body, at, match.end(), self.mode.restored and not escaped))
         return match.end()
 
 

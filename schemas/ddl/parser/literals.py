@@ -27,21 +27,26 @@ _CASTS = {
 
 def text_literal(text: str, charset: str = "utf8mb4") -> str:
     """A text as TiDB stores it in an expression."""
-    return f"_{charset}'" + text.replace("'", "''") + "'"
+    return f"_{charset}" + _quote(text)
+
+
+def _quote(text: str) -> str:
+    """In single quotes; TiDB writes a backslash twice, whatever the sql_mode."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def odbc_literal(c: Cursor) -> str:
     """{d '2020-01-02'}"""
     word = _ODBC.get(c.upper) or c.fail("d", "t", "ts")
     c.advance()
-    text = c.string()
+    text = c.literal()
     c.expect("}")
     return temporal_literal(word, text)
 
 
 def temporal_literal(word: str, text: str) -> str:
     """DATE '…' and the like."""
-    return f"{word} '{text.replace(chr(39), chr(39) * 2)}'"
+    return f"{word} {_quote(text)}"
 
 
 def number_literal(c: Cursor) -> str:

@@ -152,7 +152,8 @@ def options(c: Cursor) -> None:
             return
 
 
-_NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_METHOD", "TABLESPACE", "AFFINITY")
+_NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_METHOD", "TABLESPACE", "AFFINITY",
+          "STORAGE_CLASS")  # fmt: skip
 
 
 def update_indexes(c: Cursor) -> None:

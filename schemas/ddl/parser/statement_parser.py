@@ -12,7 +12,7 @@ from typing import Literal
 from schemas.ddl.parser import alter_clauses, partitions
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, LexicalMode
+from schemas.ddl.parser.lexer import END, NUMBER, STRING, TYPED, LexicalMode
 from schemas.ddl.parser.statements import (
     AddIndex,
     AlterDatabase,
@@ -179,7 +179,7 @@ def algorithm_and_lock(c: Cursor) -> None:
 
 def _create_view(c: Cursor, replace: bool) -> Statement:
     while c.upper != "VIEW":  # ALGORITHM = …, DEFINER = …, SQL SECURITY …
-        if c.token.kind > 5 or not (c.upper or c.token.value):
+        if c.token.kind == END:
             c.fail("VIEW")
         c.advance()
     c.expect("VIEW")

@@ -19,12 +19,13 @@ class DataType:
     `mediumtext`).
 
     length, scale: the numbers in parentheses, None where not written. binary: the BINARY attribute (a *_bin collation).
+    elements: bytes for x'…' and b'…', which are in the column's character set.
     """
 
     name: str
     length: int | None = None
     scale: int | None = None
-    elements: tuple[str, ...] = ()
+    elements: tuple[str | bytes, ...] = ()
     unsigned: bool = False
     zerofill: bool = False
     charset: str = ""

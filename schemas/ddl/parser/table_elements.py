@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from schemas.ddl.parser.column_definitions import charset_words, column_definition, references, skip_enforced
+from schemas.ddl.parser.column_definitions import charset_words, check_constraint, column_definition, references
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
 from schemas.ddl.parser.lexer import NUMBER, STRING, WORD
@@ -50,11 +50,8 @@ def index_definition(c: Cursor) -> IndexDef:
         return _named_index("unique", c, name)
     if c.accept("FOREIGN", "KEY"):
         return _foreign_key(c, name)
-    if c.accept("CHECK"):
-        c.expect("(")
-        expression(c)
-        c.expect(")")
-        skip_enforced(c)
+    if c.upper == "CHECK":
+        check_constraint(c)
         return IndexDef("check", name)
     if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
@@ -105,9 +102,7 @@ def parts(c: Cursor) -> tuple[str, ...]:
     names = []
     while True:
         if c.upper == "(":
-            c.expect("(")
-            expression(c)
-            c.expect(")")
+            c.skip_parentheses()
             names.append("")
         else:
             names.append(c.column())
@@ -137,7 +132,7 @@ def index_options(c: Cursor) -> None:
             c.expect("PARSER")
             c.name("a parser's name")
         elif c.accept("WHERE"):
-            expression(c)
+            c.skip_expression()
         elif c.accept_any("ADD_COLUMNAR_REPLICA_ON_DEMAND", "SECONDARY_ENGINE_ATTRIBUTE"):
             if c.token.kind == STRING or c.upper == "=":
                 c.skip_equals()
@@ -187,8 +182,8 @@ _NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECK
 _WORDS = """ENGINE ROW_FORMAT COMPRESSION CONNECTION PASSWORD ENCRYPTION INSERT_METHOD TABLESPACE NODEGROUP
     STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_SAMPLE_PAGES STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
     SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE TTL_ENABLE TTL_JOB_INTERVAL STORAGE AFFINITY
-    AUTOEXTEND_SIZE PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES SEQUENCE
-    """.split()
+    AUTOEXTEND_SIZE STORAGE_CLASS PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES
+    SEQUENCE""".split()
 _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
     **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option), "COMMENT": _comment_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
