@@ -85,7 +85,8 @@ def name(table: TableName) -> str:
 def _type(kind: DataType) -> str:
     inside = ",".join(str(n) for n in (kind.length, kind.scale) if n is not None)
     if kind.elements:
-        inside = ",".join(f"'{e}'" for e in kind.elements[:10]) + (",…" if len(kind.elements) > 10 else "")
+        shown = (f"'{e}'" if isinstance(e, str) else f"x'{e.hex()}'" for e in kind.elements[:10])
+        inside = ",".join(shown) + (",…" if len(kind.elements) > 10 else "")
     return kind.name.upper() + (f"({inside})" if inside else "") + (" UNSIGNED" if kind.unsigned else "")
 
 
