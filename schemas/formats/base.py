@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
 from schemas.model.errors import LossyError, SetupError, WireError
-from schemas.model.event import MAX_TSO, Event, Message, Row, RowChange, ms_to_tso, tso_physical_ms
+from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, ms_to_tso, tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.ports import ClaimChecks, SchemaId, SchemaSource, TableSource
 from schemas.model.table import TableId, TableVersion
@@ -17,13 +17,15 @@ from schemas.model.table import TableId, TableVersion
 class Context:
     """What a codec works with: schemas by id, tables by time (None: types come from the message), options.
 
-    claims: contents of claim-check messages; without it such a message is an error.
+    claims: contents of claim-check messages; without it such a message is an error. table: the one table whose rows are
+    asked for, if it is one: rows that do not say theirs are taken for its.
     """
 
     schemas: SchemaSource
     tables: TableSource | None = None
     options: Options = field(default_factory=Options)
     claims: ClaimChecks | None = None
+    table: TableId | None = None
 
 
 class Decoder(Protocol):
@@ -169,22 +171,22 @@ def whole_before(event: RowChange) -> Row | None:
     return {**after, **before}
 
 
-def commit_ts_of(event: RowChange, origin: Message) -> int | None:
-    """The row's commit_ts; where the source has none, one made from the message's timestamp, flagged as such.
+def commit_ts_of(event: RowChange | DdlEvent, origin: Message) -> int | None:
+    """The event's commit_ts; where the source has none, one made from the message's timestamp. A row is flagged then.
 
     WireError INVALID_VALUE for one that no TiDB gives.
     """
     commit_ts = event.commit_ts
     if commit_ts is None:
         commit_ts = _synthetic_ts(event, origin)
-        if commit_ts is not None:
+        if commit_ts is not None and isinstance(event, RowChange):
             event.flag("synthetic_commit_ts")
     if commit_ts is not None and not 0 <= commit_ts <= MAX_TSO:
         raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
     return commit_ts
 
 
-def _synthetic_ts(event: RowChange, origin: Message) -> int | None:
+def _synthetic_ts(event: RowChange | DdlEvent, origin: Message) -> int | None:
     """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp."""
     source = event.extra.get("source")
     if isinstance(source, dict):

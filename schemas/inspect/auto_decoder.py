@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context, Decoder, Format, refuse_encoder
 from schemas.formats.format_table import FORMATS
 from schemas.inspect.format_detection import sniff
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message
 from schemas.model.ports import SchemaId
+
+FLATTENED_HEADERS = frozenset(("__op", "__db", "__table"))
+"""What ExtractNewRecordState says in record headers (add.headers): then the row itself says nothing."""
 
 
 class AutoDecoder:
@@ -16,20 +20,33 @@ class AutoDecoder:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._decoders: dict[str, Decoder] = {}
+        self._by_topic: BoundedCache[str | None, str] = BoundedCache(4096)
 
     def decode(self, message: Message) -> list[Event]:
         """As the format's decoder. WireError UNKNOWN_FORMAT where the format can't be told."""
-        detection = sniff(message.key, message.value, self._schema_of)
-        name = detection.format
-        if name is None:
-            raise WireError("UNKNOWN_FORMAT", details=detection.reason)
+        name = self._name(message)
         if name not in self._decoders:
             if name not in FORMATS:
-                raise WireError(
-                    "UNKNOWN_FORMAT", details=f"the message is {name} ({detection.reason}), which is not read"
-                )
+                raise WireError("UNKNOWN_FORMAT", details=f"the message is {name}, which is not read")
             self._decoders[name] = FORMATS[name].decoder(self._context)
         return self._decoders[name].decode(message)
+
+    def _name(self, message: Message) -> str:
+        """A message's format. One with a null value has that of the messages before it on its topic."""
+        topic_format = self._by_topic.get(message.topic)
+        if message.value is None and topic_format is not None and message.topic is not None:
+            return topic_format
+        detection = sniff(message.key, message.value, self._schema_of)
+        name = detection.format
+        if name is None and message.value is None:
+            name = topic_format
+        if name is None and FLATTENED_HEADERS & {header for header, _ in message.headers}:
+            name = "debezium-mysql"
+        if name is None:
+            raise WireError("UNKNOWN_FORMAT", details=detection.reason)
+        if message.value is not None and topic_format != name:
+            self._by_topic[message.topic] = name
+        return name
 
     def _schema_of(self, schema_id: SchemaId) -> str:
         return self._context.schemas.by_id(schema_id, "the message")

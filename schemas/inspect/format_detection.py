@@ -14,6 +14,7 @@ from typing import Any
 
 from schemas.codec import avro as binary
 from schemas.codec import compression, json_exact
+from schemas.formats.debezium.side_messages import READ_BY, other_connector, side_message
 from schemas.formats.framing import MAX_MESSAGE, unframe
 from schemas.model.event import ms_to_tso
 from schemas.model.ports import SchemaId
@@ -248,14 +249,13 @@ def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) 
 def _detect_debezium(payload: Mapping[str, Any]) -> DetectedFormat:
     source = payload.get("source")
     connector = source.get("connector") if isinstance(source, Mapping) else None
-    if connector == "TiCDC":
-        return DetectedFormat("debezium", "source.connector is TiCDC")
-    if connector == "mysql":
-        return DetectedFormat("debezium-mysql", "source.connector is mysql")
+    if isinstance(connector, str) and connector in READ_BY:
+        return DetectedFormat(READ_BY[connector][0], f"source.connector is {connector}")
     if isinstance(connector, str):
-        return DetectedFormat(
-            None, f"source.connector is {connector[:40]!r}: of Debezium's connectors only mysql is read"
-        )
+        return DetectedFormat(None, other_connector(connector))
+    beside = side_message(payload)
+    if beside:
+        return DetectedFormat(None, beside)
     if _UNWRAPPED & payload.keys():
         return DetectedFormat("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
     return DetectedFormat(None, "a JSON object of no format that is known")

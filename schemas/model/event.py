@@ -20,6 +20,8 @@ _MOST_COLUMNS = 5  # that a row's flags name
 
 
 MAX_TSO = (1 << 63) - 1
+TRUNCATE_TABLE = 11
+"""TiDB's ActionType of TRUNCATE TABLE."""
 
 
 def tso_physical_ms(tso: int) -> int:

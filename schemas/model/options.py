@@ -51,6 +51,10 @@ class Options:
     connectors' forms), as op u with the key's columns as its old row ("key-before"), or without one ("null", as TiCDC
     does, what "auto" is for its forms). topic_prefix: cluster_id where it is "". source_connector: what
     `source.connector` says of the writer.
+
+    Of rows that a transform flattened (read only): add_fields_prefix, add_headers_prefix: before the names of what it
+    added. table: db.table of rows that do not say whose they are; table_from_topic: their topic is called
+    prefix.db.table.
     """
 
     enable_tidb_extension: bool = False
@@ -86,6 +90,10 @@ class Options:
     column_propagate_source_type: bool = False
     topic_prefix: str = ""
     source_connector: str = "mysql"
+    add_fields_prefix: str = "__"
+    add_headers_prefix: str = "__"
+    table: str = ""
+    table_from_topic: bool = False
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], **ours: Any) -> Options:
@@ -101,6 +109,9 @@ class Options:
                 )
             if name in _CHOICES and value not in _CHOICES[name]:
                 raise SetupError("USAGE", details=f"option {name}={value!r}: choose {' or '.join(_CHOICES[name])}")
+        db, _, table = chosen.get("table", "").partition(".")
+        if "table" in chosen and not (db and table):
+            raise SetupError("USAGE", details=f"option table={chosen['table']!r}: db.table is needed")
         try:
             values.zone(chosen.get("time_zone", "UTC"))
         except ValueError as error:

@@ -228,9 +228,12 @@ def check_year(number: int) -> None:
 # ---- bytes and bits
 def base64_bytes(text: str) -> bytes:
     """Base64 text → bytes. ValueError for anything that is not canonical base64."""
-    data = base64.b64decode(text, validate=True)
+    try:
+        data = base64.b64decode(text, validate=True)
+    except ValueError:
+        raise ValueError(f"{text[:40]!r} is not base64") from None
     if base64_text(data) != text:
-        raise ValueError("not canonical base64")
+        raise ValueError(f"{text[:40]!r} is not canonical base64")
     return data
 
 

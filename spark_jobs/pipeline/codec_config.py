@@ -37,7 +37,8 @@ class CodecConfig:
     view: TableView | None = None
 
     def context(self) -> Context:
-        return Context(with_strategy(self.schemas, self.strategy), self.tables, self.options, self.claims)
+        table = self.view.table.id if self.view else None
+        return Context(with_strategy(self.schemas, self.strategy), self.tables, self.options, self.claims, table)
 
     def decoder(self) -> Decoder:
         format_decoder = format_named(self.format).decoder(self.context())

@@ -13,7 +13,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, Event, Message, RowChange
 from schemas.plain.writer import plain_error, plain_event
 from spark_jobs.pipeline.event_order import order_of
-from spark_jobs.pipeline.result import MessageResult, kind_of
+from spark_jobs.pipeline.result import MessageResult, skipped_kind
 from spark_jobs.pipeline.topic_rules import topic_by_rule
 
 
@@ -126,7 +126,7 @@ def _encode_rows(
         messages = [] if isinstance(event, Bootstrap) else encoder.encode(event, origin)
         result.out += messages
         if not messages:
-            result.skipped.append(kind_of(event))
+            result.skipped.append(skipped_kind(event))
 
 
 def _too_deep_error() -> WireError:

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from schemas.model.errors import WireError
-from schemas.model.event import Bootstrap, Event, Message, RowChange, Watermark
+from schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.model.table import DefinitionMismatch, TableId
 from spark_jobs.pipeline.event_order import EventOrder
 
@@ -160,6 +160,14 @@ def kind_of(event: Event) -> str:
     if isinstance(event, Bootstrap):
         return "bootstrap"
     return "watermark" if isinstance(event, Watermark) else "ddl"
+
+
+def skipped_kind(event: Event) -> str:
+    """What an event that the target does not carry is counted as: its kind, and a truncation by its name."""
+    if isinstance(event, DdlEvent):
+        truncates = event.ddl_type == TRUNCATE_TABLE or event.query.lstrip()[:9].upper().rstrip() == "TRUNCATE"
+        return "truncate" if truncates else kind_of(event)
+    return kind_of(event)
 
 
 def _list_counts(counts: Counter[str]) -> str:

@@ -80,11 +80,11 @@ class AvroEncoder:
             return []
         if isinstance(event, Watermark):
             return [replace(origin, key=None, value=bytes([WATERMARK]) + tso(event.commit_ts))]
-        ddl_type = ddl_type_of(event)
-        if event.commit_ts is None or ddl_type is None:
+        ddl_type, commit_ts = ddl_type_of(event), commit_ts_of(event, origin)
+        if commit_ts is None or ddl_type is None:
             return []
         body = {"query": event.query, "type": ddl_type, "schema": event.db, "table": event.table,
-                "commitTs": event.commit_ts}  # fmt: skip
+                "commitTs": commit_ts}  # fmt: skip
         text = go_text.go_json(body).encode("utf-8", "surrogateescape")  # a statement may hold bytes that are no text
         return [replace(origin, key=None, value=bytes([DDL]) + text)]
 

@@ -41,16 +41,16 @@ class CraftEncoder:
         self._plans: BoundedCache[tuple[Any, ...], tuple[Table, dict[str, _Cell]]] = BoundedCache(256)
 
     def encode(self, event: Event, origin: Message) -> list[Message]:
-        """An event → its message. A DDL without commit_ts, or of which nothing tells TiDB's type, can't be written."""
+        """An event → its message. A DDL without any time, or of unknown TiDB type, is left out."""
         if isinstance(event, RowChange):
             return self.encode_rows([event], origin)
         if isinstance(event, DdlEvent):
-            ddl_type = ddl_type_of(event)
-            if ddl_type is None or event.commit_ts is None:
+            ddl_type, commit_ts = ddl_type_of(event), commit_ts_of(event, origin)
+            if ddl_type is None or commit_ts is None:
                 return []
             for what, text in (("database", event.db), ("table", event.table), ("query", event.query)):
                 check_utf8(what, text)
-            value = write_ddl(event.db, event.table, event.commit_ts, ddl_type, event.query)
+            value = write_ddl(event.db, event.table, commit_ts, ddl_type, event.query)
         else:
             value = write_resolved(event.commit_ts)
         return [replace(origin, key=None, value=value)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
@@ -33,8 +33,9 @@ class DebeziumDialect:
     column: Connect field → column. reader: column, its Connect field (None without schema) → reader.
     null_images: column, schema default → values that NULL may have been written as; default_images: the same from a
     definition. fits: whether a definition's column can be the field's. connector: it is Debezium's own: it says no
-    commit_ts, so the newest version is tried; it sends generated columns' values, which the bridge leaves out; and it
-    loses NULL to no other default than the schema's.
+    commit_ts, so the newest version is tried; it sends generated columns' values, which the bridge leaves out; it
+    loses NULL to no other default than the schema's; and keys are made by anybody, so they may say nothing of the
+    columns. adjusted: a column's name → the other names that the writer may give it.
     """
 
     format: str
@@ -44,6 +45,7 @@ class DebeziumDialect:
     default_images: Callable[[Column], tuple[Any, ...]]
     fits: Callable[[Column, Mapping[str, Any]], bool]
     connector: bool = False
+    adjusted: Callable[[str], frozenset[str]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +59,26 @@ class _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _Layout:
-    """A shape joined with a table version: the table of the events, and a reader per column (None: left out)."""
+    """A shape joined with a table version: the table of the events, and a reader per column (None: left out).
+
+    key: the columns that the row is known by. readers and ambiguous are by the message's names; own: of those that are
+    not the table's, the table's.
+    """
 
     table: Table
     version: int | None
+    key: tuple[str, ...]
     readers: dict[str, Read | None]
     ambiguous: dict[str, tuple[Any, ...]]
+    own: dict[str, str]
+    mismatch: DefinitionMismatch | None
+
+
+class _Joined(NamedTuple):
+    """A table version that describes a message, or why there is none. own: of adjusted names, the table's."""
+
+    version: TableVersion | None
+    own: dict[str, str]
     mismatch: DefinitionMismatch | None
 
 
@@ -103,7 +119,7 @@ class DebeziumRowReader:
         if (sides[0] is None and op == "d") or (sides[1] is None and op != "d"):
             raise ValueError(f"op {op!r} without its row")
         event = RowChange(
-            self._dialect.format, layout.table, op, commit_ts, sides[0], sides[1], change.keys, "UTC",
+            self._dialect.format, layout.table, op, commit_ts, sides[0], sides[1], layout.key, "UTC",
             None, layout.version, list(dict.fromkeys(flags)), extra,
         )  # fmt: skip
         if layout.mismatch is not None:
@@ -117,19 +133,23 @@ class DebeziumRowReader:
         key = (id_, change.token, change.keys, version.commit_ts if version else None, names)
         if key not in self._layouts:
             shape = None if change.schema is None else _shape(self._dialect, change.schema)
-            version, mismatch = self._join(id_, version, shape, names)
-            self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, version, mismatch, tuple(row))
+            own = {} if version is None else _own_names(self._dialect, version.table, (*names, *change.keys))
+            version, mismatch = self._join(id_, version, shape, names, own)
+            joined = _Joined(version, own if version else {}, mismatch)
+            self._layouts[key] = _compile(self._dialect, id_, shape, change.keys, joined, tuple(row))
         return self._layouts[key]
 
     def _join(
-        self, id_: TableId, version: TableVersion | None, shape: _Shape | None, names: tuple[str, ...]
-    ) -> tuple[TableVersion | None, DefinitionMismatch | None]:
+        self, id_: TableId, version: TableVersion | None, shape: _Shape | None, names: tuple[str, ...],
+        own: Mapping[str, str],
+    ) -> tuple[TableVersion | None, DefinitionMismatch | None]:  # fmt: skip
         """The version, where it can be the one that the message was written with. names: of the row, else the schema's
-        count.
+        count. own: of names that were adjusted, the table's.
         """
-        fields = shape.fields if shape else {}
+        fields = {own.get(name, name): field for name, field in shape.fields.items()} if shape else {}
         columns = shape.columns if shape else {}
         sent = [columns.get(n) or Column(n, BY_NAME["text"], vague=ANY_TYPE) for n in names or columns]
+        sent = [replace(c, name=own[c.name]) if c.name in own else c for c in sent]
         return join_definition(
             id_,
             version,
@@ -148,6 +168,20 @@ def _type_of_field(field: Mapping[str, Any] | None) -> str:
 def _weight(key: tuple[Any, ...], layout: _Layout) -> int:
     """About the characters that a layout was made of: its key holds the schema's text."""
     return 64 * len(layout.table.columns) + (len(key[1]) if isinstance(key[1], str) else 0)
+
+
+def _own_names(dialect: DebeziumDialect, table: Table, names: tuple[str, ...]) -> dict[str, str]:
+    """Names of a message that its writer adjusted → the table's own, where one column alone can be meant."""
+    strange = {name for name in names if name not in table.by_name}
+    if not strange or dialect.adjusted is None:
+        return {}
+    meant: dict[str, list[str]] = {}
+    for column in table.columns:
+        if column.name not in names:
+            for name in strange & dialect.adjusted(column.name):
+                meant.setdefault(name, []).append(column.name)
+    own = {name: columns[0] for name, columns in meant.items() if len(columns) == 1}
+    return own if len(set(own.values())) == len(own) else {}
 
 
 def _shape(dialect: DebeziumDialect, schema: Mapping[str, Any]) -> _Shape:
@@ -173,10 +207,10 @@ def _compile(
     id_: TableId,
     shape: _Shape | None,
     keys: tuple[str, ...],
-    version: TableVersion | None,
-    mismatch: DefinitionMismatch | None,
+    joined: _Joined,
     names: tuple[str, ...],
 ) -> _Layout:
+    version, own = joined.version, joined.own
     if version is not None:
         table = version.table
     else:
@@ -187,15 +221,14 @@ def _compile(
         table = Table(id_, columns)
     for name in (text for c in table.columns for text in (c.name, *c.elements)):
         json_exact.utf8(name, "a name")
-    strange = [name for name in keys if name not in table.by_name]
-    if strange:
-        raise ValueError(f"the key has column {strange[0]!r}, the row does not")
+    keys = _key_columns(dialect, table, tuple(own.get(name, name) for name in keys))
     typed = version is not None or shape is not None
     fields = shape.fields if shape else {}
+    sent = {name: wire for wire, name in own.items()}
     readers: dict[str, Read | None] = {}
     ambiguous = {}
     for column in table.columns:
-        name = column.name
+        name = sent.get(column.name, column.name)
         if dialect.connector and column.virtual:
             readers[name] = None
             continue
@@ -209,7 +242,21 @@ def _compile(
             images += dialect.default_images(column)
         if images:
             ambiguous[name] = images
-    return _Layout(table, version.commit_ts if version else None, readers, ambiguous, mismatch)
+    return _Layout(table, version.commit_ts if version else None, keys, readers, ambiguous, own, joined.mismatch)
+
+
+def _key_columns(dialect: DebeziumDialect, table: Table, keys: tuple[str, ...]) -> tuple[str, ...]:
+    """The columns that a row is known by: those of the message's key, if it names any of the table.
+
+    A connector's key may be of another converter or transform: then the table's definition tells. Without one it is
+    what is left of the key. ValueError for a key of TiCDC's with a column that the row lacks.
+    """
+    strange = [name for name in keys if name not in table.by_name]
+    if strange and not dialect.connector:
+        raise ValueError(f"the key has column {strange[0]!r}, the row does not")
+    if keys and not strange:
+        return keys
+    return table.handle_key if dialect.connector else keys
 
 
 def _read_untyped(value: Any) -> tuple[Value, str]:
@@ -230,20 +277,30 @@ def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row
             raise ValueError(f"column {name!r} is not in the schema") from None
         if read is None:
             continue
+        own = layout.own.get(name, name)
         if value is None:
-            row[name] = None
+            row[own] = None
             continue
         try:
-            row[name], flag = read(value)
+            row[own], flag = read(value)
         except WireError:
             raise
         except (ValueError, ArithmeticError) as error:
             raise ValueError(f"column {name!r}: {error}") from error
         if flag:
-            flags.append(f"{flag}:{name}")
+            flags.append(f"{flag}:{own}")
         if name in layout.ambiguous and value in layout.ambiguous[name]:
-            flags.append(f"null_or_default:{name}")
+            flags.append(f"null_or_default:{own}")
     return row
+
+
+def reading_problem(error: Exception) -> str:
+    """Why a payload can't be read, in words: of an error that its members raised when they were looked at."""
+    if isinstance(error, KeyError):
+        return f"{str(error.args[0])[:60]} is missing"
+    if isinstance(error, ValueError | ArithmeticError):
+        return str(error)
+    return "a part of its schema or payload is of another type than it should be"
 
 
 def commit_ts_of_source(source: Mapping[str, Any]) -> int | None:

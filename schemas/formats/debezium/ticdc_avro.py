@@ -173,5 +173,5 @@ class DebeziumAvroEncoder:
         name = ("ddl", sanitise_name(event.db), cluster_id)
         key, value = self._outer_records(name, lambda: publish.ddl_schemas(event.db, cluster_id))
         changes = schema_changes.of_event(event, self._context.tables, self._options.time_zone)
-        payload = ticdc.ddl_payload(event, changes, cluster_id)
+        payload = ticdc.ddl_payload(event, changes, cluster_id, origin)
         return replace(origin, key=key.frame_value({"databaseName": event.db}), value=value.frame_value(payload))

@@ -9,11 +9,12 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from schemas.codec import json_exact
-from schemas.formats.base import whole_before
+from schemas.formats.base import commit_ts_of, whole_before
 from schemas.formats.debezium import schema_changes
-from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
+from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source, reading_problem
+from schemas.formats.debezium.side_messages import check_connector, of_somebody_else
 from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Row, RowChange, Watermark, tso_physical_ms
+from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.table import TableId
 
@@ -32,7 +33,7 @@ def event(
     """A payload → its event. `schema` is asked once, for rows. WireError MALFORMED."""
     try:
         described = schema()
-        source = payload["source"]
+        source = _source_of(payload, format_)
         commit_ts = commit_ts_of_source(source)
         extra = _extra(payload, source)
         if "ddl" in payload:
@@ -43,9 +44,17 @@ def event(
             return Watermark(format_, commit_ts, extra)
         return rows.read(MessageParts(payload, source, token, described, keys), commit_ts, extra)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-        details = f"not a TiCDC Debezium event: {reason}"[:300]
+        details = f"not a TiCDC Debezium event: {reading_problem(error)}"[:300]
         raise WireError("MALFORMED", where="value", details=details) from error
+
+
+def _source_of(payload: dict[str, Any], format_: str) -> dict[str, Any]:
+    """The source block of a message of TiCDC's. ValueError for what is of somebody else, or of no table."""
+    source = payload.get("source")
+    if not isinstance(source, dict) or "position" in payload or not ("op" in payload or "ddl" in payload):
+        raise ValueError(of_somebody_else(payload) or "it has neither op nor ddl, or no source")
+    check_connector(source, format_)
+    return source
 
 
 def _ddl(
@@ -101,9 +110,9 @@ def change_written(event: RowChange, options: Options) -> tuple[str, Row | None,
     return "u", None, event.key_only
 
 
-def ddl_payload(event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str) -> dict[str, Any]:
-    """The payload of a DDL message, in TiCDC's key order."""
-    commit_ts = event.commit_ts or 0
+def ddl_payload(event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str, origin: Message) -> dict[str, Any]:
+    """The payload of a DDL message, in TiCDC's key order. WireError INVALID_VALUE for a commit_ts that is none."""
+    commit_ts = commit_ts_of(event, origin) or 0
     return {
         "source": {
             **source_block(TableId(event.db, event.table), commit_ts, cluster_id), "cluster_id": cluster_id,

@@ -27,6 +27,7 @@ from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium import ticdc_events as ticdc
 from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.row_reader import ANY_TYPE, DebeziumRowReader
+from schemas.formats.debezium.side_messages import java_text, of_somebody_else
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model import values
 from schemas.model.errors import LossyError, WireError
@@ -60,12 +61,14 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
         if rest != "}" and not (rest.startswith(_SCHEMA + "{") and rest.endswith("}}")):
             payload = None  # it may be large
             whole = json_exact.decode(text)
+            if not isinstance(whole, dict) or "payload" not in whole:
+                raise ValueError(of_somebody_else(whole) or "it has no payload")
             payload, schema = whole["payload"], whole.get("schema")
             rest = "}" if schema is None else f"{_SCHEMA}{json_exact.dump(schema)}}}"
         if not isinstance(payload, dict):
-            raise TypeError("the payload is not an object")
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        reason = "no payload" if isinstance(error, KeyError) else str(error)
+            raise ValueError("its payload is no object")
+    except ValueError as error:
+        reason = java_text(data) or str(error)
         raise malformed_error(where, f"not a TiCDC Debezium message: {reason}"[:300]) from error
     return payload, rest
 
@@ -321,7 +324,7 @@ class DebeziumEncoder:
         key_schema, value_schema = publish.ddl_schemas(self._options)
         # What a message says in bytes that are not UTF-8 it says again (surrogateescape).
         key = layout({"databaseName": event.db}, key_schema, self._options)
-        value = layout(ticdc.ddl_payload(event, changes, cluster_id), value_schema, self._options)
+        value = layout(ticdc.ddl_payload(event, changes, cluster_id, origin), value_schema, self._options)
         return _message(origin, key, value, {})
 
     def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> RowTexts:

@@ -14,6 +14,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from schemas.codec import json_exact
 from schemas.codec.json_exact import Number
 from schemas.codec.sql_text import text_or_bytes
 from schemas.formats.debezium import default_values as defaults
@@ -84,20 +85,23 @@ def reader(column: Column, _field: Mapping[str, Any] | None = None) -> Read:
     return partial(_READERS[column.type.kind], column)
 
 
-def _number(value: Any) -> str:
+def json_number(value: Any) -> str:
+    """The text of a JSON number. ValueError for anything else."""
     if not isinstance(value, Number):
-        raise ValueError(f"a JSON number is needed, not {_short_json(value)}")
+        raise ValueError(f"a number is needed, not {shown(value)}")
     return str(value)
 
 
-def _text(value: Any) -> str:
+def json_string(value: Any) -> str:
+    """A JSON string. ValueError for anything else."""
     if not isinstance(value, str) or isinstance(value, Number):
-        raise ValueError(f"a JSON string is needed, not {_short_json(value)}")
+        raise ValueError(f"a string is needed, not {shown(value)}")
     return value
 
 
-def _short_json(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=True)[:60]
+def shown(value: Any) -> str:
+    """A value of a payload as an error shows it: the JSON that the message has, cut."""
+    return f"{len(value)} bytes" if isinstance(value, bytes) else json_exact.dump(value)[:60]
 
 
 def _integer(column: Column, value: Any) -> tuple[Value, str]:
@@ -105,7 +109,7 @@ def _integer(column: Column, value: Any) -> tuple[Value, str]:
     if bits == 64 and column.unsigned and type(value) is str:
         number = values.integer(value, 64, True)  # avro-bigint-unsigned-handling-mode=string
         return str(number), ""
-    number = values.integer(_number(value))
+    number = values.integer(json_number(value))
     if -(1 << 63) <= number < 0 and column.unsigned and bits == 64:
         number += 1 << 64  # BIGINT UNSIGNED travels as int64
     values.check_range(number, bits, column.unsigned)
@@ -114,15 +118,15 @@ def _integer(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _year(column: Column, value: Any) -> tuple[Value, str]:
-    return str(values.year(_number(value))), ""
+    return str(values.year(json_number(value))), ""
 
 
 def _float(column: Column, value: Any) -> tuple[Value, str]:
-    return values.float_text(values.as_float32(float(_number(value)))), ""
+    return values.float_text(values.as_float32(float(json_number(value)))), ""
 
 
 def _double(column: Column, value: Any) -> tuple[Value, str]:
-    return values.double_text(float(_number(value))), "decimal_or_double" if column.vague else ""
+    return values.double_text(float(json_number(value))), "decimal_or_double" if column.vague else ""
 
 
 def _decimal(column: Column, value: Any) -> tuple[Value, str]:
@@ -131,7 +135,7 @@ def _decimal(column: Column, value: Any) -> tuple[Value, str]:
     if type(value) is str:  # avro-decimal-handling-mode=string
         values.check_decimal(value)
         return values.plain_decimal(value, column.scale) if column.scale is not None else value, ""
-    text = _number(value)
+    text = json_number(value)
     if column.scale is not None:
         try:
             exact = values.plain_decimal(text, column.scale)
@@ -150,7 +154,7 @@ def _precise_decimal(column: Column, data: bytes) -> str:
 
 
 def _bytes(value: Any) -> bytes:
-    return value if isinstance(value, bytes) else values.base64_bytes(_text(value))
+    return value if isinstance(value, bytes) else values.base64_bytes(json_string(value))
 
 
 def _bit(column: Column, value: Any) -> tuple[Value, str]:
@@ -164,7 +168,7 @@ def _bit(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _string(column: Column, value: Any) -> tuple[Value, str]:
-    text = text_or_bytes(_text(value))
+    text = text_or_bytes(json_string(value))
     if isinstance(text, bytes):
         return text, ""
     if column.vague and _is_base64(text):
@@ -185,19 +189,19 @@ def _binary(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _date(column: Column, value: Any) -> tuple[Value, str]:
-    days = values.integer(_number(value))
+    days = values.integer(json_number(value))
     return values.date_of_days(days), "" if days or column.nullable else "temporal_zero_ambiguous"
 
 
 def _datetime(column: Column, value: Any) -> tuple[Value, str]:
-    number = values.integer(_number(value))
+    number = values.integer(json_number(value))
     micros = number * 1000 if publish.in_milliseconds(column) else number
     text = values.datetime_of_micros(micros, 3 if column.scale is None else column.scale)
     return text, "" if number or column.nullable else "temporal_zero_ambiguous"
 
 
 def _timestamp(column: Column, value: Any) -> tuple[Value, str]:
-    text = _text(value)
+    text = json_string(value)
     if text == EPOCH_TIMESTAMP:  # no TIMESTAMP is that early: it stands for the zero value
         return values.ZERO_TIMESTAMP + ("." + "0" * column.scale if column.scale else ""), ""
     if not text.endswith("Z"):
@@ -208,7 +212,7 @@ def _timestamp(column: Column, value: Any) -> tuple[Value, str]:
 
 
 def _time(column: Column, value: Any) -> tuple[Value, str]:
-    return values.time_of_micros(values.integer(_number(value)), 6 if column.scale is None else column.scale), ""
+    return values.time_of_micros(values.integer(json_number(value)), 6 if column.scale is None else column.scale), ""
 
 
 def ticdc_dialect(format_: str) -> DebeziumDialect:

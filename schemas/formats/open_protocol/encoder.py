@@ -213,12 +213,11 @@ class OpenEncoder:
 
     # ---- DDL
     def _ddl(self, event: DdlEvent, origin: Message) -> list[Message]:
-        """Nothing where the event has no commit_ts, or nothing tells TiDB's type of it."""
-        ddl_type = ddl_type_of(event)
-        if event.commit_ts is None or ddl_type is None:
+        """Nothing where neither the event nor its message has a time, or TiDB's type of it is not known."""
+        ddl_type, commit_ts = ddl_type_of(event), commit_ts_of(event, origin)
+        if commit_ts is None or ddl_type is None:
             return []
-        _check_ts(event.commit_ts)
-        key = f'{{"ts":{event.commit_ts}{self._names(event.db, event.table)},"t":2}}'
+        key = f'{{"ts":{commit_ts}{self._names(event.db, event.table)},"t":2}}'
         value = f'{{"q":{self._json_name("ddl", event.query)},"t":{ddl_type}}}'
         return [_message(origin, [key.encode()], [self._compress(value.encode())])]
 

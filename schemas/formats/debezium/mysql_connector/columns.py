@@ -6,8 +6,11 @@ column's `vague`, unless the connector propagates the source's types.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import lru_cache
+from itertools import product
 from typing import Any
 
 from schemas.formats.debezium.connect.document import DECIMAL
@@ -53,15 +56,18 @@ def column_of(field: Mapping[str, Any]) -> Column:
     return _read_propagated(column, connect, parameters) or _guess_column(column, connect, semantic, parameters)
 
 
-# What a field without a semantic name can be.
+# What a field without a semantic name can be; by custom converters a boolean is an integer, and text a date or time.
 _KINDS = {
     **dict.fromkeys(("int16", "int32", "int64"), (Kind.INTEGER,)),
     "float": (Kind.FLOAT,),
     "double": (Kind.DOUBLE, Kind.FLOAT, Kind.DECIMAL),
-    "boolean": (Kind.BIT,),
+    "boolean": (Kind.BIT, Kind.INTEGER),
     "bytes": (Kind.BINARY,),
-    "string": (Kind.TEXT, Kind.BINARY, Kind.DECIMAL),
-}
+    "string": (
+        Kind.TEXT, Kind.BINARY, Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR,
+        Kind.ENUM, Kind.SET, Kind.JSON,
+    ),
+}  # fmt: skip
 
 
 def fits(column: Column, field: Mapping[str, Any]) -> bool:
@@ -92,8 +98,10 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
         precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
         vague = "DECIMAL(20,0) or BIGINT UNSIGNED" if (precision, scale) == (20, 0) else ""
         return replace(column, length=precision, scale=scale, vague=vague)
+    if connect == "boolean":
+        return replace(column, length=1, vague="BIT(1), or TINYINT(1) by a custom converter")
     if column.type.kind is Kind.BIT:
-        return replace(column, length=1 if connect == "boolean" else int(parameters["length"]))
+        return replace(column, length=int(parameters["length"]))
     if "allowed" in parameters:
         return replace(column, elements=split_allowed(parameters["allowed"], column.type.kind is Kind.ENUM))
     return column
@@ -139,3 +147,30 @@ def split_allowed(allowed: str, escaped: bool) -> tuple[str, ...]:
         else:
             current += char
     return (*elements, current)
+
+
+_NOT_AVRO = re.compile(r"[^A-Za-z0-9_]")
+_NOT_UNICODE = re.compile(r"[^A-Za-z0-9]")
+
+
+@lru_cache(maxsize=16_384)
+def adjusted_names(name: str) -> frozenset[str]:
+    """The names that field.name.adjustment.mode makes of a column's: of avro, and of avro_unicode in all its versions.
+
+    Source: Debezium's `SchemaNameAdjuster`. avro: `_` for each character that Avro's names lack. avro_unicode: `_` and
+    its UTF-16 code, of `_` too in later versions. A digit in front is kept behind a `_`, or is written by its code.
+    """
+    if not name:
+        return frozenset()
+    heads = ["_" + name[0], _code(name[0])] if name[0].isdigit() else [name[0]]
+    rest = name[1:]
+    forms = {_NOT_AVRO.sub(lambda m: "_" * _code(m[0]).count("_"), head + rest) for head in heads}
+    for pattern, head in product((_NOT_AVRO, _NOT_UNICODE), heads):
+        first = head if name[0].isdigit() else pattern.sub(lambda m: _code(m[0]), head)
+        forms.add(first + pattern.sub(lambda m: _code(m[0]), rest))
+    return frozenset(forms - {name})
+
+
+def _code(char: str) -> str:
+    data = char.encode("utf-16-be", "surrogatepass")
+    return "".join(f"_u{data[at : at + 2].hex()}" for at in range(0, len(data), 2))

@@ -2,13 +2,15 @@
 
 Sources: Debezium's documentation of the MySQL connector; measured with Debezium 3.6.1.
 
-JSON with schema, without, or Confluent Avro, told apart by the message itself. Rows have op c/u/d/r; a tombstone is no
-event; a truncation (op t) and a schema change are DDL events. TIMESTAMP is UTC. There is no commit_ts, but in what the
-bridge wrote itself. What the connector loses (zero dates, digits in connect mode) is flagged where it can be seen.
+JSON with schema, without, or Confluent Avro, detected by the message itself. Rows have op c/u/d/r; a truncation (op t)
+and a schema change are DDL events. A null value after a delete is no event; where it is all that is left of a delete
+(a flattened or compacted topic), it is that delete. TIMESTAMP is UTC. There is no commit_ts, but in what the bridge
+wrote itself. What the connector loses (zero dates, digits in connect mode) is flagged where it can be seen.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -19,16 +21,31 @@ from schemas.formats.base import Context
 from schemas.formats.debezium.connect.document import ConnectSchema, document
 from schemas.formats.debezium.connector import MYSQL
 from schemas.formats.debezium.mysql_connector import values
-from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
+from schemas.formats.debezium.mysql_connector.flattened_rows import FlattenedRow, FlattenedRows
+from schemas.formats.debezium.mysql_connector.message_keys import NO_KEY, OPAQUE_KEY, MessageKey, message_key
+from schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
+from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source, reading_problem
+from schemas.formats.debezium.side_messages import check_connector, java_text, side_message
 from schemas.formats.framing import MAX_MESSAGE, unframe
 from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange
+from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
 from schemas.model.names import quote_name
 from schemas.model.ports import SchemaId
+from schemas.model.table import TableId
 
-_TRUNCATE = 11  # TiDB's ActionType
-# What ExtractNewRecordState adds to a row (`add.fields`), and what of it the reader needs.
-_FLAT = ("__op", "__deleted")
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """A message that was taken apart. token: what stands for its schema in caches; schema: None without one."""
+
+    message: Message
+    payload: dict[str, Any]
+    token: Hashable
+    schema: Mapping[str, Any] | None
+    key: MessageKey
+
+    def parts(self, source: dict[str, Any]) -> MessageParts:
+        return MessageParts(self.payload, source, self.token, self.schema, self.key.columns)
 
 
 class DebeziumMysqlDecoder:
@@ -37,83 +54,175 @@ class DebeziumMysqlDecoder:
     connector = MYSQL
 
     def __init__(self, context: Context) -> None:
-        self._schemas = context.schemas
+        self._schemas, self._tables = context.schemas, context.tables
         self._rows = DebeziumRowReader(values.dialect(context.options, self.connector.format), context)
+        self._flattened = FlattenedRows(context)
         self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
         self._recent = _RecentSchemas()
+        self._memory = TopicMemory()
 
     def decode(self, message: Message) -> list[Event]:
-        """One message → one event, none for a tombstone. WireError as the error table says."""
+        """One message → one event, none for a null value after its delete. WireError as the error table says."""
         if message.value is None:
-            return []
+            return self._tombstone(message)
         payload, token, schema = self._read(message.value, "value")
         if payload is None:
-            return []
-        keys: tuple[str, ...] = ()
-        if message.key is not None:
-            keys = tuple(self._read(message.key, "key")[0] or ())
+            return self._tombstone(message)
+        if not isinstance(payload, dict):
+            raise _malformed_error("value", "not a message of Debezium's MySQL connector: it is no object")
+        key = self._key(message.key)
         try:
-            event = self._event(payload, token, schema, keys)
+            event = self._event(_Content(message, payload, token, schema, key))
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
-            raise _malformed_error("value", f"not an event of Debezium's MySQL connector: {reason}") from error
-        if isinstance(event, RowChange) and isinstance(token, int):
-            event.schema_id = token
+            details = f"not an event of Debezium's MySQL connector: {reading_problem(error)}"
+            raise _malformed_error("value", details) from error
+        if isinstance(event, RowChange):
+            if isinstance(token, int):
+                event.schema_id = token
+            if key.given and event.table_version is None and (not event.key or len(event.key) < len(key.columns)):
+                event.flag("key_unknown")
         return [event]
 
-    def _event(
-        self, payload: dict[str, Any], token: Hashable, schema: Mapping[str, Any] | None, keys: tuple[str, ...]
-    ) -> Event:
-        if "op" in payload and "source" in payload:
-            return self._row(payload, token, schema, keys)
-        if "ddl" in payload and "source" in payload:
+    def _event(self, content: _Content) -> Event:
+        payload, message = content.payload, content.message
+        source = payload.get("source")
+        if isinstance(source, dict) and "op" in payload:
+            return self._row(content, source)
+        if isinstance(source, dict) and "ddl" in payload and "position" not in payload:
+            check_connector(source, self.connector.format)
             return _ddl(self.connector.format, payload)
-        if any(name in payload for name in _FLAT):
-            return self._read_flattened(payload, token, schema, keys)
-        if "status" in payload and "event_count" in payload:
-            raise ValueError("a transaction marker (provide.transaction.metadata): read the topics of the tables only")
-        if set(payload) == {"ts_ms"}:
-            raise ValueError("a heartbeat: read the topics of the tables only")
-        raise ValueError("neither an envelope nor a schema change; a flattened row needs __op (add.fields)")
+        headers = self._flattened.headers(message) if message.headers else {}
+        if source is None and "op" in payload and ("after" in payload or "before" in payload):
+            return self._row_without_source(content, headers)
+        row, beside = self._flattened.read(payload, headers, message.topic), side_message(payload)
+        if row is None or (beside and not row.added and not headers):
+            raise ValueError(beside or _NO_EVENT)
+        return self._flattened_row(content, row)
 
-    def _row(
-        self, payload: dict[str, Any], token: Hashable, schema: Mapping[str, Any] | None, keys: tuple[str, ...]
-    ) -> Event:
-        source = payload["source"]
+    def _row(self, content: _Content, source: dict[str, Any]) -> Event:
+        payload = content.payload
+        check_connector(source, self.connector.format)
         commit_ts = commit_ts_of_source(source)
-        extra: dict[str, Any] = {"source": json_exact.python(source)}
-        for name in ("ts_ms", "ts_us", "ts_ns", "transaction"):
-            if payload.get(name) is not None:
-                extra[name] = json_exact.python(payload[name])
+        extra: dict[str, Any] = {"source": json_exact.python(source), **_times(payload)}
         if payload["op"] == "t":
             db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
             query = f"TRUNCATE TABLE {quote_name(db)}.{quote_name(table)}"
-            return DdlEvent(self.connector.format, db, table, commit_ts, _TRUNCATE, query, {"op": "t", **extra})
-        return self._rows.read(MessageParts(payload, source, token, schema, keys), commit_ts, extra)
+            return DdlEvent(self.connector.format, db, table, commit_ts, TRUNCATE_TABLE, query, {"op": "t", **extra})
+        event = self._rows.read(content.parts(source), commit_ts, extra)
+        self._memory.add(content.message, event, bare_deletes=False)
+        return event
 
-    def _read_flattened(
-        self, payload: dict[str, Any], token: Hashable, schema: Mapping[str, Any] | None, keys: tuple[str, ...]
-    ) -> RowChange:
-        """A row as ExtractNewRecordState leaves it: op and names from the fields it added. ValueError without them."""
-        op = payload.get("__op") or ("d" if payload.get("__deleted") == "true" else None)
-        if op is None:
-            raise ValueError("a flattened row without __op: insert and update look the same (add.fields=op,db,table)")
-        if "__db" not in payload or "__table" not in payload:
-            raise ValueError("a flattened row without __db and __table: whose it is can't be known (add.fields)")
-        row = {k: v for k, v in payload.items() if not k.startswith("__")}
+    def _row_without_source(self, content: _Content, headers: Mapping[str, str]) -> Event:
+        """An envelope as stream processors write it: whose row it is, the options have to say."""
+        table = self._flattened.table({}, headers, content.message.topic)
+        if table is None:
+            raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_NAME_IT}")
+        event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
+        self._memory.add(content.message, event, bare_deletes=False)
+        return event
+
+    def _flattened_row(self, content: _Content, row: FlattenedRow) -> RowChange:
+        """A row as ExtractNewRecordState leaves it. Without its operation it is an upsert, flag `op_unknown`."""
+        if row.table is None:
+            raise ValueError(f"a flattened row, and nothing says of which table; {_NAME_IT}")
+        image = {name: content.payload[name] for name in row.columns}
+        schema = content.schema
         if schema is not None:
-            columns = [f for f in schema["fields"] if not f["field"].startswith("__")]
-            schema = {"fields": [{"field": "after", "fields": columns}]}
-        source = {"db": payload["__db"], "table": payload["__table"]}
-        old, new = (row, None) if op == "d" else (None, row)
-        flat: dict[str, Any] = {"op": op, "before": old, "after": new}
-        extra = {"flattened": json_exact.python({k: v for k, v in payload.items() if k.startswith("__")})}
-        return self._rows.read(MessageParts(flat, source, ("flat", token), schema, keys), None, extra)
+            fields = [f for f in schema["fields"] if f["field"] not in row.added]
+            schema = {"fields": [{"field": "after", "fields": fields}]}
+        old, new = (image, None) if row.op == "d" else (None, image)
+        flat: dict[str, Any] = {"op": row.op or "c", "before": old, "after": new}
+        token = ("flat", content.token, tuple(row.added))
+        parts = MessageParts(flat, row.table._asdict(), token, schema, content.key.columns)
+        event = self._rows.read(parts, None, {"flattened": json_exact.python(row.added)})
+        if row.op is None:
+            event.flag("op_unknown")
+        self._memory.add(content.message, event, bare_deletes=not row.is_marked)
+        return event
+
+    # ------------------------------------------------------------------------------ null values
+    def _tombstone(self, message: Message) -> list[Event]:
+        """Nothing where the key's delete was read; else the delete itself, with the key's columns as `before`.
+
+        WireError EMPTY_RECORD where the table or the columns of the key are not known.
+        """
+        if self._memory.was_deleted(message):
+            return []
+        if message.key is None:
+            if self._memory.has_bare_deletes(message.topic):
+                details = "a null value without a key: a row of this topic was deleted, and nothing says which"
+                raise WireError("EMPTY_RECORD", details=details)
+            return []
+        key = self._key(message.key)
+        table, by_topic = self._table_of_tombstone(key, message), False
+        if table is None:
+            table, by_topic = self._memory.only_table(message.topic), True
+        if table is None:
+            details = f"a null value says that a row was deleted, and nothing says of which table: {_NAME_IT}"
+            raise WireError("EMPTY_RECORD", details=details)
+        try:
+            event = self._deleted_row(table, key)
+        except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
+            details = f"not the key of a row of {table}: {reading_problem(error)}"
+            raise _malformed_error("key", details) from error
+        if by_topic:
+            event.flag("table_by_topic")
+        self._memory.add(message, event, self._memory.has_bare_deletes(message.topic))
+        return [event]
+
+    def _table_of_tombstone(self, key: MessageKey, message: Message) -> TableId | None:
+        """By headers, the key, or the options. Names in a key's schema may be sanitised: definitions tell."""
+        headers = self._flattened.headers(message)
+        table = self._flattened.table({}, headers, message.topic) if headers.get("table") else None
+        table = table or key.table() or self._flattened.table({}, {}, message.topic)
+        if table is None or self._tables is None or self._tables.at(table, None) is not None:
+            return table
+        version = self._tables.sanitised(table, key.columns, None)
+        return version.table.id if version else table
+
+    def _deleted_row(self, table: TableId, key: MessageKey) -> RowChange:
+        columns, schema = dict(key.values), None
+        version = self._tables.at(table, None) if self._tables is not None else None
+        if not columns and key.single is not None and version is not None and len(version.table.handle_key) == 1:
+            columns = {version.table.handle_key[0]: key.single}
+        if not columns:
+            details = f"a null value says that a row of {table} was deleted, and its key names no columns; give --ddl"
+            raise WireError("EMPTY_RECORD", details=details)
+        if key.schema is not None:
+            fields = [f for f in key.schema["fields"] if f["field"] in columns]
+            schema = {"fields": [{"field": "before", "fields": fields}]}
+        flat: dict[str, Any] = {"op": "d", "before": columns, "after": None}
+        parts = MessageParts(flat, table._asdict(), ("key", key.token), schema, tuple(columns))
+        event = self._rows.read(parts, None, {"tombstone": True})
+        event.key_only = True
+        return event
+
+    def _key(self, data: bytes | None) -> MessageKey:
+        """A message's key; one of another converter says nothing. WireError for one that is damaged."""
+        if data is None:
+            return NO_KEY
+        if data[:1] in _FRAMES:
+            try:
+                return message_key(*self._read(data, "key"))
+            except WireError as error:
+                if error.code in ("UNKNOWN_SCHEMA_ID", "UNSUPPORTED_SCHEMA") or len(data) in _INTEGER_SIZES:
+                    return OPAQUE_KEY
+                raise
+        if _OBJECT.match(data):
+            return message_key(*self._read(data, "key"))
+        try:
+            text = json_exact.document(data)
+        except ValueError:
+            return OPAQUE_KEY
+        try:
+            return message_key(json_exact.decode(text), None, None)
+        except ValueError:
+            return message_key(text, None, None)
 
     # ------------------------------------------------------------------------------ bytes → payload
-    def _read(self, data: bytes, where: str) -> tuple[dict[str, Any] | None, Hashable, Mapping[str, Any] | None]:
-        """(payload or None, what stands for the schema in caches, schema or None)."""
-        if data[:1] in (b"\x00", b"\x03"):  # Confluent's header, or AWS Glue's: no JSON begins so
+    def _read(self, data: bytes, where: str) -> tuple[Any, Hashable, Mapping[str, Any] | None]:
+        """(payload, what stands for the schema in caches, schema or None)."""
+        if data[:1] in _FRAMES:  # Confluent's header, or AWS Glue's: no JSON begins so
             schema_id, pos = unframe(data, where)
             doc = self._documents.get(schema_id)
             if doc is None:
@@ -124,9 +233,10 @@ class DebeziumMysqlDecoder:
         try:
             return self._json(json_exact.document(data))
         except ValueError as error:
-            raise _malformed_error(where, f"not a message of Debezium's MySQL connector: {error}") from error
+            details = java_text(data) or str(error)
+            raise _malformed_error(where, f"not a message of Debezium's MySQL connector: {details}") from error
 
-    def _json(self, text: str) -> tuple[dict[str, Any] | None, Hashable, Mapping[str, Any] | None]:
+    def _json(self, text: str) -> tuple[Any, Hashable, Mapping[str, Any] | None]:
         """`{"schema":…,"payload":…}`, the payload with our own wrapper, or the payload alone. ValueError.
 
         Kafka's JsonConverter writes the schema first: it is looked up by its text, and parsed once.
@@ -136,17 +246,36 @@ class DebeziumMysqlDecoder:
             payload, end = json_exact.decode_from(text, len(entry.head))
             if text[end:].strip(" \t\r\n") != "}":
                 raise ValueError("the message goes on after its payload")
-            return _object(payload), entry.head, entry.schema
+            return payload, entry.head, entry.schema
         whole = json_exact.decode(text)
         if not isinstance(whole, dict):
-            raise ValueError("it is no object")
+            return whole, None, None
         if set(whole) == {"schema", "payload"} and isinstance(whole["schema"], dict):
             token = json_exact.dump(whole["schema"])
             self._recent.add(text, whole["schema"])
-            return _object(whole["payload"]), token, whole["schema"]
+            return whole["payload"], token, whole["schema"]
         if set(whole) in ({"payload"}, {"schema", "payload"}) and isinstance(whole["payload"], dict | None):
             return whole["payload"], None, None
         return whole, None, None
+
+
+def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
+    """What an envelope says beside its row and source."""
+    names = ("ts_ms", "ts_us", "ts_ns", "transaction")
+    return {name: json_exact.python(payload[name]) for name in names if payload.get(name) is not None}
+
+
+_FRAMES = (b"\x00", b"\x03")  # Confluent's header, AWS Glue's: no JSON begins so
+_INTEGER_SIZES = (2, 4)  # of Connect's ShortConverter and IntegerConverter: shorter than a header
+_OBJECT = re.compile(rb"\s*\{\s*(?:[\"}]|\Z)")
+_NAME_IT = (
+    "add table and db to the rows or headers (add.fields, add.headers), or set table or table_from_topic "
+    "(--from-options)"
+)
+_NO_EVENT = (
+    "neither an envelope nor a schema change of Debezium; for a flattened row, add op, db and table (add.fields), or "
+    "set table or table_from_topic (--from-options)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,7 +301,7 @@ class _RecentSchemas:
         return None
 
     def add(self, text: str, schema: dict[str, Any]) -> None:
-        if not text.startswith(_SCHEMA):
+        if not text.startswith(_SCHEMA + "{"):
             return
         end = json_exact.decode_from(text, len(_SCHEMA))[1]
         if end < _LARGEST and text.startswith(_PAYLOAD, end):
@@ -181,12 +310,6 @@ class _RecentSchemas:
 
 _MOST_RECENT, _LARGEST = 64, 1 << 18
 _SCHEMA, _PAYLOAD = '{"schema":', ',"payload":'
-
-
-def _object(payload: Any) -> dict[str, Any] | None:
-    if not isinstance(payload, dict | None):
-        raise ValueError("the payload is no object")
-    return payload
 
 
 def _malformed_error(where: str, details: str) -> WireError:

@@ -23,12 +23,11 @@ from schemas.formats.debezium.mysql_connector import schema as publish
 from schemas.formats.framing import frame
 from schemas.model import values
 from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Event, Message, RowChange
+from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 from schemas.model.values import is_clock
 
-_TRUNCATE = 11  # TiDB's ActionType
 _CARRIED = (MYSQL.format, TIDB.format, "debezium", "debezium-avro")  # whose ts_ms is the connector's own clock
 _NEW_KEY, _OLD_KEY = "__debezium.newkey", "__debezium.oldkey"
 
@@ -71,7 +70,7 @@ class ConnectorEncoder:
         if not isinstance(event, DdlEvent):
             return []
         out = [self._schema_change(event, origin)] if self.connector.schema_changes else []
-        truncates = event.ddl_type == _TRUNCATE or event.extra.get("op") == "t"
+        truncates = event.ddl_type == TRUNCATE_TABLE or event.extra.get("op") == "t"
         if truncates and self._options.skipped_operations == "none":
             out.append(self._truncate(event, origin))
         return out
@@ -182,7 +181,7 @@ class ConnectorEncoder:
     def _ddl_source(self, event: DdlEvent, origin: Message) -> dict[str, Any]:
         id_ = TableId(event.db, event.table)
         carried = self._carried_source(event, id_)
-        return carried or self.connector.source(id_, event, event.commit_ts, origin, self._options)
+        return carried or self.connector.source(id_, event, commit_ts_of(event, origin), origin, self._options)
 
     def _carried_source(self, event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
         """The source block of an event that was this connector's message; fields of ours that it lacks are null.

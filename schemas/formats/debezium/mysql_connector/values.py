@@ -18,22 +18,21 @@ from schemas.codec.sql_text import text_or_bytes
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.connect.value_writers import unescaped
-from schemas.formats.debezium.mysql_connector.columns import CONNECT, GEOMETRY, SEMANTIC, TIME, column_of, fits
-from schemas.formats.debezium.mysql_connector.schema import temporal_name
+from schemas.formats.debezium.mysql_connector.columns import GEOMETRY, adjusted_names, column_of, fits
+from schemas.formats.debezium.mysql_connector.temporal_values import TEMPORAL_KINDS, temporal_reader
 from schemas.formats.debezium.row_reader import DebeziumDialect, Read
+from schemas.formats.debezium.values import json_number, json_string
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.options import Options
 from schemas.model.table import Column, Value
-from schemas.model.types import BY_NAME, Kind
+from schemas.model.types import Kind
 
 
 def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
-    return DebeziumDialect(
-        format_, column_of_field, partial(reader, options), defaults.null_images, defaults.default_images, fits,
-        connector=True,
-    )  # fmt: skip
+    images = defaults.null_images, defaults.default_images
+    return DebeziumDialect(format_, column_of_field, partial(reader, options), *images, fits, True, adjusted_names)
 
 
 def column_of_field(field: Mapping[str, Any]) -> Column:
@@ -63,16 +62,8 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
     if column.vague == GEOMETRY:
         return partial(_refuse, column)
     kind = column.type.kind
-    semantic = _semantic_of(options, column) if field is None else field.get("name", "")
-    if kind in _TEMPORALS:
-        read = _TEMPORALS[kind].get(semantic)
-        if read is None:
-            raise ValueError(f"column {column.name!r}: {column.type.name} as {semantic or 'a plain value'!r}")
-        if kind is Kind.TIMESTAMP and field is not None:  # the schema's default counts: the connector shifts no zone
-            default = field.get("default")
-            plain = str(default).removesuffix("Z").replace("T", " ") if default is not None else None
-            column = replace(column, has_default=plain is not None, default=plain)
-        return partial(read, column, semantic)
+    if kind in TEMPORAL_KINDS:
+        return temporal_reader(options, column, field)
     connect = field["type"] if field is not None else ""
     if kind is Kind.BINARY:
         return partial(_binary, column, options.binary_handling_mode, connect)
@@ -80,59 +71,43 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
         return partial(_open_text, options.binary_handling_mode)
     if kind is Kind.DECIMAL:
         return partial(_decimal, column, options.decimal_handling_mode, connect)
+    if kind is Kind.INTEGER:
+        return partial(_integer, column, connect)
+    if kind is Kind.BIT and column.vague:
+        return partial(_boolean, column)
     own = _READERS.get(kind)
     return fields.reader(column) if own is None else partial(own, column)
-
-
-def _semantic_of(options: Options, column: Column) -> str:
-    """The semantic name of a temporal column without schema: what `time_precision_mode` makes of it."""
-    kind, mode = column.type.kind, options.time_precision_mode
-    if kind is Kind.TIMESTAMP:
-        return TIME + "ZonedTimestamp"
-    if kind is Kind.DATE:
-        return TIME + ("IsoDate" if mode == "isostring" else "Date")
-    if kind not in (Kind.DATETIME, Kind.TIME):
-        return ""
-    if mode == "auto":
-        details = "without schema nothing says in which unit it is: set time_precision_mode (--from-options)"
-        raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
-    return temporal_name(column, mode)
 
 
 def _refuse(column: Column, _value: Any) -> tuple[Value, str]:
     raise WireError("TYPE_UNKNOWN", column=column.name, details=f"it is {GEOMETRY}: leave the column out")
 
 
-def _text(value: Any) -> str:
-    if not isinstance(value, str) or isinstance(value, Number):
-        raise ValueError("a string is needed")
-    return value
-
-
-def _whole_number(value: Any) -> int:
-    if not isinstance(value, Number):
-        raise ValueError("a number is needed")
-    return values.integer(str(value))
-
-
 # ---- numbers
-def _integer(column: Column, value: Any) -> tuple[Value, str]:
-    if isinstance(value, Number):
+def _integer(column: Column, connect: str, value: Any) -> tuple[Value, str]:
+    if isinstance(value, bool) and connect in ("", "boolean"):  # by a custom converter; every other number is lost
+        return str(int(value)), "boolean_number"
+    is_unsigned64 = column.unsigned and column.type.bits == 64
+    if isinstance(value, Number) or connect.startswith("int") or not is_unsigned64:
         return fields.reader(column)(value)
     number = int.from_bytes(_data(value), "big", signed=True)  # bigint.unsigned.handling.mode=precise
     values.check_range(number, column.type.bits, column.unsigned)
     return str(number), ""
 
 
+def _boolean(column: Column, value: Any) -> tuple[Value, str]:
+    return fields.reader(column)(value)[0], "bit_or_tinyint"
+
+
 def _data(value: Any) -> bytes:
-    data = value if isinstance(value, bytes) else values.base64_bytes(_text(value))
+    data = value if isinstance(value, bytes) else values.base64_bytes(json_string(value))
     if not 0 < len(data) <= 32:
         raise ValueError(f"{len(data)} bytes are no number")
     return data
 
 
 def _year(_column: Column, value: Any) -> tuple[Value, str]:
-    number = _whole_number(value)
+    number = values.integer(value) if type(value) is str else values.integer(json_number(value))
     if number == 1900:  # no YEAR: what the connector makes of 0000 (measured)
         return "0", ""
     values.check_year(number)
@@ -141,10 +116,10 @@ def _year(_column: Column, value: Any) -> tuple[Value, str]:
 
 def _decimal(column: Column, mode: str, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, Number):
-        return fields.reader(column)(value)
+        return _decimal_number(column, mode, connect, value)
     precise = isinstance(value, bytes) or connect == "bytes" or (not connect and _is_precise(column, mode, value))
     if not precise:
-        text = _text(value)
+        text = json_string(value)
         values.check_decimal(text)
         return (text if column.scale is None else values.plain_decimal(text, column.scale)), ""
     if column.scale is None:
@@ -155,11 +130,29 @@ def _decimal(column: Column, mode: str, connect: str, value: Any) -> tuple[Value
     return values.decimal_text(unscaled, column.scale), ""
 
 
+_DOUBLE_DIGITS = 17  # that a double has at most when it is written
+
+
+def _decimal_number(column: Column, mode: str, connect: str, value: Number) -> tuple[Value, str]:
+    """A JSON number: all digits of the DECIMAL with decimal.format=NUMERIC, a double with decimal.handling.mode=double.
+
+    The schema says which it is, else decimal_handling_mode; else a number with more digits than doubles have.
+    """
+    digits = value.lower().partition("e")[0].replace(".", "").lstrip("-0")
+    by_value = not connect and mode == "auto" and len(digits) > _DOUBLE_DIGITS
+    if connect in ("double", "float") or not (connect or by_value or mode in ("precise", "string")):
+        return fields.reader(column)(value)
+    text = values.plain_decimal(value, column.scale)
+    if column.length is not None and column.scale is not None:
+        values.unscaled_decimal(text, column.length, column.scale)
+    return text, ""
+
+
 def _is_precise(column: Column, mode: str, value: Any) -> bool:
     """Without schema: whether text is base64 of the unscaled number, or the number itself."""
     if mode in ("precise", "string"):
         return mode == "precise"
-    text = _text(value)
+    text = json_string(value)
     digits, base = _fits(values.check_decimal, text), _fits(values.base64_bytes, text)
     if digits and base:
         details = f"{text[:40]!r} is a number, and base64 of one: set decimal_handling_mode (--from-options)"
@@ -212,7 +205,7 @@ def _binary_images(mode: str, text: str) -> set[bytes]:
 def _binary(column: Column, mode: str, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, bytes):
         return value, ""
-    text = _text(value)
+    text = json_string(value)
     if connect == "bytes" or mode == "bytes":
         return values.base64_bytes(text), ""
     images = _binary_images(mode, text)
@@ -225,14 +218,14 @@ def _binary(column: Column, mode: str, connect: str, value: Any) -> tuple[Value,
 
 
 def _open_text(mode: str, value: Any) -> tuple[Value, str]:
-    text = text_or_bytes(_text(value))
+    text = text_or_bytes(json_string(value))
     if isinstance(text, bytes) or mode == "bytes" or not text:
         return text, ""
     return text, "binary_or_text" if _binary_images(mode, text) else ""
 
 
 def _enum(column: Column, value: Any) -> tuple[Value, str]:
-    text = _text(value)
+    text = json_string(value)
     plain = unescaped(text)
     if text == plain or plain not in column.elements:
         return text_or_bytes(text), ""
@@ -242,106 +235,11 @@ def _enum(column: Column, value: Any) -> tuple[Value, str]:
 
 def _vector(_column: Column, value: Any) -> tuple[Value, str]:
     if isinstance(value, list):
-        return f"[{','.join(values.float_text(values.as_float32(float(_number(v)))) for v in value)}]", ""
-    return text_or_bytes(_text(value)), ""
+        return f"[{','.join(values.float_text(values.as_float32(float(json_number(v)))) for v in value)}]", ""
+    return text_or_bytes(json_string(value)), ""
 
 
-def _number(value: Any) -> str:
-    if not isinstance(value, Number):
-        raise ValueError("a number is needed")
-    return str(value)
-
-
-# ---- dates and times
-def _pad_fraction(text: str, fsp: int | None) -> str:
-    """Text with as many fraction digits as the column has; a snapshot trims zeros. ValueError if it has more."""
-    if fsp is None:
-        return text
-    whole, _, fraction = text.partition(".")
-    if fraction[fsp:].strip("0"):
-        raise ValueError(f"{text} has more than {fsp} fraction digits")
-    fraction = fraction[:fsp].ljust(fsp, "0")
-    return f"{whole}.{fraction}" if fraction else whole
-
-
-def _digits(column: Column, semantic: str) -> int | None:
-    """Fraction digits of the text: the column's; else all that the form can have (None: as it is written)."""
-    if column.scale is not None or ".Iso" in semantic:
-        return column.scale
-    return 3 if semantic.startswith(CONNECT) or semantic == TIME + "Time" else 6
-
-
-def _utc_text(value: Any) -> str:
-    text = _text(value)
-    if not text.endswith("Z"):
-        raise ValueError(f"{text[:40]!r} is not in UTC")
-    return text[:-1]
-
-
-def _zero_flag(column: Column, zero: bool) -> str:
-    return "temporal_zero_ambiguous" if zero and not column.nullable else ""
-
-
-def _date(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
-    days = values.days_of_date(_utc_text(value)) if semantic.endswith("IsoDate") else _whole_number(value)
-    return values.date_of_days(days), _zero_flag(column, not days)
-
-
-_PER_MICRO = {"Timestamp": 1000, "Time": 1000}  # milliseconds; the others are micro- or nanoseconds
-
-
-def _micros(semantic: str, value: Any) -> int:
-    number, name = _whole_number(value), semantic.rpartition(".")[2]
-    if name.startswith("Nano"):
-        micros, left = divmod(number, 1000)
-        if left:
-            raise ValueError(f"{number} has digits below a microsecond")
-        return micros
-    return number * _PER_MICRO.get(name, 1)
-
-
-def _cut_flag(column: Column, semantic: str) -> str:
-    """connect mode cuts at the millisecond: where the column has more digits, or nobody knows."""
-    is_exact = column.scale is not None and column.scale <= 3
-    return "" if is_exact or not semantic.startswith(CONNECT) else "fraction_cut"
-
-
-def _datetime(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
-    if semantic.endswith("IsoTimestamp"):
-        text = _utc_text(value).replace("T", " ")
-        micros = values.micros_of_datetime(text)
-    else:
-        micros = _micros(semantic, value)
-        text = values.datetime_of_micros(micros, 6)
-    text = _pad_fraction(text, _digits(column, semantic))
-    return text, _zero_flag(column, not micros) or _cut_flag(column, semantic)
-
-
-def _timestamp(column: Column, _semantic: str, value: Any) -> tuple[Value, str]:
-    text = _utc_text(value).replace("T", " ")
-    if values.micros_of_datetime(text) == 0:  # no TIMESTAMP is that early: the zero value
-        return _pad_fraction(values.ZERO_TIMESTAMP, column.scale), ""
-    # In a NOT NULL column the connector writes the default for the zero value.
-    return _pad_fraction(text, column.scale), _zero_flag(column, column.has_default and text == column.default)
-
-
-def _time(column: Column, semantic: str, value: Any) -> tuple[Value, str]:
-    if semantic.endswith("IsoTime"):
-        text = _utc_text(value)
-        values.micros_of_time(text)
-    else:
-        text = values.time_of_micros(_micros(semantic, value), 6)
-    return _pad_fraction(text, _digits(column, semantic)), _cut_flag(column, semantic)
-
-
-_Temporal = Callable[[Column, str, Any], tuple[Value, str]]
-_FUNCTIONS: dict[str, _Temporal] = {"date": _date, "datetime": _datetime, "timestamp": _timestamp, "time": _time}
-_TEMPORALS: dict[Kind, dict[str, _Temporal]] = {
-    BY_NAME[name].kind: {s: function for s, (type_, _) in SEMANTIC.items() if type_ == name}
-    for name, function in _FUNCTIONS.items()
-}
 _READERS: dict[Kind, _Reader] = {
-    Kind.INTEGER: _integer,
     Kind.YEAR: _year,
     Kind.ENUM: _enum,
     Kind.VECTOR: _vector,

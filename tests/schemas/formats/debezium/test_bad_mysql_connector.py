@@ -56,7 +56,10 @@ CUTS = [(SETTINGS[0], 1), *((name, 13) for name in SETTINGS[1:])]
 @pytest.mark.parametrize("form", FORMS)
 @each(("name", "step"), CUTS, slow=[(name, 1) for name in SETTINGS[1:]])
 def test_truncation_at_every_byte(form: str, name: str, step: int) -> None:
-    """Of the first setting each byte is cut off, of the others every 13th by default."""
+    """Of the first setting each byte is cut off, of the others every 13th by default.
+
+    A key that may be of another converter (an empty one, or a short integer before Avro's header ends) is no error.
+    """
     read, side = FORMS[form]
     decoder = side(name).decoder()
     rows = [m for m in _small(read(name)) if any(isinstance(e, RowChange) for e in decode_one(decoder, m).events)]
@@ -69,8 +72,10 @@ def test_truncation_at_every_byte(form: str, name: str, step: int) -> None:
         result = decode_one(decoder, replace(message, value=(message.value or b"")[:cut]))
         assert result.error is not None, cut
     for cut in range(0, len(message.key or b""), step):
-        result = decode_one(decoder, replace(message, key=(message.key or b"")[:cut]))
-        assert result.error is not None, cut
+        key = (message.key or b"")[:cut]
+        result = decode_one(decoder, replace(message, key=key))
+        is_of_others = key in (b"", b"\0\0") or (len(key) == 4 and key[:1] == b"\0")
+        assert (result.error is not None) is not is_of_others, cut
     assert fuzz.lines(decoder, message) == whole
 
 

@@ -1,0 +1,133 @@
+"""Rows that ExtractNewRecordState flattened: which fields it added, and what headers say.
+
+Source: Debezium's documentation of "New Record State Extraction" and its `AbstractExtractNewRecordState`: a field of
+add.fields is called prefix + field, or prefix + struct + `_` + field; `__deleted` always so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from schemas.codec import json_exact
+from schemas.formats.base import Context
+from schemas.formats.debezium.mysql_connector.message_keys import table_of_name
+from schemas.formats.debezium.side_messages import MYSQL_ONLY, database_of, other_connector
+from schemas.model.event import Message
+from schemas.model.table import TableId
+
+DELETED = "__deleted"
+_ENVELOPE = ("op", "ts_ms", "ts_us", "ts_ns", "deleted")
+_SOURCE = (
+    "version", "connector", "name", "ts_ms", "ts_us", "ts_ns", "snapshot", "db", "sequence", "schema", "table",
+    "server_id", "gtid", "file", "pos", "row", "thread", "query", "commit_ts", "cluster_id",
+)  # fmt: skip
+_OTHERS = ("lsn", "txId", "xmin", "scn", "commit_scn", "change_lsn", "commit_lsn", "collection", "ord")
+_TRANSACTION = ("id", "total_order", "data_collection_order")
+_QUALIFIED = (*(f"source_{f}" for f in (*_SOURCE, *_OTHERS)), *(f"transaction_{f}" for f in _TRANSACTION))
+_BARE = (*_ENVELOPE, *_SOURCE, *_OTHERS, "total_order", "data_collection_order")
+# Without a prefix these alone are taken for the transform's: a table has its own `name` and `version`.
+_WITHOUT_PREFIX = ("op", "ts_ms", "db", "table", *_QUALIFIED)
+
+
+@dataclass(frozen=True, slots=True)
+class FlattenedRow:
+    """A flattened row's parts. table: whose it is, None where nothing says; op: None where nothing says.
+
+    columns: names of the table's own columns, in order; added: what the transform added, by its names.
+    """
+
+    table: TableId | None
+    op: str | None
+    columns: tuple[str, ...]
+    added: dict[str, Any]
+
+    @property
+    def is_marked(self) -> bool:
+        """Whether deletes of this table are rows of their own (delete mode rewrite): then all have `__deleted`."""
+        return DELETED in self.added
+
+
+class FlattenedRows:
+    """Takes flattened rows apart, by the options and by the definitions of tables that are known."""
+
+    def __init__(self, context: Context) -> None:
+        self._options, self._tables, self._asked = context.options, context.tables, context.table
+        prefix = context.options.add_fields_prefix
+        self._names = {prefix + f: f for f in (_BARE + _QUALIFIED if prefix else _WITHOUT_PREFIX)}
+        self._names[DELETED] = "deleted"
+
+    def read(self, payload: Mapping[str, Any], headers: Mapping[str, str], topic: str | None) -> FlattenedRow | None:
+        """A payload's parts. None where neither a field nor a header is of the transform, and no table is named.
+
+        ValueError for a field of another database's connector, and for an op that is none.
+        """
+        added = {name: value for name, value in payload.items() if name in self._names}
+        table = self.table({self._names[name]: value for name, value in added.items()}, headers, topic) or self._asked
+        if not added and not headers and table is None:
+            return None
+        version = self._tables.at(table, None) if self._tables is not None and table is not None else None
+        if version is not None:  # the table's own columns stay in the row, whatever they are called
+            own = {column.name.lower() for column in version.table.columns}
+            added = {name: value for name, value in added.items() if name.lower() not in own}
+        fields = {self._names[name]: value for name, value in added.items()}
+        for name, value in fields.items():
+            _check_database(name.removeprefix("source_"), value)
+        op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
+        if op is not None and op not in ("c", "u", "d", "r"):
+            raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
+        return FlattenedRow(table, op, tuple(name for name in payload if name not in added), added)
+
+    def headers(self, message: Message) -> dict[str, str]:
+        """What the transform said in record headers (add.headers), by the field's name without prefix."""
+        prefix, out = self._options.add_headers_prefix, {}
+        for name, value in message.headers:
+            field = name.removeprefix(prefix)
+            if value is not None and name.startswith(prefix) and field in _HEADERS:
+                out[field] = _header_text(value)
+        return out
+
+    def table(self, fields: Mapping[str, Any], headers: Mapping[str, str], topic: str | None) -> TableId | None:
+        """Whose a row is: by what the transform added, else by the options; None where nothing says."""
+        default = self._default_table(topic)
+        db, table = (_text_of(name, fields, headers) for name in ("db", "table"))
+        if table and (db or default):
+            return TableId(db or (default.db if default else ""), table)
+        return default
+
+    def _default_table(self, topic: str | None) -> TableId | None:
+        if self._options.table:
+            db, _, table = self._options.table.partition(".")
+            return TableId(db, table)
+        return table_of_name(topic) if self._options.table_from_topic and topic else None
+
+
+_HEADERS = ("op", "db", "table", "source_db", "source_table")
+
+
+def _text_of(name: str, *places: Mapping[str, Any]) -> str:
+    values = (place.get(n) for place in places for n in (name, "source_" + name))
+    return next((json_exact.utf8(value, name) for value in values if isinstance(value, str) and value), "")
+
+
+def _header_text(value: bytes) -> str:
+    """A header of Connect's simple converter, or of its JSON converter with schema or without."""
+    text = value.decode("utf-8", "replace")
+    if text[:1] not in ('"', "{"):
+        return text
+    try:
+        content = json_exact.decode(text)
+    except ValueError:
+        return text
+    content = content.get("payload") if isinstance(content, dict) else content
+    return content if isinstance(content, str) else text
+
+
+def _check_database(field: str, value: Any) -> None:
+    """ValueError for a row of a connector that is not MySQL's or MariaDB's."""
+    database = database_of(field)
+    if database:
+        raise ValueError(f"its field {field} is of the connector for {database}; {MYSQL_ONLY}")
+    if field == "connector" and isinstance(value, str) and value not in ("mysql", "mariadb"):
+        raise ValueError(other_connector(value))
