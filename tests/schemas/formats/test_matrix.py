@@ -16,7 +16,7 @@ from schemas.ddl.executor.versions import DdlText, versions
 from schemas.ddl.parser.action_types import ddl_type_of
 from schemas.ddl.parser.lexer import LexicalMode
 from schemas.formats.format_table import WRITTEN
-from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark
+from schemas.model.event import Bootstrap, DdlEvent, Message, RowChange, Watermark, ms_to_tso
 from schemas.model.options import Options
 from schemas.model.table import TableVersion
 from spark_jobs.pipeline.codec_config import CodecConfig
@@ -67,7 +67,8 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
         for event, origin in source_others(golden):
             result = transcode_one(Given(event), writer, replace(origin, topic="t"))
             told = None if isinstance(event, Watermark) else ddl_type_of(event)
-            typed = isinstance(event, Watermark) or (told is not None and event.commit_ts is not None)
+            commit_ts = ms_to_tso(origin.timestamp or 0) if event.commit_ts is None else event.commit_ts
+            typed = isinstance(event, Watermark) or (told is not None and bool(commit_ts))
             assert result.error is None, result.error
             if result.skipped:
                 assert isinstance(event, Bootstrap) or to == "debezium-mysql" or (to in NEED_TYPE and not typed)
@@ -75,7 +76,7 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
                 [seen] = [e for message in result.out for e in reader.decode(message)]
                 same[type(event).__name__] += 1
                 assert type(seen) is type(event)
-                assert seen.commit_ts == event.commit_ts
+                assert (seen.commit_ts or 0) == commit_ts
                 if isinstance(event, DdlEvent) and isinstance(seen, DdlEvent):
                     assert (seen.db, seen.table, seen.query) == (event.db, event.table, event.query)
                     assert seen.ddl_type == (None if to in WITHOUT_TYPE else told)
