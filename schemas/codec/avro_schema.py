@@ -27,6 +27,7 @@ from schemas.codec.avro_reader import (
     union_reader,
     utf8,
 )
+from schemas.model.reasons import reason_of
 
 _MOST_NODES = 200_000  # a schema expanded: no table of TiDB's has more than 4,096 columns
 _MOST_LEVELS = 64
@@ -67,7 +68,7 @@ def parse_schema(text: str) -> SchemaType:
     try:
         return _Parser().type(json.loads(text), "", 0)
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{type(error).__name__} {error}") from error
+        raise ValueError(reason_of(error)) from error
 
 
 class _Parser:

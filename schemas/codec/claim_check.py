@@ -1,28 +1,70 @@
-"""The file that a claim-check message points to: {"key":base64|null,"value":base64} of the whole message.
+"""The file that a claim-check message points to: {"key":base64|null,"value":base64} of the whole message, or, with
+claim-check-raw-value, the value as it is.
 
-Upstream ticdc `pkg/sink/codec/common/message.go` (ClaimCheckMessage); readers use the file's base name only.
+Upstream ticdc `pkg/sink/codec/common/message.go` (ClaimCheckMessage) and `canal/canal_json_decoder.go`; readers use the
+file's base name only. Compressed is the value, not the file.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from schemas.codec import json_exact
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.ports import ClaimChecks
+from schemas.model.reasons import reason_of
+
+T = TypeVar("T")
 
 
 def fetch_message(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:
     """Key and value of the message that a claim-check's URI stands for.
 
-    WireError CLAIM_CHECK where nothing can be fetched, or the file is no claim-check.
+    WireError CLAIM_CHECK where nothing can be fetched, or the file is no claim-check of key and value.
     """
+    file = _fetch(claims, uri)
+    try:
+        return _key_and_value(json_exact.decode(json_exact.document(file)))
+    except (ValueError, LookupError, TypeError, AttributeError) as error:
+        raise _no_file_error(uri, reason_of(error)) from error
+
+
+def fetch_value(claims: ClaimChecks | None, uri: str, read: Callable[[bytes], T]) -> T:
+    """What `read` makes of the value that a claim-check's URI stands for; it stands in the file wrapped or as it is.
+
+    WireError CLAIM_CHECK where nothing can be fetched, or `read` finds no message in the file (MALFORMED).
+    """
+    file = _fetch(claims, uri)
+    try:
+        whole = json_exact.decode(json_exact.document(file))
+    except ValueError:  # compressed, or Avro
+        whole = None
+    try:
+        wrapped = isinstance(whole, dict) and whole.keys() <= {"key", "value"}
+        value = _key_and_value(whole)[1] if wrapped else file
+    except (ValueError, LookupError) as error:
+        raise _no_file_error(uri, reason_of(error)) from error
+    try:
+        return read(value)
+    except WireError as error:
+        if error.code != "MALFORMED":
+            raise
+        raise _no_file_error(uri, error.detail) from error
+
+
+def _fetch(claims: ClaimChecks | None, uri: str) -> bytes:
     if claims is None:
         raise WireError("CLAIM_CHECK", uri=uri[:300], details="give a folder that has the file (--claim-check-dir)")
-    file = claims.fetch(uri.rpartition("/")[2])
-    try:
-        content = json_exact.decode(json_exact.document(file))
-        key, value = content.get("key"), json_exact.string(content["value"], "value")
-        key = None if key is None else values.base64_bytes(json_exact.string(key, "key"))
-        return key, values.base64_bytes(value)
-    except (ValueError, LookupError, TypeError, AttributeError) as error:
-        raise WireError("CLAIM_CHECK", uri=uri[:300], details=f"not a claim-check file: {error}"[:200]) from error
+    return claims.fetch(uri.rpartition("/")[2])
+
+
+def _key_and_value(content: Any) -> tuple[bytes | None, bytes]:
+    key, value = content.get("key"), json_exact.string(content["value"], "value")
+    key = None if key is None else values.base64_bytes(json_exact.string(key, "key"))
+    return key, values.base64_bytes(value)
+
+
+def _no_file_error(uri: str, reason: str) -> WireError:
+    return WireError("CLAIM_CHECK", uri=uri[:300], details=f"not a claim-check file: {reason}"[:200])

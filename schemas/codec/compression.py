@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from schemas.model.reasons import reason_of
+
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _JSON = (b"{", b" ", b"\t", b"\r", b"\n")
 _LZ4_GROWTH = 256  # a byte of LZ4 stands for 255 bytes at most
@@ -30,7 +32,7 @@ def decompress(data: bytes, most: int) -> bytes:
     except ValueError as error:
         if data[:1] in _JSON:
             return data
-        raise ValueError(f"neither JSON nor compressed as TiCDC does: {error}") from error
+        raise ValueError(f"neither JSON nor compressed as TiCDC does: {reason_of(error)}") from error
 
 
 def unsnap(data: bytes, most: int) -> bytes:
@@ -49,7 +51,7 @@ def unsnap(data: bytes, most: int) -> bytes:
     try:
         return bytes(_library().snappy.decompress_raw(data))
     except _library().DecompressionError as error:
-        raise ValueError(f"not a Snappy block: {error}"[:200]) from error
+        raise ValueError("not a Snappy block, or a damaged one") from error
 
 
 def unlz4(data: bytes, most: int) -> bytes:
@@ -59,7 +61,7 @@ def unlz4(data: bytes, most: int) -> bytes:
     try:
         size = library.lz4.decompress_into(data, room)
     except library.DecompressionError as error:
-        raise ValueError(f"not an LZ4 frame of at most {most} bytes: {error}"[:200]) from error
+        raise ValueError(f"a damaged LZ4 frame, or one of more than {most} bytes") from error
     return bytes(memoryview(room)[:size])
 
 

@@ -29,10 +29,10 @@ from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.open_protocol import frame
 from schemas.formats.open_protocol.decoder import OpenDecoder
 from schemas.formats.open_protocol.values import is_base64
-from schemas.model.event import MAX_TSO, Message
+from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableVersion
-from schemas.model.types import Kind
+from schemas.model.types import ALWAYS_NULL, Kind
 
 _SIDES = {"u": 0, "p": 1, "d": 1}
 _KEY = {"ts": COMMIT, "ptn": PARTITION, "rid": COUNT}
@@ -133,7 +133,7 @@ class _Format:
         message = Message(frame.join_key([key]), frame.join_value([value]))
         try:
             row = sound_row(self._decoder.decode(message), self.columns, self._low, self._high)
-            if row is None or row.table.id != self._table.id or not self.told.learn(row):
+            if row is None or row.table.id != self._table.id or _says_null(row) or not self.told.learn(row):
                 return None
             key_text, text = key.decode(), value.decode()
             return SampleRow(key_text, list(_key(key_text)), text, list(self._places(text)), side_of(row), {})
@@ -148,6 +148,11 @@ class _Format:
                 for inner, at, end in json_spans.members(text, first):
                     if inner == "v":
                         yield SampleValue(at, end, kind, shift + slot)
+
+
+def _says_null(row: RowChange) -> bool:
+    """Whether a column's type code says only that its value is NULL: the next row may have a value there."""
+    return any(traits[0] in ALWAYS_NULL for traits in row.extra.get("columns", {}).values())
 
 
 def _key(text: str) -> Iterator[SampleValue]:

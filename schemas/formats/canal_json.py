@@ -3,6 +3,9 @@
 Every value is text. `mysqlType` names each column's type: without content-compatible no length, fraction digits or
 elements, which then come from the table's definition, where there is one. Binary strings are ISO-8859-1 text. The
 commit_ts is there with enable-tidb-extension only. A message may be a Snappy block or an LZ4 frame as a whole.
+
+Canal itself and others write it too (alibaba/canal `protocol/FlatMessage.java`), and are read: types as MySQL has them
+and in any letters, `old` left out where it is null, numbers beside texts in `data`, records of transactions.
 """
 
 from __future__ import annotations
@@ -13,17 +16,32 @@ from typing import Any
 
 from schemas.codec import claim_check, compression, json_exact, sql_text
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.byte_signatures import with_body_name
+from schemas.codec.json_exact import Number
+from schemas.ddl.parser.column_definitions import TYPE_NAMES
 from schemas.formats.base import Context
-from schemas.formats.definitions import join_definition, same_type
+from schemas.formats.definitions import ANY_TYPE, join_definition, same_type
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_NAME, Kind
 
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
-_TYPE = re.compile(r"([a-z]+)(?:\((.*)\))?((?: unsigned| zerofill)*)\Z", re.ASCII | re.DOTALL)
-_NUMBERS = re.compile(r"(\d{1,10})(?:,(\d{1,3}))?\Z", re.ASCII)
+_DDL = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX")
+# Records of the binlog that change no row (canal's CanalEntry: EntryType, EventType), and statements of type QUERY.
+_MARKERS = ("TRANSACTIONBEGIN", "TRANSACTIONEND", "XACOMMIT", "XAROLLBACK", "GTID", "MHEARTBEAT")
+_MARKER_STATEMENT = re.compile(
+    r"\s*(?:BEGIN|COMMIT|ROLLBACK|SAVEPOINT|RELEASE|START\s+TRANSACTION|XA)\b", re.IGNORECASE
+)
+_TYPE = re.compile(
+    r"\s*([a-z][a-z0-9]*(?: (?:precision|varying))?)\s*(?:\((.*)\))?"
+    r"((?:\s+(?:unsigned|signed|zerofill|binary|(?:charset|character set|collate) \w+))*)\s*\Z",
+    re.ASCII | re.DOTALL | re.IGNORECASE,
+)
+_OTHER_NAMES = {"bool": "tinyint", "real": "double", "serial": "bigint"}
+_NUMBERS = re.compile(r"\s*(\d{1,10})\s*(?:,\s*(\d{1,3})\s*)?\Z", re.ASCII)
 _ELEMENT = re.compile(r"'((?:[^'\\]|''|\\.)*)'(?:,|\Z)", re.DOTALL)
 _MOST_KEPT = 1_000_000  # columns of all tables together
 _SIZED = (Kind.DECIMAL, Kind.BIT, Kind.VECTOR)
@@ -43,7 +61,10 @@ class CanalJsonDecoder:
         )
 
     def decode(self, message: Message) -> list[Event]:
-        """One message → its rows, or a DDL or watermark event. WireError as the error table says."""
+        """One message → its rows, or a DDL or watermark event; none for a transaction's begin or end.
+
+        WireError as the error table says.
+        """
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="the value is null: Canal-JSON sends no such message")
         body, replaced = _parse(message.value)
@@ -53,39 +74,37 @@ class CanalJsonDecoder:
             if location:
                 body, replaced = self._fetch_claim(_text(location, "claimCheckLocation"))
                 tidb = body.get("_tidb") or {}
-            if body["type"] == "TIDB_WATERMARK":
+            kind = _text(body["type"], "type").upper()
+            if kind == "TIDB_WATERMARK":
                 return [Watermark("canal-json", json_exact.integer(tidb["watermarkTs"], "watermarkTs"))]
             tso = tidb.get("commitTs")
             commit_ts = None if tso is None else json_exact.integer(tso, "commitTs")
-            if body["isDdl"] is True:
-                db, table, query = (_text(body[name], name) for name in ("database", "table", "sql"))
-                extra: dict[str, Any] = {"type": _text(body["type"], "type")}
-                if commit_ts is None:
-                    extra["es"] = json_exact.integer(body["es"], "es")
-                return [DdlEvent("canal-json", db, table, commit_ts, None, query, extra)]
-            return list(self._rows(body, commit_ts, tidb.get("onlyHandleKey") is True, replaced))
+            if kind in _OPS:
+                return list(self._rows(body, kind, commit_ts, tidb.get("onlyHandleKey") is True, replaced))
+            return _statement(body, kind, commit_ts)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            reason = reason_of(error)
             raise WireError("MALFORMED", where="value", details=f"not a Canal-JSON message: {reason}"[:300]) from error
 
     def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced = _parse(claim_check.fetch_message(self._context.claims, location)[1])
+        body, replaced = claim_check.fetch_value(self._context.claims, location, _parse)
         if (body.get("_tidb") or {}).get("claimCheckLocation"):
             raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
         return body, replaced
 
-    def _rows(self, body: dict[str, Any], commit_ts: int | None, key_only: bool, replaced: bool) -> list[RowChange]:
-        op = _OPS[body["type"]]
+    def _rows(
+        self, body: dict[str, Any], kind: str, commit_ts: int | None, key_only: bool, replaced: bool
+    ) -> list[RowChange]:
+        op = _OPS[kind]
         id_ = TableId(*(_text(body[name], name) for name in ("database", "table")))
-        data, old = body["data"], body["old"]
+        data, old = body["data"], body.get("old")
         if not isinstance(data, list) or not data or (op == "u" and old is not None and len(old) != len(data)):
-            raise ValueError(f"{body['type']} with the wrong rows")
-        es = json_exact.integer(body["es"], "es")
-        # sqlType lists the columns in table order, mysqlType in none.
-        types = {name: body["mysqlType"][name] for name in body["sqlType"]}
-        if len(types) != len(body["mysqlType"]):
-            raise ValueError("sqlType and mysqlType list different columns")
-        table, version, mismatch = self._table(id_, types, body["pkNames"], commit_ts, es)
+            raise ValueError(f"{kind} with the wrong rows")
+        es = _time(body)
+        types = _types(body)
+        if types is None:
+            types = {name: _ANY_TYPE for image in (*data, *(old or ())) for name in image or ()}
+        table, version, mismatch = self._table(id_, types, body.get("pkNames"), commit_ts, es)
         events = []
         for number, image in enumerate(data):
             flags: dict[str, None] = {}
@@ -100,15 +119,14 @@ class CanalJsonDecoder:
             event = RowChange(
                 "canal-json", table, op, commit_ts, before, row_after,  # type: ignore[arg-type]
                 tuple(c.name for c in table.columns if c.handle_key), self._context.options.time_zone, None,
-                version.commit_ts if version else None, list(flags), {} if commit_ts is not None else {"es": es},
-                key_only,
+                version.commit_ts if version else None, list(flags), _time_extra(commit_ts, es), key_only,
             )  # fmt: skip
             if mismatch is not None:
                 event.note_mismatch(mismatch)
             events.append(event)
         return events
 
-    def _table(self, id_: TableId, types: dict[str, Any], keys: Any, commit_ts: int | None, es: int) -> _Joined:
+    def _table(self, id_: TableId, types: dict[str, Any], keys: Any, commit_ts: int | None, es: int | None) -> _Joined:
         listed = tuple(types.items())
         if not all(isinstance(t, str) for _, t in listed) or not isinstance(keys, list | None):
             raise ValueError("mysqlType or pkNames is not what Canal-JSON has")
@@ -118,7 +136,8 @@ class CanalJsonDecoder:
         version = None
         if self._context.tables is not None:
             # Without the extension es, the commit's millisecond, is all that tells the time.
-            version = self._context.tables.at(id_, ms_to_tso(es) + 1 if commit_ts is None else commit_ts)
+            at = commit_ts if commit_ts is not None or es is None else ms_to_tso(es) + 1
+            version = self._context.tables.at(id_, at)
         key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
         if key not in self._tables:
             own = Table(id_, tuple(_column(n, t, n in key[2]) for n, t in listed))
@@ -135,9 +154,11 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
         data = compression.decompress(data, MAX_MESSAGE)
         body = json_exact.decode(json_exact.document(data))
     except ValueError as error:
-        raise WireError("MALFORMED", where="value", details=f"not JSON: {error}"[:300]) from error
+        raise WireError(
+            "MALFORMED", where="value", details=with_body_name(f"not JSON: {reason_of(error)}", data)
+        ) from error
     if not isinstance(body, dict):
-        raise WireError("MALFORMED", where="value", details="not a JSON object")
+        raise WireError("MALFORMED", where="value", details=with_body_name("not a JSON object", data))
     return body, b"\\ufffd" in data
 
 
@@ -145,12 +166,64 @@ def _text(value: Any, what: str) -> str:
     return json_exact.utf8(value, what)
 
 
+_ANY_TYPE = f"{ANY_TYPE}: the message does not tell it"
+
+
+def _types(body: dict[str, Any]) -> dict[str, Any] | None:
+    """Names and types of the columns in their order; None where the message has none.
+
+    TiCDC's sqlType lists the columns in table order, its mysqlType in none.
+    """
+    types, order = body.get("mysqlType"), body.get("sqlType")
+    if types is None:
+        return None
+    if not isinstance(types, dict) or not isinstance(order, dict | None):
+        raise ValueError("mysqlType or sqlType is no object")
+    if order is None:
+        return types
+    if order.keys() != types.keys():
+        raise ValueError("sqlType and mysqlType list different columns")
+    return {name: types[name] for name in order}
+
+
+def _time(body: dict[str, Any]) -> int | None:
+    """The commit's millisecond; a few writers leave it out."""
+    es = body.get("es")
+    return None if es is None else json_exact.integer(es, "es")
+
+
+def _time_extra(commit_ts: int | None, es: int | None) -> dict[str, Any]:
+    return {} if commit_ts is not None or es is None else {"es": es}
+
+
+def _statement(body: dict[str, Any], kind: str, commit_ts: int | None) -> list[Event]:
+    """A record that is no row: DDL, or a transaction's begin or end (no event). ValueError for any other."""
+    query = _text(body.get("sql") or "", "sql")
+    if body.get("isDdl") is True or (kind in _DDL and query):
+        if not query.strip():
+            raise ValueError(f"a DDL record ({kind[:40]}) without its statement: sql is empty")
+        db, table = (_text(body.get(name) or "", name) for name in ("database", "table"))
+        extra = {"type": kind, **_time_extra(commit_ts, _time(body))}
+        return [DdlEvent("canal-json", db, table, commit_ts, None, query, extra)]
+    if kind in _MARKERS or (kind == "QUERY" and _MARKER_STATEMENT.match(query)):
+        return []
+    if kind == "QUERY":
+        raise ValueError(
+            "a QUERY record that is no DDL: its statement changed rows that it does not list (binlog_format=STATEMENT?)"
+        )
+    raise ValueError(f"type {kind[:40]!r} is not known: INSERT, UPDATE, DELETE, and those of DDL are")
+
+
 def _column(name: str, mysql_type: str, key: bool) -> Column:
     """A column of `mysqlType`: "bigint unsigned", with content-compatible "decimal(16,4)" or "set('a','b')"."""
+    if mysql_type == _ANY_TYPE:
+        return Column(_text(name, "column"), BY_NAME["text"], handle_key=key, primary_key=key, vague=_ANY_TYPE)
     match = _TYPE.match(_text(mysql_type, "a type"))
-    if not match or match[1] not in BY_NAME:
-        raise ValueError(f"type {mysql_type[:40]!r} is not known")
-    type_, inner = BY_NAME[match[1]], match[2]
+    name_of_type = TYPE_NAMES.get(match[1].upper(), "") if match else ""
+    if not match or not name_of_type:
+        raise ValueError(f"column {name[:80]!r}: type {mysql_type[:40]!r} is not known")
+    type_, inner = BY_NAME[_OTHER_NAMES.get(name_of_type, name_of_type)], match[2]
+    attributes = match[3].lower().split()
     length = scale = None
     elements: tuple[str, ...] = ()
     if inner is not None and type_.kind in (Kind.ENUM, Kind.SET):
@@ -166,7 +239,8 @@ def _column(name: str, mysql_type: str, key: bool) -> Column:
             scale = second
     if (type_.kind is Kind.BIT and length is not None and not 1 <= length <= 64) or (scale or 0) > 30:
         raise ValueError(f"type {mysql_type[:40]!r} is not known")
-    unsigned = "unsigned" in match[3] and type_.kind not in (Kind.BIT, Kind.YEAR)
+    says_unsigned = name_of_type == "serial" or not {"unsigned", "zerofill"}.isdisjoint(attributes)
+    unsigned = says_unsigned and type_.kind not in (Kind.BIT, Kind.YEAR)
     vague = _VAGUE.get(type_.kind, "") if inner is None else ""
     return Column(
         _text(name, "column"), type_, unsigned, length, scale, elements, handle_key=key, primary_key=key, vague=vague
@@ -202,7 +276,7 @@ def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool) -> di
         if column is None:
             raise ValueError(f"column {name[:80]!r} is not in mysqlType")
         try:
-            row[name] = None if cell is None else _value(column, json_exact.string(cell, "the value"), flags)
+            row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags)
         except ValueError as error:
             raise ValueError(f"column {name!r}: {error}") from error
         if replaced and isinstance(row[name], str) and "\ufffd" in str(row[name]):
@@ -210,10 +284,47 @@ def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool) -> di
     return row
 
 
+def _cell_text(column: Column, cell: Any) -> str:
+    """A value's text. TiCDC and Canal write texts, others JSON's numbers and booleans too, whose text is as exact."""
+    if column.vague == _ANY_TYPE:
+        return cell if isinstance(cell, str) else json_exact.dump(cell)
+    if cell is True or cell is False:
+        if column.type.kind is Kind.INTEGER:
+            return "1" if cell else "0"
+    elif isinstance(cell, Number):
+        if column.type.kind in _WRITTEN_AS_NUMBERS:
+            return str(cell)
+    elif isinstance(cell, str):
+        return cell
+    raise ValueError(
+        f"{'an object or a list' if isinstance(cell, dict | list) else 'no text'}, where {column.type.name} is needed"
+    )
+
+
+_WRITTEN_AS_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET)
+
+
 def _value(column: Column, text: str, flags: dict[str, None]) -> Value:
-    if column.type.kind is Kind.BINARY:
-        return text.encode("latin-1")
+    kind = column.type.kind
+    if column.vague == _ANY_TYPE:
+        flags[f"untyped:{column.name}"] = None
+        return sql_text.text_or_bytes(text)
+    if kind is Kind.BINARY:
+        try:
+            return text.encode("latin-1")
+        except UnicodeEncodeError as error:
+            raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
+    if kind in (Kind.ENUM, Kind.SET) and not text.isdigit():
+        _check_elements(column, text)
+        return text
     value, flag = sql_text.read(column, text)
     if flag:
         flags[f"{flag}:{column.name}"] = None
     return value
+
+
+def _check_elements(column: Column, text: str) -> None:
+    """ENUM and SET by name, as others than TiCDC write them. ValueError for a name that the column does not have."""
+    names = [text] if column.type.kind is Kind.ENUM else text.split(",")
+    if column.elements and text and not set(names) <= set(column.elements):
+        raise ValueError(f"{text[:40]!r} is no element of the {column.type.kind.name}")

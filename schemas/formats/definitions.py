@@ -18,6 +18,8 @@ from schemas.model.types import Kind
 
 Fits = Callable[[Column, Column], bool]
 """Whether a definition's column can be the one that a message describes."""
+ANY_TYPE = "any type"
+"""How `Column.vague` begins of a column whose type the message does not tell at all."""
 _TEMPORAL = (Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME)
 
 
@@ -42,7 +44,7 @@ def join_definition(
     by_name, wrong = joined.table.by_name, list[ColumnMismatch]()
     for column in columns:
         own = by_name.get(column.name)
-        if own is None or not fits(own, column):
+        if own is None or not (says_no_type(column) or fits(own, column)):
             wrong.append(ColumnMismatch(column.name, describe(column), type_text(own) if own else ""))
     if not wrong:
         return joined, None
@@ -51,6 +53,11 @@ def join_definition(
         details = f"{mismatch}. Give the definition as it was for this message (--ddl, --history)"
         raise WireError("DEFINITION_MISMATCH", details=details)
     return None, mismatch
+
+
+def says_no_type(sent: Column) -> bool:
+    """Whether a message says nothing of a column's type (it is always NULL there, or its value is all there is)."""
+    return sent.vague.startswith(ANY_TYPE)
 
 
 def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> TableVersion:

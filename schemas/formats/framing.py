@@ -10,6 +10,7 @@ from __future__ import annotations
 import zlib
 from uuid import UUID
 
+from schemas.codec.byte_signatures import with_body_name
 from schemas.model.errors import WireError
 from schemas.model.ports import SchemaId
 
@@ -31,7 +32,11 @@ def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
         if data[1]:
             raise WireError("NOT_FRAMED", where=where, details=f"AWS Glue compression {data[1]} is not known")
         return str(UUID(bytes=data[2:18])), 18
-    raise WireError("NOT_FRAMED", where=where, details=f"the first byte is 0x{data[0]:02x}, not 0x00")
+    raise WireError(
+        "NOT_FRAMED",
+        where=where,
+        details=with_body_name(f"the first byte is 0x{data[0]:02x}, not 0x00", data, json_read=False),
+    )
 
 
 def unframe_inflated(data: bytes, where: str) -> tuple[SchemaId, bytes, int]:
@@ -46,7 +51,7 @@ def unframe_inflated(data: bytes, where: str) -> tuple[SchemaId, bytes, int]:
     try:
         body = stream.decompress(data[18:], MAX_MESSAGE)
     except zlib.error as error:
-        raise WireError("MALFORMED", where=where, details=f"the compressed body is no zlib stream: {error}") from error
+        raise WireError("MALFORMED", where=where, details="the compressed body is no zlib stream") from error
     if stream.unconsumed_tail:
         raise WireError("TOO_LARGE", where=where, details=f"inflated it has more than {MAX_MESSAGE} bytes")
     if not stream.eof:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.errors import SetupError, WireError
+from schemas.model.reasons import reason_of
 
 _MOST = MAX_MESSAGE * 3  # base64 in JSON takes a third more than the message
 
@@ -34,7 +35,7 @@ class ClaimFolder:
             with open(os.path.join(self.folder, name), "rb") as file:
                 data = file.read(_MOST + 1)
         except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else str(error)
+            reason = reason_of(error)
             details = f"the claim-check folder has no such file that can be read: {reason}"
             raise WireError("CLAIM_CHECK", uri=name[:200], details=details) from error
         if len(data) > _MOST:

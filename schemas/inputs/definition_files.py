@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from schemas.inputs.sql_files import is_sql, sql_statements
+from schemas.model.reasons import reason_of
 
 _MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
@@ -39,7 +40,7 @@ def ddl_lines(text: str) -> list[DdlText]:
         try:
             ddl_texts.append(_statement(fields))
         except ValueError as error:
-            raise ValueError(f"line {number}: {error}") from error
+            raise ValueError(f"line {number}: {reason_of(error)}") from error
     if not ddl_texts:
         raise ValueError("it is empty")
     return sorted(ddl_texts, key=lambda s: s.commit_ts)
@@ -51,7 +52,7 @@ def ddl_of_meta(meta: dict[str, Any]) -> list[DdlText]:
         steps = [s for s in meta["steps"] if s["kind"] == "ddl"]
         return [DdlText(s["commit_ts"], s.get("schema") or "", s["sql"], TYPED) for s in steps]
     except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(f"a golden's meta.json is needed ({type(error).__name__}: {error})") from error
+        raise ValueError(f"a golden's meta.json is needed ({reason_of(error)})") from error
 
 
 def statements(text: str, db: str = "") -> list[DdlText]:
@@ -69,7 +70,7 @@ def schemas(text: str) -> list[SubjectVersion]:
         rows = (meta.get("registered_schemas") or []) if meta else [json.loads(line) for _, line in _number_lines(text)]
         return [_read_version(r) for r in rows]
     except (LookupError, TypeError, AttributeError, RecursionError) as error:
-        raise ValueError(f"{type(error).__name__}: {error}") from error
+        raise ValueError(reason_of(error)) from error
 
 
 def meta_of(text: str, *keys: str) -> dict[str, Any] | None:

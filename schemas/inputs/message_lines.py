@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.model.errors import WireError
 from schemas.model.event import Message
+from schemas.model.reasons import reason_of
 from schemas.plain.writer import b64
 
 
@@ -27,17 +28,20 @@ def parse_line(line: bytes, where: str) -> Message:
             tuple(_header(name, value) for name, value in fields.get("headers") or ()),
         )
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise WireError("BAD_LINE", where=where, details=str(error)[:300]) from error
+        raise WireError("BAD_LINE", where=where, details=reason_of(error)[:300]) from error
 
 
 def _bytes(text: str | None) -> bytes | None:
     return None if text is None else base64.b64decode(text, validate=True)
 
 
+_KINDS = {str: "a text", int: "a whole number"}
+
+
 def _typed_member(document: dict[str, Any], name: str, kind: type) -> Any:
     value = document.get(name)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise ValueError(f"{name} is {value!r}, a {kind.__name__} is needed")
+        raise ValueError(f"{name} is {json.dumps(value)[:40]}, {_KINDS[kind]} is needed")
     return value
 
 

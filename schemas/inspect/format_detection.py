@@ -14,10 +14,12 @@ from typing import Any
 
 from schemas.codec import avro as binary
 from schemas.codec import compression, json_exact
-from schemas.formats.debezium.side_messages import READ_BY, other_connector, side_message
+from schemas.codec.byte_signatures import with_body_name
+from schemas.formats.debezium.side_messages import READ_BY, java_text, other_connector, side_message
 from schemas.formats.framing import MAX_MESSAGE, unframe
 from schemas.model.event import ms_to_tso
 from schemas.model.ports import SchemaId
+from schemas.model.reasons import reason_of
 
 SchemaOf = Callable[[SchemaId], str]
 
@@ -43,7 +45,7 @@ def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = N
     if value is None:
         return _detect_tombstone(key, schema_of)
     if not value:
-        return DetectedFormat(None, "the value is empty")
+        return DetectedFormat(None, with_body_name("", value))
     if key is not None and key[:8] == (1).to_bytes(8, "big"):
         return _detect_open(key, value)
     for first, detect in _BY_FIRST_BYTE:
@@ -59,7 +61,8 @@ def _detect_compressed(key: bytes | None, value: bytes, schema_of: SchemaOf | No
     except ValueError:
         plain = b""
     if plain[:1] not in (b"{", b"\x16"):  # empty, or of a format that TiCDC does not compress as a whole
-        return DetectedFormat(None, f"no format's messages begin with 0x{value[0]:02x}")
+        reason = java_text(value) or with_body_name(f"no format's messages begin with 0x{value[0]:02x}", plain or value)
+        return DetectedFormat(None, reason)
     detection = sniff(key, plain, schema_of)
     kind = "an LZ4 frame" if value[:4] == compression.LZ4_MAGIC else "a Snappy block"
     return DetectedFormat(detection.format, f"{kind}; in it {detection.reason}")
@@ -227,13 +230,14 @@ def _object(data: bytes) -> Any:
     try:
         return json_exact.decode(json_exact.document(data))
     except ValueError as error:
-        return str(error)
+        return reason_of(error)
 
 
 def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) -> DetectedFormat:
     body = _object(value)
     if not isinstance(body, dict):
-        return DetectedFormat(None, f"it begins like JSON, but is not: {body}"[:200])
+        reason = java_text(value) or with_body_name(f"it begins like JSON, but is not: {body}", value)
+        return DetectedFormat(None, reason[:300])
     if body.keys() >= _SIMPLE:
         return DetectedFormat("simple", "a JSON object with version, type, commitTs and buildTs")
     if body.keys() >= _CANAL:

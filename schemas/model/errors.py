@@ -98,7 +98,7 @@ _ROWS = (
     ErrorRow("STORE_TIMEOUT", 500, 50002, "{operation} operation timed out"),
     ErrorRow("INTERNAL", 500, 500, "Internal Server Error"),
     # ---- messages that can't be read
-    ErrorRow("NOT_FRAMED", 422, 0, "{where}: not a Confluent-framed message: {details}"),
+    ErrorRow("NOT_FRAMED", 422, 0, "{where}: not framed as messages of this format: {details}"),
     ErrorRow("UNKNOWN_SCHEMA_ID", 422, 0, "{where}: schema id {id} is not known to {source}"),
     ErrorRow("TRUNCATED", 422, 0, "{where}: the message ends in the middle of {field}: {details}"),
     ErrorRow("TRAILING_BYTES", 422, 0, "{where}: {count} bytes are left over after the last field"),

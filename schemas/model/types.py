@@ -125,6 +125,9 @@ for _type in TYPES:
     BY_CODE[_type.code, _type.kind is Kind.BINARY] = _type
     BY_CODE.setdefault((_type.code, _type.kind is not Kind.BINARY), _type)
 
+ALWAYS_NULL = {0: "UNSPECIFIED", 6: "NULL", 255: "GEOMETRY"}
+"""Type codes of MySQL's that TiCDC sends, if at all, without a value."""
+
 # TiCDC's Avro folds types together: the one of its name stands for each fold (the widest, so that every value fits).
 BY_AVRO_NAME: dict[str, TidbType] = {}
 for _type in TYPES:

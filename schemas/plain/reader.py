@@ -14,6 +14,7 @@ from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.model.names import avro_subject, own_names
+from schemas.model.reasons import reason_of
 from schemas.model.table import Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
 from schemas.model.values import set_names
@@ -251,7 +252,7 @@ def _object(line: bytes) -> dict[str, Any]:
     try:
         fields = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_unique_members)
     except (ValueError, RecursionError) as error:
-        raise _line_error(str(error)[:300]) from error
+        raise _line_error(f"not JSON: {reason_of(error)}"[:300]) from error
     if not isinstance(fields, dict) or not isinstance(fields.get("kind"), str):
         raise _line_error("an object with `kind` is needed: what decode prints")
     return fields
@@ -322,7 +323,7 @@ def _bytes(text: Any) -> bytes | None:
     try:
         return None if text is None else base64.b64decode(text, validate=True)
     except (ValueError, TypeError) as error:
-        raise _line_error(f"base64: {error}") from error
+        raise _line_error("its bytes are no base64 text") from error
 
 
 def _new_decoder(context: Context) -> Decoder:

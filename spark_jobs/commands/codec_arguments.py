@@ -16,6 +16,7 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
+from schemas.model.reasons import reason_of
 from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Table
 from spark_jobs.io.locations import KafkaClient
@@ -176,7 +177,7 @@ def _json_file(path: Path) -> dict[str, Any]:
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
     except ValueError as error:
-        raise SetupError("USAGE", details=f"{path}: not JSON: {error}") from error
+        raise SetupError("USAGE", details=f"{path}: not JSON: {reason_of(error)}") from error
     if not isinstance(document, dict):
         raise SetupError("USAGE", details=f"{path}: a JSON object is needed")
     return document

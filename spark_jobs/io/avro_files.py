@@ -26,6 +26,7 @@ from schemas.formats.avro.schema import CHECKSUM, EXTENSION
 from schemas.formats.framing import MAX_MESSAGE, frame
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
+from schemas.model.reasons import reason_of
 from spark_jobs.io.message_files import WholeFile, origin_of
 
 _MAGIC = b"Obj\x01"
@@ -102,7 +103,7 @@ class _Container:
                 raise ValueError(f"a record is needed, this is a {parsed.kind}")
             self._ends = _ends_of(parsed)
         except ValueError as error:
-            self._fail(f"its schema is neither TiCDC's nor Debezium's: {error}"[:300])
+            self._fail(f"its schema is neither TiCDC's nor Debezium's: {reason_of(error)}"[:300])
         self.id = str(UUID(bytes=hashlib.sha256(self.schema.encode("utf-8", "surrogateescape")).digest()[:16]))
 
     def records(self) -> Iterator[bytes]:
@@ -123,7 +124,7 @@ class _Container:
                 if not 0 <= count <= len(data):  # a record has a byte at least
                     raise ValueError(f"{count} records in {len(data)} bytes")
             except (ValueError, OSError, EOFError, zlib.error, lzma.LZMAError) as error:
-                self._fail(f"the block can't be read: {error}"[:300], start)
+                self._fail(f"the block can't be read: {reason_of(error)}"[:300], start)
             pos = 0
             ends = self._ends(data)
             for number in range(count):
@@ -132,7 +133,9 @@ class _Container:
                     if not pos < end <= len(data):
                         raise ValueError("the block ends in it")
                 except (binary.TruncatedValue, ValueError, EOFError, LookupError, OverflowError) as error:
-                    self._fail(f"record {number} of {count} of the block can't be read: {error}"[:300], start)
+                    self._fail(
+                        f"record {number} of {count} of the block can't be read: {reason_of(error)}"[:300], start
+                    )
                 yield data[pos:end]
                 pos = end
             if pos != len(data):
@@ -153,7 +156,7 @@ class _Container:
                 if len(head) > _MOST_HEADER:
                     self._fail(f"its header has more than {_MOST_HEADER} bytes")
             except ValueError as error:
-                self._fail(f"its header can't be read: {error}"[:300])
+                self._fail(f"its header can't be read: {reason_of(error)}"[:300])
         self._at = start + end
         self._file.seek(self._at)
         return {name: value.decode("utf-8", "surrogateescape") for name, value in pairs.items()}

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
+from schemas.model.reasons import reason_of
 from spark_jobs.io.message_files import WholeFile
 
 _BATCH = 4096
@@ -40,7 +41,7 @@ class ParquetFile(WholeFile):
         try:
             self._file = pq.ParquetWriter(self._part, self._schema)
         except OSError as error:
-            raise SetupError("USAGE", details=f"{path}: {error}") from error
+            raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
     def add(self, row: dict[str, Any]) -> None:
         self._rows.append(row)

@@ -23,6 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from spark_jobs.runtime import ivy
 from spark_jobs.runtime.cache import cache_dir, lock_file
 
@@ -146,7 +147,9 @@ def _fetch(jar_set: Sequence[Jar]) -> dict[Jar, Path]:
             for future in done:
                 future.result()
         except OSError as error:
-            details = f"{folder} can't be written: {error}. Set BRIDGE_CACHE to a folder that can be written."
+            details = (
+                f"{folder} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to a folder that can be written."
+            )
             raise SetupError("JAR_MISSING", details=details) from error
     return {jar: folder / jar.file_name for jar in jar_set}
 

@@ -23,6 +23,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from spark_jobs.runtime.cache import cache_dir, write_atomically
 
 OLDEST, NEWEST = 17, 23
@@ -100,7 +101,7 @@ def spark_java_home() -> Path:
         if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != text:
             write_atomically(wrapper, text, mode=0o755)
     except OSError as error:
-        details = f"{wrapper} can't be written: {error}. Set BRIDGE_CACHE to a folder that can be written."
+        details = f"{wrapper} can't be written: {reason_of(error)}. Set BRIDGE_CACHE to a folder that can be written."
         raise SetupError("JAVA_MISSING", details=details) from error
     return home
 
@@ -142,7 +143,7 @@ def _probe(executable: Path, origin: str) -> Java | str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"{executable} can't be run ({error})"
+        return f"{executable} can't be run ({reason_of(error)})"
     text = done.stdout + done.stderr
     major = parse_major(text)
     if done.returncode != 0 or major is None:

@@ -14,6 +14,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.inputs import definition_files
 from schemas.model.errors import SetupError, WireError
 from schemas.model.ports import SchemaId
+from schemas.model.reasons import reason_of
 from spark_jobs.sources.http_client import JsonClient, message_of
 
 _MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
@@ -67,7 +68,7 @@ class FileSchemas:
             raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
         except (ValueError, KeyError, TypeError) as error:
             details = f'--schemas {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
-            raise SetupError("USAGE", details=f"{details} ({type(error).__name__}: {error})") from error
+            raise SetupError("USAGE", details=f"{details} ({reason_of(error)})") from error
 
     def add_known(self, entries: Iterable[RegisteredSchema]) -> None:
         """Schemas that are found by their id alone."""

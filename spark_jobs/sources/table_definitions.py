@@ -15,6 +15,7 @@ from schemas.inputs.definition_files import meta_of, statements
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import MAX_TSO
 from schemas.model.names import sanitise_name
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_CODE, Kind
 
@@ -45,7 +46,7 @@ class TableDefinitions:
         except DdlError as error:
             raise _usage_error(path, error.detail) from error
         except ValueError as error:
-            raise _usage_error(path, str(error)) from error
+            raise _usage_error(path, reason_of(error)) from error
         except (LookupError, TypeError, AttributeError) as error:
             raise _usage_error(path, "it is JSON, but neither lines of DDL nor a golden's meta.json") from error
 

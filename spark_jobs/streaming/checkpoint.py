@@ -15,6 +15,7 @@ from typing import Any
 
 from schemas.model.errors import SetupError
 from schemas.model.event import DdlEvent
+from schemas.model.reasons import reason_of
 from spark_jobs.runtime.cache import write_atomically
 
 
@@ -38,7 +39,7 @@ class Checkpoint:
             for what in ("out", "dead") if self.is_new else ():
                 self.record_write(what, -1)
         except (OSError, ValueError) as error:
-            raise SetupError("USAGE", details=f"--checkpoint {folder}: {error}") from error
+            raise SetupError("USAGE", details=f"--checkpoint {folder}: {reason_of(error)}") from error
         other = {name: stored_job.get(name) for name in job}
         if other != job:
             details = f"--checkpoint {folder} is another job's: {json.dumps(other)}; this one is {json.dumps(job)}"

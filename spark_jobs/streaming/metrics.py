@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from spark_jobs.pipeline.result import Summary
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class JobMetrics:
             try:
                 start_http_server(int(place[1:]), "127.0.0.1", registry)
             except (OSError, OverflowError) as error:
-                raise SetupError("USAGE", details=f"--metrics {place}: {error}") from error
+                raise SetupError("USAGE", details=f"--metrics {place}: {reason_of(error)}") from error
 
     def update(self, summary: Summary, **gauges: float) -> None:
         """Adds the counts of `summary`; gauges: lag, rate."""

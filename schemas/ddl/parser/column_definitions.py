@@ -31,6 +31,8 @@ _OTHER_WORDS = (
 _TYPE_WORDS = tuple(
     (tuple(words.split()), name) for words, name in (*((row.name.upper(), row.name) for row in TYPES), *_OTHER_WORDS)
 )
+TYPE_NAMES: dict[str, str] = {" ".join(words): name for words, name in _TYPE_WORDS}
+"""What a type may be called, in capitals → its name in schemas.model.types, or real, bool or serial."""
 _BY_WORD: dict[str, list[tuple[tuple[str, ...], str]]] = {}
 for _words, _name in sorted(_TYPE_WORDS, key=lambda row: -len(row[0])):
     _BY_WORD.setdefault(_words[0], []).append((_words, _name))

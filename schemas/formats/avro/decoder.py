@@ -25,6 +25,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from schemas.model.names import avro_subject, own_names
 from schemas.model.ports import SchemaId, SchemaSource
+from schemas.model.reasons import reason_of
 from schemas.model.table import Table, Value
 
 DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
@@ -233,7 +234,7 @@ def _read_out_of_band(value: bytes) -> Event:
         commit_ts, kind = (json_exact.integer(ddl[name], name) for name in ("commitTs", "type"))
         return DdlEvent("avro", db, table, commit_ts, kind, query)
     except (ValueError, KeyError, TypeError) as error:
-        raise WireError("MALFORMED", where="value", details=f"not a DDL event: {error}") from error
+        raise WireError("MALFORMED", where="value", details=f"not a DDL event: {reason_of(error)}") from error
 
 
 def tso(commit_ts: int) -> bytes:

@@ -19,6 +19,7 @@ from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Row, RowChange
 from schemas.model.options import Options
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, TableId, Value
 from schemas.model.types import BY_AVRO_NAME, BY_NAME, Kind
 from schemas.model.values import is_clock
@@ -65,7 +66,7 @@ def compile_record(text: str, where: str) -> RecordReader:
     try:
         return _record(json.loads(text), where)
     except (LookupError, TypeError, AttributeError, ValueError, ArithmeticError, RecursionError, struct.error) as error:
-        details = f"not a schema that TiCDC registers: {type(error).__name__} {error}"
+        details = f"not a schema that TiCDC registers: {reason_of(error)}"
         raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details) from error
 
 

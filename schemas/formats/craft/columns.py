@@ -16,10 +16,11 @@ from typing import NoReturn
 
 from schemas.formats.craft import layout
 from schemas.formats.craft.primitives import unzigzag, uvarint, varint
+from schemas.formats.definitions import ANY_TYPE
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.table import Column, Value
-from schemas.model.types import BY_CODE, BY_NAME, Kind
+from schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, Kind
 
 _SMALL = tuple(str(unzigzag(n)) for n in range(128))
 _SMALL_UNSIGNED = tuple(map(str, range(128)))
@@ -27,7 +28,6 @@ ENUM_NUMBER, FLOAT_DAMAGED = "enum_number", "float_damaged"
 _DOUBLE = struct.Struct("<d")
 # Type codes that are no column type of TiDB's today, and what they stand for.
 _OTHER_CODES = {(253, False): "varchar", (253, True): "varbinary", (14, False): "date", (14, True): "date"}
-_ALWAYS_NULL = {0: "UNSPECIFIED", 6: "NULL", 255: "GEOMETRY"}
 # No character type: TiDB gives these the character set `binary`, whose flag is then set.
 _CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)
 # Types that TiDB takes for unsigned by nature; Craft ignores the flag on them.
@@ -44,8 +44,8 @@ def column_of(name: str, code: int, flags: int) -> Column:
     """What the message says of a column. ValueError for a type code that TiDB does not have."""
     binary = bool(flags & layout.BINARY)
     vague = ""
-    if code in _ALWAYS_NULL:
-        type_, vague = BY_NAME["text"], f"anything: type {code} ({_ALWAYS_NULL[code]}) is always NULL"
+    if code in ALWAYS_NULL:
+        type_, vague = BY_NAME["text"], f"{ANY_TYPE}: type code {code} ({ALWAYS_NULL[code]}) is always NULL"
     elif (code, binary) in _OTHER_CODES:
         type_ = BY_NAME[_OTHER_CODES[code, binary]]
     elif (code, binary) in BY_CODE:
@@ -104,7 +104,7 @@ class RawValue(Exception):
 
 def reader(column: Column, code: int, flags: int) -> Read:
     """Compiled reader of a column's contents."""
-    if code in _ALWAYS_NULL:
+    if code in ALWAYS_NULL:
         return partial(_refuse_value, code)
     if column.type.kind is Kind.INTEGER:
         return partial(_integer, column.type.bits, bool(flags & layout.UNSIGNED))
@@ -130,7 +130,7 @@ def _check_short(content: bytes, value: Value) -> Value:
 
 
 def _refuse_value(code: int, _content: bytes) -> NoReturn:
-    raise ValueError(f"type {code} ({_ALWAYS_NULL[code]}) with a value")
+    raise ValueError(f"type {code} ({ALWAYS_NULL[code]}) with a value")
 
 
 def _integer(bits: int, unsigned: bool, content: bytes) -> Value:
@@ -245,7 +245,7 @@ Write = Callable[[Value], bytes]
 
 def writer(column: Column, code: int, flags: int, own: bool) -> Write:
     """Compiled writer of a column's values. own: they were read from Craft, so that their form needs no check."""
-    if code in _ALWAYS_NULL:
+    if code in ALWAYS_NULL:
         return partial(_refuse_to_write, code)
     if column.type.kind is Kind.INTEGER:
         return partial(_w_integer, replace(column, unsigned=bool(flags & layout.UNSIGNED)))
@@ -255,7 +255,7 @@ def writer(column: Column, code: int, flags: int, own: bool) -> Write:
 
 
 def _refuse_to_write(code: int, _value: Value) -> NoReturn:
-    raise ValueError(f"type {code} ({_ALWAYS_NULL[code]}) can only be NULL")
+    raise ValueError(f"type {code} ({ALWAYS_NULL[code]}) can only be NULL")
 
 
 def _known_text(value: Value) -> str:

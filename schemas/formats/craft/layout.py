@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.craft.primitives import (
     delta_uvarints,
     delta_varints,
@@ -111,7 +112,7 @@ class MessageParser:
             raise malformed_error(0, "an empty message")
         version, start = read_uvarint(data, 0, len(data))
         if version != VERSION:
-            raise malformed_error(0, f"Craft version {version} is not {VERSION}")
+            raise malformed_error(0, with_body_name(f"Craft version {version} is not {VERSION}", data, json_read=False))
         size, footer = read_footer(data, start)
         if size > footer - start:
             raise malformed_error(footer, f"size tables of {size} bytes, {footer - start} are there")

@@ -17,6 +17,7 @@ from schemas.formats.base import Context
 from schemas.formats.definitions import join_definition
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Row, RowChange
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_NAME
 
@@ -286,7 +287,7 @@ def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row
         except WireError:
             raise
         except (ValueError, ArithmeticError) as error:
-            raise ValueError(f"column {name!r}: {error}") from error
+            raise ValueError(f"column {name!r}: {reason_of(error)}") from error
         if flag:
             flags.append(f"{flag}:{own}")
         if name in layout.ambiguous and value in layout.ambiguous[name]:
@@ -299,7 +300,7 @@ def reading_problem(error: Exception) -> str:
     if isinstance(error, KeyError):
         return f"{str(error.args[0])[:60]} is missing"
     if isinstance(error, ValueError | ArithmeticError):
-        return str(error)
+        return reason_of(error)
     return "a part of its schema or payload is of another type than it should be"
 
 

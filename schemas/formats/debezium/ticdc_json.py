@@ -21,6 +21,7 @@ from typing import Any
 
 from schemas.codec import compression, json_exact
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.base import Context, commit_ts_of, refuse_changed
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium import schema_changes
@@ -33,6 +34,7 @@ from schemas.model import values
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.model.options import Options
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 
@@ -68,7 +70,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
         if not isinstance(payload, dict):
             raise ValueError("its payload is no object")
     except ValueError as error:
-        reason = java_text(data) or str(error)
+        reason = java_text(data) or with_body_name(reason_of(error), data)
         raise malformed_error(where, f"not a TiCDC Debezium message: {reason}"[:300]) from error
     return payload, rest
 
@@ -262,7 +264,7 @@ class DebeziumDecoder:
         try:
             self._schema_of(schema)
         except ValueError as error:
-            raise malformed_error("key", str(error)[:300]) from error
+            raise malformed_error("key", reason_of(error)[:300]) from error
         return tuple(payload)
 
     def _schema_of(self, rest: str) -> dict[str, Any] | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from schemas.formats.definitions import join_definition
+from schemas.formats.definitions import ANY_TYPE, join_definition, says_no_type
 from schemas.model.errors import WireError
 from schemas.model.options import Options
 from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion
-from schemas.model.types import BY_CODE, TYPES, Kind
+from schemas.model.types import ALWAYS_NULL, BY_CODE, BY_NAME, TYPES, Kind
 
 BINARY, HANDLE, GENERATED, PRIMARY, UNIQUE, MULTIPLE, NULLABLE, UNSIGNED = (1 << bit for bit in range(8))
 _CHARACTER = (Kind.TEXT, Kind.ENUM, Kind.SET)  # their charset can be another than binary
@@ -72,6 +72,8 @@ def describe(
 def _column(cell: ColumnHeader) -> Column:
     code, flags = _ALIASES.get(cell.code, cell.code), cell.flags
     binary = bool((flags or 0) & BINARY)
+    if code in ALWAYS_NULL:
+        return _null_column(cell)
     if (code, binary) not in BY_CODE:
         raise ValueError(f"column {cell.name!r}: type code {cell.code} is not known")
     type_ = BY_CODE[code, binary]
@@ -99,8 +101,15 @@ def _fits(column: Column, wire: Column, flagged: bool) -> bool:
     return not (flagged and column.type.kind is Kind.INTEGER and column.unsigned != wire.unsigned)
 
 
+def _null_column(cell: ColumnHeader) -> Column:
+    """A column of which the message says only that its value is NULL."""
+    vague = f"{ANY_TYPE}: type code {cell.code} ({ALWAYS_NULL[cell.code]}) is always NULL"
+    primary = bool((cell.flags or 0) & PRIMARY)
+    return Column(cell.name, BY_NAME["text"], handle_key=cell.handle, primary_key=primary, vague=vague)
+
+
 def _merge_column(column: Column, wire: Column | None, flagged: bool) -> Column:
-    if wire is None:
+    if wire is None or says_no_type(wire):
         return column
     if not flagged:
         return replace(column, handle_key=wire.handle_key)

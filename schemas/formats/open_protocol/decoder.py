@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.codec import claim_check, compression, json_exact
+from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.open_protocol import frame
@@ -12,6 +13,7 @@ from schemas.formats.open_protocol.document import parse
 from schemas.formats.open_protocol.row_reader import OpenRowReader, RowKey
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
+from schemas.model.reasons import reason_of
 from schemas.model.table import TableId
 
 ROW, DDL, RESOLVED = 1, 2, 3
@@ -64,7 +66,9 @@ class OpenDecoder:
                 events.append(self._event(event_key, json_exact.document(plain)))
             except _BROKEN as error:
                 what = "DDL" if event_key.kind == DDL else f"row of {event_key.db}.{event_key.table}"
-                raise _malformed_error("value", f"not an Open Protocol {what}: {error}") from error
+                raise _malformed_error(
+                    "value", f"not an Open Protocol {what}: {with_body_name(reason_of(error), plain)}"
+                ) from error
         return events
 
     def _event(self, key: _Key, text: str) -> Event:
@@ -98,7 +102,9 @@ class OpenDecoder:
         try:
             key = _Key.parse(data)
         except _BROKEN as error:
-            raise _malformed_error("key", f"not an Open Protocol key: {error}") from error
+            raise _malformed_error(
+                "key", f"not an Open Protocol key: {with_body_name(reason_of(error), data)}"
+            ) from error
         self._last_key = data, key
         return key
 
@@ -170,7 +176,7 @@ def _inflate(data: bytes, room: int) -> bytes:
     try:
         return compression.decompress(data, room)
     except ValueError as error:
-        raise _malformed_error("value", str(error)) from error
+        raise _malformed_error("value", with_body_name(str(error), data)) from error
 
 
 def _malformed_error(where: str, details: str) -> WireError:

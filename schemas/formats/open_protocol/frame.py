@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from schemas.codec.byte_signatures import name_body, with_body_name
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.errors import WireError
 
@@ -18,9 +19,13 @@ def split_key(data: bytes) -> list[bytes]:
     """A message's key → the keys of its events. WireError NOT_FRAMED, TRUNCATED, TOO_LARGE."""
     _check_size(data, "key")
     if len(data) >= 8 and data[:8] != _HEAD:
-        raise WireError("NOT_FRAMED", where="key", details=f"protocol version {int.from_bytes(data[:8], 'big')}, not 1")
+        raise WireError(
+            "NOT_FRAMED",
+            where="key",
+            details=with_body_name(f"protocol version {int.from_bytes(data[:8], 'big')}, not 1", data, json_read=False),
+        )
     if len(data) < 8:
-        raise _truncated_error("key", "the version", 8, len(data))
+        raise _truncated_error(data, "key", "the version", 8, len(data))
     out = []
     at, end = 8, len(data)
     while at < end:
@@ -46,14 +51,17 @@ def split_value(data: bytes, count: int) -> list[bytes]:
 def _piece(data: bytes, at: int, where: str) -> tuple[bytes, int]:
     start = at + 8
     if start > len(data):
-        raise _truncated_error(where, "a length", 8, len(data) - at)
+        raise _truncated_error(data, where, "a length", 8, len(data) - at)
     end = start + int.from_bytes(data[at:start], "big")
     if end > len(data):
-        raise _truncated_error(where, "an event", end - start, len(data) - start)
+        raise _truncated_error(data, where, "an event", end - start, len(data) - start)
     return data[start:end], end
 
 
-def _truncated_error(where: str, field: str, needed: int, have: int) -> WireError:
+def _truncated_error(data: bytes, where: str, field: str, needed: int, have: int) -> WireError:
+    """Cut, or something else: a length and a version begin with a zero byte, as only huge ones do not."""
+    if data and data[0] and (what := name_body(data)):
+        return WireError("NOT_FRAMED", where=where, details=f"it is {what}")
     return WireError("TRUNCATED", where=where, field=field, details=f"{needed} bytes needed, {have} there")
 
 

@@ -14,8 +14,9 @@ from schemas.formats.open_protocol.document import Cells, Side, parse, sides
 from schemas.model.event import Op, RowChange
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
-from schemas.model.types import Kind
+from schemas.model.types import ALWAYS_NULL, Kind
 
 _MOST_KEPT = 1_000_000  # columns of all layouts together
 
@@ -30,8 +31,10 @@ class RowKey(NamedTuple):
 
 
 class _Column(NamedTuple):
+    """How a column is read: from a JSON number or a string; None: its type code says that it is NULL."""
+
     name: str
-    numeric: bool
+    numeric: bool | None
     read: cell_values.Read
 
 
@@ -126,6 +129,9 @@ class OpenRowReader:
         columns = {}
         for cell in ordered:
             column = table.by_name[cell.name]
+            if cell.code in ALWAYS_NULL:
+                columns[cell.name] = _Column(cell.name, None, _refuse_value)
+                continue
             read = cell_values.reader(column, self._options.open_varchar_base64)
             columns[cell.name] = _Column(cell.name, column.type.kind in cell_values.NUMBERS, read)
         carried = [table.by_name[cell.name] for cell in ordered]
@@ -143,6 +149,10 @@ class OpenRowReader:
         )
 
 
+def _refuse_value(_value: str) -> Value:
+    raise ValueError("a value, where the type code says NULL")
+
+
 def _doubts(column: Column) -> list[str]:
     if column.type.kind in (Kind.ENUM, Kind.SET) and not column.elements:
         return ["enum_number"]
@@ -156,6 +166,8 @@ def _read(columns: tuple[_Column, ...], values: list[Any]) -> dict[str, Value]:
         for (name, numeric, read), value in zip(columns, values, strict=True):
             if value is None:
                 row[name] = None
+            elif numeric is None:
+                read(value)
             elif not isinstance(value, str) or (type(value) is Number) is not numeric:
                 raise ValueError(f"a JSON {'number' if numeric else 'string'} is needed")
             else:
@@ -183,7 +195,7 @@ def _unmark(*sides: Side) -> list[str]:
 
 
 def _error_text(error: Exception) -> str:
-    return "not UTF-8" if isinstance(error, UnicodeError) else str(error)
+    return "not UTF-8" if isinstance(error, UnicodeError) else reason_of(error)
 
 
 def _note_zeros(event: RowChange, layout: _Layout, sides: tuple[tuple[str, Side], ...]) -> None:

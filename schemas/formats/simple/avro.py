@@ -25,6 +25,7 @@ from schemas.codec.avro_reader import (
 )
 from schemas.model import values
 from schemas.model.errors import WireError
+from schemas.model.reasons import reason_of
 
 FIRST_BYTE = 0x16
 """The first byte of every such message: branch 11 (zig-zag) of the embedded union, the record Message."""
@@ -126,7 +127,7 @@ def read(data: bytes) -> dict[str, Any]:
     except (binary.TruncatedValue, ValueError) as error:
         if isinstance(error, binary.TruncatedValue) or (isinstance(error, FieldError) and error.is_cut):
             raise WireError("TRUNCATED", where="value", field="the message", details=str(error)) from error
-        raise WireError("MALFORMED", where="value", details=str(error)[:300]) from error
+        raise WireError("MALFORMED", where="value", details=reason_of(error)[:300]) from error
     if pos != len(data):
         raise WireError("TRAILING_BYTES", where="value", count=len(data) - pos)
     return {"type": name, **body} if name else dict(body)

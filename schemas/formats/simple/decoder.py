@@ -14,6 +14,7 @@ from typing import Any
 
 from schemas.codec import claim_check, compression, json_exact, sql_text
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.base import Context
 from schemas.formats.definitions import join_definition, same_type
 from schemas.formats.framing import MAX_MESSAGE
@@ -22,6 +23,7 @@ from schemas.formats.simple.table_schema import boolean, table_of, text, whole_n
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Bootstrap, DdlEvent, Event, Message, RowChange, Watermark
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from schemas.model.type_text import type_text
 from schemas.model.types import BY_NAME, Kind
@@ -80,11 +82,11 @@ class SimpleDecoder:
                 raise ValueError(f"version {body['version']} is not known")
             return [self._event(body, replaced, avro)]
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            reason = f"no {error}" if isinstance(error, KeyError) else str(error)
+            reason = reason_of(error)
             raise WireError("MALFORMED", where="value", details=f"not a Simple message: {reason}"[:300]) from error
 
     def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
-        body, replaced, _ = parse(claim_check.fetch_message(self._context.claims, location)[1])
+        body, replaced, _ = claim_check.fetch_value(self._context.claims, location, parse)
         if body.get("claimCheckLocation"):
             raise WireError("CLAIM_CHECK", uri=location[:300], details="the file points to another file")
         return body, replaced
@@ -214,10 +216,10 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
             return avro.read(data), False, True
         body = json_exact.decode(json_exact.document(data))
     except ValueError as error:
-        details = f"neither JSON nor Simple's Avro: {error}"
+        details = with_body_name(f"neither JSON nor Simple's Avro: {reason_of(error)}", data)
         raise WireError("MALFORMED", where="value", details=details[:300]) from error
     if not isinstance(body, dict):
-        raise WireError("MALFORMED", where="value", details="not a JSON object")
+        raise WireError("MALFORMED", where="value", details=with_body_name("not a JSON object", data))
     return body, b"\\ufffd" in data, False
 
 

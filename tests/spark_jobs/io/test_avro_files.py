@@ -110,7 +110,7 @@ DAMAGED: list[tuple[str, bytes]] = [
     ("its header has more than 16777216 bytes", b"Obj\x01\x02\x02a" + binary.write_long(1 << 40) + bytes(40 << 20)),
     ("no avro.schema", _container(b"", None)),
     ("codec is 'zstandard', read are null, deflate, snappy, bzip2, xz", _container(b"", codec="zstandard")),
-    ("neither TiCDC's nor Debezium's: Expecting property name", _container(b"", "{")),
+    ("neither TiCDC's nor Debezium's: ", _container(b"", "{")),
     ("a record is needed, this is a string", _container(b"", '"string"')),
     ("a type 'enum'", _container(b"", SCHEMA.replace('"string"', '{"type":"enum","name":"e","symbols":["a"]}'))),
     ("a record without fields", _container(b"", SCHEMA.replace('{"name":"a","type":"string"}', ""))),

@@ -108,7 +108,7 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[bytes, str]] = [
-    (b"x", "Expecting value"),
+    (b"x", "a value is missing"),
     (b"[]", "object"),
     (b"{}", "key_b64"),
     (b"null", "object"),

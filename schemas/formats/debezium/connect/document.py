@@ -16,6 +16,7 @@ from schemas.codec.avro_reader import FieldError
 from schemas.codec.avro_schema import SchemaField, SchemaType
 from schemas.codec.json_exact import Number
 from schemas.model.errors import WireError
+from schemas.model.reasons import reason_of
 from schemas.model.values import as_float32
 
 DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -54,7 +55,7 @@ def document(text: str, where: str) -> ConnectSchema:
             raise ValueError(f"a record is needed, this is a {parsed.kind}")
         return ConnectSchema(connect_schema(parsed), avro_schema.reader(parsed, number))
     except (ValueError, KeyError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
-        details = f"not a schema that Kafka Connect registers: {error}"[:300]
+        details = f"not a schema that Kafka Connect registers: {reason_of(error)}"[:300]
         raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details) from error
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.base import Context
 from schemas.formats.debezium.connect.document import ConnectSchema, document
 from schemas.formats.debezium.connector import MYSQL
@@ -31,6 +32,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
 from schemas.model.names import quote_name
 from schemas.model.ports import SchemaId
+from schemas.model.reasons import reason_of
 from schemas.model.table import TableId
 
 
@@ -233,7 +235,7 @@ class DebeziumMysqlDecoder:
         try:
             return self._json(json_exact.document(data))
         except ValueError as error:
-            details = java_text(data) or str(error)
+            details = java_text(data) or with_body_name(reason_of(error), data)
             raise _malformed_error(where, f"not a message of Debezium's MySQL connector: {details}") from error
 
     def _json(self, text: str) -> tuple[Any, Hashable, Mapping[str, Any] | None]:

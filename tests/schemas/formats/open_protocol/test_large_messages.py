@@ -57,7 +57,7 @@ def test_snappy_that_lies_about_its_size() -> None:
         compression.unsnap(b"\x64" + b"\0a", 1000)
     assert compression.unsnap(compression.snap(b"abc" * 100), 300) == b"abc" * 100
     assert compression.unlz4(compression.lz4(b"abc" * 100), 300) == b"abc" * 100
-    with pytest.raises(ValueError, match="at most 299"):
+    with pytest.raises(ValueError, match="more than 299"):
         compression.unlz4(compression.lz4(b"abc" * 100), 299)
 
 

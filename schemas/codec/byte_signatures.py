@@ -1,0 +1,228 @@
+"""What bytes are that are no message of the format read: named by how they begin.
+
+Pipelines compress, encode or wrap messages. Sources: RFC 1950 to 1952 (zlib, deflate, gzip), RFC 8878 (Zstandard), the
+framing format of google/snappy, lz4_Frame_format.md, Avro 1.12 (single objects, container files), RFC 3629 and Unicode
+(byte order marks), Java's Object Serialization Stream Protocol, Confluent's wire format.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import zlib
+from collections.abc import Callable
+
+_DECOMPRESS = "decompress it first"
+_TO_UTF8 = "convert it to UTF-8 first"
+_PREFIXES: tuple[tuple[bytes, str, str], ...] = (
+    (b"\x1f\x8b", "gzip data", _DECOMPRESS),
+    (b"\x28\xb5\x2f\xfd", "Zstandard (zstd) data", _DECOMPRESS),
+    (b"\xff\x06\x00\x00sNaPpY", "framed Snappy (Snappy's framing format; TiCDC writes bare blocks)", _DECOMPRESS),
+    (b"\x82SNAPPY\x00", "Snappy as Java's library frames it (snappy-java)", _DECOMPRESS),
+    (b"\x04\x22\x4d\x18", "an LZ4 frame", _DECOMPRESS),
+    (b"\x02\x21\x4c\x18", "a legacy LZ4 frame", _DECOMPRESS),
+    (b"LZ4Block", "LZ4 as Java's library frames it (lz4-java)", _DECOMPRESS),
+    (b"BZh", "bzip2 data", _DECOMPRESS),
+    (b"\xfd7zXZ\x00", "xz data", _DECOMPRESS),
+    (b"PK\x03\x04", "a ZIP archive", "unpack it first"),
+    (b"Obj\x01", "an Avro container file", "write it to FILE.avro, which --in reads"),
+    (b"\xc3\x01", "an Avro single object (0xc3 0x01 and a fingerprint, no schema id)",
+     "only messages with a registry's schema id are read"),
+    (b"PAR1", "a Parquet file", "write it to FILE.parquet, which --in reads"),
+    (b"\xac\xed\x00\x05", "Java serialization", "use a JSON or Avro converter in the pipeline"),
+    (b"\xff\xfe\x00\x00", "UTF-32 text (little-endian)", _TO_UTF8),
+    (b"\x00\x00\xfe\xff", "UTF-32 text (big-endian)", _TO_UTF8),
+    (b"\xff\xfe", "UTF-16 text (little-endian)", _TO_UTF8),
+    (b"\xfe\xff", "UTF-16 text (big-endian)", _TO_UTF8),
+    (b"{\x00\x00\x00", "UTF-32 text (little-endian)", _TO_UTF8),
+    (b"\x00\x00\x00{\x00\x00\x00", "UTF-32 text (big-endian)", _TO_UTF8),
+    (b"{\x00", "UTF-16 text (little-endian)", _TO_UTF8),
+    (b"\x00{\x00", "UTF-16 text (big-endian)", _TO_UTF8),
+    (b"\xef\xbb\xbf", "text with a byte order mark (BOM)", "remove its first three bytes"),
+    (b":)\n", "Smile (binary JSON)", "use a JSON or Avro converter in the pipeline"),
+    (b"\xd9\xd9\xf7", "CBOR", "use a JSON or Avro converter in the pipeline"),
+    (b"\x03\x05", "AWS Glue's header with a compressed body", "read it as an Avro format"),
+    (b"\x03\x00", "AWS Glue's header (0x03, and a schema's UUID)", "read it as an Avro format"),
+)  # fmt: skip
+"""First bytes, what they are, and what the user can do. The longer stands before the shorter."""
+_BASE64 = re.compile(rb"[A-Za-z0-9+/_-]{8,}={0,2}\Z")
+_HEX = re.compile(rb"(?:0x|\\x)?(?:[0-9a-fA-F]{2}){8,}\Z")
+_HTML = re.compile(rb"\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
+_XML = re.compile(rb"\s*<(?:\?xml|[A-Za-z!])")
+_CSV = re.compile(rb"\"?[IUD]\"?[,|\t]\"?[^,|\t]+\"?[,|\t]")
+_MOST_LOOKED_AT = 1 << 20
+
+
+def name_body(data: bytes) -> str:
+    """What the bytes are and what to do about it ("gzip data: decompress it first"), "" where nothing tells.
+
+    Only for bytes that could not be read: JSON, framed Avro and the like are named too, as what the format is not.
+    Looks at the beginning, and parses a JSON document of at most 1 MiB.
+    """
+    if not data:
+        return "an empty value (0 bytes), which is neither a message nor a tombstone (null)"
+    for prefix, what, todo in _PREFIXES:
+        if data.startswith(prefix):
+            return f"{what}: {todo}"
+    return next(filter(None, (recognise(data) for recognise in _RECOGNISERS)), "")
+
+
+def with_body_name(reason: str, data: bytes, json_read: bool = True) -> str:
+    """A reason why bytes could not be read, or what they are where that is known.
+
+    json_read: the format is in JSON: of a JSON object the reason says more than its name.
+    """
+    if json_read and data[:1] == b"{" and data[1:2] != b"\x00":
+        return reason
+    what = name_body(data)
+    return f"it is {what}" if what else reason
+
+
+def _zlib(data: bytes) -> str:
+    if data[0] & 0x0F == 8 and len(data) > 2 and not int.from_bytes(data[:2], "big") % 31 and _inflates(data, 15):
+        return f"zlib data (deflate): {_DECOMPRESS}"
+    return ""
+
+
+def _deflate(data: bytes) -> str:
+    """Bare deflate has no mark: it counts where what it holds begins like JSON."""
+    return f"bare deflate data: {_DECOMPRESS}" if _inflates(data, -15, b"{") else ""
+
+
+def _inflates(data: bytes, window: int, begins: bytes = b"") -> bool:
+    try:
+        return zlib.decompressobj(window).decompress(data[:4096], 16).startswith(begins or b"")
+    except zlib.error:
+        return False
+
+
+def _json_document(data: bytes) -> str:
+    first = data.lstrip(b" \t\r\n")[:1]
+    if first == b"[":
+        return "a JSON array (a list): a message is one JSON object; write each element as a message of its own"
+    if len(data) > _MOST_LOOKED_AT or first not in _JSON_BEGINS:
+        return ""
+    try:
+        value = json.loads(data)
+    except (ValueError, RecursionError):
+        return ""
+    if isinstance(value, str):
+        return _json_string(value.strip())
+    if isinstance(value, dict):
+        return "a JSON object: choose a format in JSON (debezium, canal-json, …), or auto"
+    if value is None:
+        return "the text null, which is neither a message nor a tombstone (Kafka's null)"
+    return f"{'true or false' if isinstance(value, bool) else 'a number'} alone, not a JSON object"
+
+
+_JSON_BEGINS = frozenset(bytes((byte,)) for byte in b'{"-0123456789tfn')
+
+
+def _json_string(inner: str) -> str:
+    if inner[:1] in ("{", "["):
+        return "a JSON string that holds JSON (encoded twice): send the inner text as the message"
+    if _base64(inner.encode("utf-8", "replace")):
+        return "a JSON string that holds base64 (as Connect's JsonConverter writes bytes): send the decoded bytes"
+    return "a JSON string, not a JSON object"
+
+
+def _base64(data: bytes) -> str:
+    text = data.strip().replace(b"\n", b"").replace(b"\r", b"")
+    if not _BASE64.match(text) or text.isdigit() or (len(text.rstrip(b"=")) % 4) == 1:
+        return ""
+    try:
+        inner = base64.b64decode(text.translate(_URL_SAFE) + b"=" * (-len(text) % 4), validate=True)
+    except binascii.Error:
+        return ""
+    # A word of letters is base64, too: what it holds must begin like a message, or be long.
+    if inner[:1] in (b"{", b"\x00", b"[") or len(text) > 64 or any(inner.startswith(p) for p, _, _ in _PREFIXES):
+        return "base64 text: decode it first"
+    return ""
+
+
+_URL_SAFE = bytes.maketrans(b"-_", b"+/")
+
+
+def _hex(data: bytes) -> str:
+    return "hexadecimal text: decode it first" if _HEX.match(data.strip()) and not data.strip().isdigit() else ""
+
+
+def _markup(data: bytes) -> str:
+    if _HTML.match(data):
+        return "an HTML page (an error page of a proxy?): look at what writes the topic"
+    return "XML: choose a format that is read here" if _XML.match(data) else ""
+
+
+def _csv(data: bytes) -> str:
+    return "a line of CSV, as TiCDC's storage sink writes it: give its folder to --in" if _CSV.match(data) else ""
+
+
+def _confluent(data: bytes) -> str:
+    if data[0] or len(data) < 6:
+        return ""
+    if data[5:6] == b"{":
+        return "JSON behind a schema id (0x00 and four bytes), as a JSON Schema converter writes it"
+    return (
+        f"framed with schema id {int.from_bytes(data[1:5], 'big')} (Avro or Protobuf): choose an Avro format, or auto"
+    )
+
+
+def _text(data: bytes) -> str:
+    """Text of printable characters, whatever it says."""
+    try:
+        text = data[:4096].decode()
+    except UnicodeDecodeError:
+        return ""
+    return "plain text, not JSON" if text.replace("\n", "").replace("\r", "").replace("\t", "").isprintable() else ""
+
+
+def _bson(data: bytes) -> str:
+    if len(data) > 4 and int.from_bytes(data[:4], "little") == len(data) and not data[-1]:
+        return "BSON: use a JSON or Avro converter in the pipeline"
+    return ""
+
+
+def _message_pack(data: bytes) -> str:
+    if 0x81 <= data[0] <= 0x8F and len(data) > 1 and 0xA1 <= data[1] <= 0xBF:
+        return "MessagePack: use a JSON or Avro converter in the pipeline"
+    return ""
+
+
+def _protobuf(data: bytes) -> str:
+    """Bytes that are fields of Protobuf from the first to the last, at least one of them with a length."""
+    pos = fields = 0
+    texts = False
+    while pos < len(data) and fields < 64:
+        tag, pos = _varint(data, pos)
+        kind, size = tag & 7, 0
+        if not 1 <= tag >> 3 <= 1000 or kind not in (0, 1, 2, 5):
+            return ""
+        if kind == 0:
+            size, pos = 0, _varint(data, pos)[1]
+        elif kind == 2:
+            size, pos = _varint(data, pos)
+            texts = True
+        pos += {1: 8, 2: size, 5: 4}.get(kind, 0)
+        fields += 1
+    if pos < 0 or (fields < 64 and pos != len(data)) or fields < 2 or not texts:
+        return ""
+    return "Protobuf, by its form (TiCDC's protocol=canal writes it): choose canal-json in the changefeed"
+
+
+def _varint(data: bytes, pos: int) -> tuple[int, int]:
+    """(the number, the position after it); the position is far behind the end where the number is cut."""
+    number = shift = 0
+    while pos < len(data) and shift < 64:
+        number |= (data[pos] & 0x7F) << shift
+        pos, shift = pos + 1, shift + 7
+        if data[pos - 1] < 0x80:
+            return number, pos
+    return 0, 1 << 62
+
+
+_RECOGNISERS: tuple[Callable[[bytes], str], ...] = (
+    _zlib, _json_document, _markup, _csv, _hex, _base64, _confluent, _bson, _message_pack, _protobuf, _deflate,
+    _text,
+)  # fmt: skip

@@ -1,0 +1,205 @@
+"""Canal-JSON as others than TiCDC write it: small variations that are read, and records that are named."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, NamedTuple
+
+import pytest
+
+from schemas.codec import compression
+from schemas.ddl.executor.versions import DdlText, versions
+from schemas.ddl.parser.lexer import WIRE
+from schemas.formats.base import Context
+from schemas.formats.canal_json import CanalJsonDecoder
+from schemas.formats.simple.decoder import SimpleDecoder
+from schemas.model.errors import WireError
+from schemas.model.event import DdlEvent, Event, Message, RowChange
+from schemas.model.ports import TableSource
+from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.sources.table_definitions import TableDefinitions
+from tests.support.table import check_rows
+
+_GOOD: dict[str, Any] = {
+    "id": 0, "database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": False, "type": "INSERT",
+    "es": 1764000000000, "ts": 1764000000123, "sql": "", "sqlType": {"id": 4, "x": 12},
+    "mysqlType": {"id": "int", "x": "varchar"}, "data": [{"id": "1", "x": "a"}], "old": None,
+    "_tidb": {"commitTs": 462413824000000001},
+}  # fmt: skip
+_LEFT_OUT = object()
+
+
+def _decode(change: dict[str, Any], tables: TableSource | None = None) -> list[Event]:
+    whole = {name: value for name, value in {**_GOOD, **change}.items() if value is not _LEFT_OUT}
+    decoder = CanalJsonDecoder(Context(FileSchemas([]), tables))
+    return decoder.decode(Message(None, json.dumps(whole).encode()))
+
+
+def _typed(type_: str, value: Any) -> dict[str, Any]:
+    return {"mysqlType": {"id": "INT", "x": type_}, "data": [{"id": 1, "x": value}]}
+
+
+class _Row(NamedTuple):
+    what: str
+    change: dict[str, Any]
+    value: str | bytes | None = "a"
+    flags: tuple[str, ...] = ()
+
+
+_ROWS = (
+    _Row("no old", {"old": _LEFT_OUT}),
+    _Row("no id, ts, sql and isDdl", dict.fromkeys(("id", "ts", "sql", "isDdl"), _LEFT_OUT)),
+    _Row("no pkNames", {"pkNames": _LEFT_OUT}),
+    _Row("pkNames null", {"pkNames": None}),
+    _Row("no sqlType", {"sqlType": _LEFT_OUT}),
+    _Row("no es", {"es": _LEFT_OUT}),
+    _Row("no extension", {"_tidb": _LEFT_OUT}),
+    _Row("no extension, no es", {"_tidb": _LEFT_OUT, "es": None}),
+    _Row("other fields", {"gtid": "", "xid": 5, "sqlTypes": [1], "_source": {"a": None}}),
+    _Row("type in small letters", {"type": "insert"}),
+    _Row("capitals", _typed("VARCHAR(20)", "a")),
+    _Row("character set", _typed("varchar(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "a")),
+    _Row("text with a charset", _typed("TEXT charset latin1", "a")),
+    _Row("numeric", _typed("numeric(5,1)", "2.5"), "2.5"),
+    _Row("numeric with a blank", _typed("NUMERIC(5, 1)", "2.5"), "2.5"),
+    _Row("dec", _typed("dec(10)", "7"), "7"),
+    _Row("decimal unsigned zerofill", _typed("decimal(6,2) unsigned zerofill", "12.50"), "12.50"),
+    _Row("integer", _typed("INTEGER(11)", "-3"), "-3"),
+    _Row("zerofill", _typed("int(10) unsigned zerofill", "4294967295"), "4294967295"),
+    _Row("zerofill alone is unsigned", _typed("int(10) zerofill", "4294967295"), "4294967295"),
+    _Row("bigint unsigned", _typed("BIGINT(20) UNSIGNED", "18446744073709551615"), "18446744073709551615"),
+    _Row("bool", _typed("bool", "1"), "1"),
+    _Row("boolean of JSON", _typed("tinyint(1)", True), "1"),
+    _Row("double precision", _typed("DOUBLE PRECISION", "1.5"), "1.5"),
+    _Row("real", _typed("real", "1.5"), "1.5"),
+    _Row("number of JSON", _typed("bigint", 9007199254740993), "9007199254740993"),
+    _Row("decimal as a number of JSON", _typed("decimal(20,2)", 1.25), "1.25"),
+    _Row("null", _typed("varchar(20)", None), None),
+    _Row("enum by number", _typed("ENUM('a','B')", "2"), "B"),
+    _Row("enum by name", _typed("enum('a','B')", "B"), "B"),
+    _Row("set by names", _typed("SET('a','b')", "a,b"), "a,b"),
+    _Row("enum by name, no list", _typed("enum", "B"), "B"),
+    _Row("datetime", _typed("DATETIME(3)", "2025-11-24 16:00:00.123"), "2025-11-24 16:00:00.123"),
+    _Row("blob", _typed("BLOB", "\u00ff"), b"\xff"),
+    _Row("no types", {"mysqlType": None, "sqlType": None}, "a", ("untyped:id", "untyped:x")),
+    _Row("no types, numbers", {"mysqlType": None, "sqlType": None, "data": [{"id": 1, "x": 2.50}]}, "2.5",
+         ("untyped:id", "untyped:x")),
+)  # fmt: skip
+
+
+def test_variants_are_rows() -> None:
+    def check(row: _Row) -> None:
+        [event] = _decode(row.change)
+        assert isinstance(event, RowChange)
+        assert (event.op, event.db, event.table_name) == ("c", "shop", "orders")
+        assert event.after == {"id": "1", "x": row.value}
+        assert tuple(event.flags) == row.flags
+
+    check_rows(_ROWS, check, lambda row: row.what)
+
+
+def test_types_come_from_the_definition_where_the_message_has_none() -> None:
+    ddl = "CREATE TABLE orders (id INT PRIMARY KEY, x DECIMAL(5,1))"
+    tables = TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)]))
+    [event] = _decode({"mysqlType": None, "sqlType": None, "data": [{"id": 1, "x": 2.5}]}, tables)
+    assert isinstance(event, RowChange)
+    assert (event.table.by_name["x"].type.name, event.after, event.flags) == ("decimal", {"id": "1", "x": "2.5"}, [])
+
+
+_DDL_ROWS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("CREATE", {"isDdl": True}), ("alter", {"isDdl": True}), ("ERASE", {}), ("RENAME", {"isDdl": True}),
+    ("TRUNCATE", {}), ("CINDEX", {"isDdl": True}), ("DINDEX", {"isDdl": True}), ("QUERY", {"isDdl": True}),
+)  # fmt: skip
+
+
+def test_ddl_records() -> None:
+    def check(row: tuple[str, dict[str, Any]]) -> None:
+        kind, change = row
+        none = dict.fromkeys(("data", "mysqlType", "sqlType", "pkNames", "_tidb"))
+        [event] = _decode({**none, "type": kind, "sql": "DROP TABLE x", **change})
+        assert isinstance(event, DdlEvent)
+        assert (event.query, event.extra) == ("DROP TABLE x", {"type": kind.upper(), "es": 1764000000000})
+
+    check_rows(_DDL_ROWS, check, lambda row: row[0])
+
+
+def test_records_of_transactions_are_no_event() -> None:
+    def check(row: tuple[str, str]) -> None:
+        assert _decode({"type": row[0], "sql": row[1], "data": None}) == []
+
+    rows = (("QUERY", "BEGIN"), ("QUERY", " commit"), ("QUERY", "XA START X'01'"), ("QUERY", "SAVEPOINT a"),
+            ("TRANSACTIONBEGIN", ""), ("TRANSACTIONEND", ""), ("XACOMMIT", ""), ("GTID", ""),
+            ("MHEARTBEAT", ""))  # fmt: skip
+    check_rows(rows, check)
+
+
+_REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
+    ("a statement without rows", {"type": "QUERY", "sql": "UPDATE t SET a = 1", "data": None}, "binlog_format"),
+    ("DDL without a statement", {"type": "CREATE", "isDdl": True, "sql": ""}, "CREATE"),
+    ("an unknown record", {"type": "UPSERT"}, "UPSERT"),
+    ("data null", {"data": None}, "INSERT"),
+    ("an unknown type", _typed("geometry", "a"), "column 'x': type 'geometry'"),
+    ("an object as a value", _typed("varchar(3)", {"a": 1}), "column 'x'"),
+    ("a number as a text", _typed("varchar(3)", 7), "column 'x'"),
+    ("no element", _typed("enum('a')", "b"), "column 'x'"),
+    ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
+    ("_tidb is a text", {"_tidb": "x"}, "a text stands"),
+    ("types are a list", {"mysqlType": ["int"], "sqlType": None}, "mysqlType"),
+    ("a row is a list", {"data": [["1"]]}, "a row is no object"),
+)
+
+
+def test_what_is_refused_is_named() -> None:
+    def check(row: tuple[str, dict[str, Any], str]) -> None:
+        with pytest.raises(WireError) as caught:
+            _decode(row[1])
+        assert caught.value.code == "MALFORMED"
+        assert row[2] in caught.value.detail
+
+    check_rows(_REFUSED, check, lambda row: row[0])
+
+
+class _File:
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def fetch(self, name: str) -> bytes:
+        return self._content
+
+
+def test_claim_checks_of_the_raw_value() -> None:
+    """The file is the value, bare or compressed, or {"key","value"}; for Simple as for Canal-JSON."""
+    canal = json.dumps(_GOOD).encode()
+    pointer = json.dumps({**_GOOD, "_tidb": {"commitTs": 1, "claimCheckLocation": "s3://b/c/1.json"}}).encode()
+    simple_row = {
+        "version": 1, "database": "shop", "table": "orders", "tableID": 1, "type": "INSERT", "commitTs": 5,
+        "buildTs": 6, "schemaVersion": 7, "data": {"id": "1"},
+    }  # fmt: skip
+    simple = json.dumps(simple_row).encode()
+    to_file = json.dumps({**simple_row, "claimCheckLocation": "file:///c/1.json"}).encode()
+
+    def check(row: tuple[type[CanalJsonDecoder | SimpleDecoder], bytes, bytes, bool]) -> None:
+        decoder, message, file, is_row = row
+        reading = decoder(Context(FileSchemas([]), claims=_File(file)))
+        if is_row:
+            [event] = reading.decode(Message(None, message))
+            assert isinstance(event, RowChange)
+            assert event.after is not None
+            assert event.after["id"] == "1"
+            return
+        with pytest.raises(WireError) as caught:
+            reading.decode(Message(None, message))
+        assert caught.value.code == "CLAIM_CHECK"
+
+    rows = [
+        row
+        for decoder, message, value in ((CanalJsonDecoder, pointer, canal), (SimpleDecoder, to_file, simple))
+        for row in (
+            (decoder, message, value, True), (decoder, message, compression.snap(value), True),
+            (decoder, message, compression.lz4(value), True), (decoder, message, b"{}", False),
+            (decoder, message, b"", False), (decoder, message, b"\x1f\x8b\x08", False),
+            (decoder, message, message, False), (decoder, message, b'{"key":null}', False),
+            (decoder, message, b'{"value":1}', False), (decoder, message, value[:-3], False),
+        )
+    ]  # fmt: skip
+    check_rows(rows, check, lambda row: (row[0].__name__, row[2][:12]))
