@@ -5,7 +5,8 @@ elements, which then come from the table's definition, where there is one. Binar
 commit_ts is there with enable-tidb-extension only. A message may be a Snappy block or an LZ4 frame as a whole.
 
 Canal itself and others write it too (alibaba/canal `protocol/FlatMessage.java`), and are read: types as MySQL has them
-and in any letters, `old` left out where it is null, numbers beside texts in `data`, records of transactions.
+and in any letters, `old` left out where it is null, numbers beside texts in `data`, records of transactions. `_csv` is
+our own mark of a row that a CSV file had (spark_jobs.io.storage_sink): ENUM and SET are names.
 """
 
 from __future__ import annotations
@@ -106,10 +107,11 @@ class CanalJsonDecoder:
             types = {name: _ANY_TYPE for image in (*data, *(old or ())) for name in image or ()}
         table, version, mismatch = self._table(id_, types, body.get("pkNames"), commit_ts, es)
         events = []
+        by_name = body.get("_csv") is True
         for number, image in enumerate(data):
             flags: dict[str, None] = {}
-            row = _row(table, image, flags, replaced)
-            before = None if op != "u" or old is None else _row(table, old[number], flags, replaced)
+            row = _row(table, image, flags, replaced, by_name)
+            before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)
             if op == "d":
                 before, row_after = row, None
             else:
@@ -140,7 +142,7 @@ class CanalJsonDecoder:
             version = self._context.tables.at(id_, at)
         key = (id_, listed, tuple(keys or ()), version.commit_ts if version else None)
         if key not in self._tables:
-            own = Table(id_, tuple(_column(n, t, n in key[2]) for n, t in listed))
+            own = Table(id_, tuple(column_of_type(n, t, n in key[2]) for n, t in listed))
             version, mismatch = join_definition(id_, version, own.columns, same_type, self._context.options)
             self._tables[key] = version.table if version else own, version, mismatch
         return self._tables[key]
@@ -214,7 +216,7 @@ def _statement(body: dict[str, Any], kind: str, commit_ts: int | None) -> list[E
     raise ValueError(f"type {kind[:40]!r} is not known: INSERT, UPDATE, DELETE, and those of DDL are")
 
 
-def _column(name: str, mysql_type: str, key: bool) -> Column:
+def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
     """A column of `mysqlType`: "bigint unsigned", with content-compatible "decimal(16,4)" or "set('a','b')"."""
     if mysql_type == _ANY_TYPE:
         return Column(_text(name, "column"), BY_NAME["text"], handle_key=key, primary_key=key, vague=_ANY_TYPE)
@@ -267,7 +269,7 @@ def _elements(inner: str) -> tuple[str, ...]:
     return tuple(elements)
 
 
-def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool) -> dict[str, Value]:
+def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool, by_name: bool) -> dict[str, Value]:
     if not isinstance(image, Mapping):
         raise ValueError("a row is no object")
     row: dict[str, Value] = {}
@@ -276,7 +278,7 @@ def _row(table: Table, image: Any, flags: dict[str, None], replaced: bool) -> di
         if column is None:
             raise ValueError(f"column {name[:80]!r} is not in mysqlType")
         try:
-            row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags)
+            row[name] = None if cell is None else _value(column, _cell_text(column, cell), flags, by_name)
         except ValueError as error:
             raise ValueError(f"column {name!r}: {error}") from error
         if replaced and isinstance(row[name], str) and "\ufffd" in str(row[name]):
@@ -304,7 +306,7 @@ def _cell_text(column: Column, cell: Any) -> str:
 _WRITTEN_AS_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET)
 
 
-def _value(column: Column, text: str, flags: dict[str, None]) -> Value:
+def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> Value:
     kind = column.type.kind
     if column.vague == _ANY_TYPE:
         flags[f"untyped:{column.name}"] = None
@@ -314,7 +316,7 @@ def _value(column: Column, text: str, flags: dict[str, None]) -> Value:
             return text.encode("latin-1")
         except UnicodeEncodeError as error:
             raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
-    if kind in (Kind.ENUM, Kind.SET) and not text.isdigit():
+    if kind in (Kind.ENUM, Kind.SET) and (by_name or not text.isdigit()):
         _check_elements(column, text)
         return text
     value, flag = sql_text.read(column, text)

@@ -26,6 +26,7 @@ _CHOICES = {
     "skipped_operations": ("t", "none"),
     "update_without_before": ("auto", "upsert", "key-before", "null"),
     "source_connector": ("mysql", "TiCDC"),
+    "csv_binary_encoding_method": ("base64", "hex"),
 }  # fmt: skip
 # Options of TiCDC's that say nothing about the formats written here, or name what a golden case was made with.
 _IGNORED = {
@@ -55,6 +56,8 @@ class Options:
     Of rows that a transform flattened (read only): add_fields_prefix, add_headers_prefix: before the names of what it
     added. table: db.table of rows that do not say whose they are; table_from_topic: their topic is called
     prefix.db.table.
+
+    csv_…: [sink.csv] of a changefeed to a storage service, whose files are read (`--in FOLDER`).
     """
 
     enable_tidb_extension: bool = False
@@ -94,6 +97,10 @@ class Options:
     add_headers_prefix: str = "__"
     table: str = ""
     table_from_topic: bool = False
+    csv_delimiter: str = ","
+    csv_quote: str = '"'
+    csv_null: str = "\\N"
+    csv_binary_encoding_method: str = "base64"
 
     @classmethod
     def of(cls, settings: Mapping[str, Any], **ours: Any) -> Options:
@@ -107,6 +114,10 @@ class Options:
                 raise SetupError(
                     "USAGE", details=f"option {name}={value!r}: a {type(defaults[name]).__name__} is needed"
                 )
+            if name == "csv_delimiter" and not value:
+                raise SetupError("USAGE", details="option csv_delimiter: one character or more are needed")
+            if name == "csv_quote" and len(str(value)) > 1:
+                raise SetupError("USAGE", details="option csv_quote: one character is needed, or none")
             if name in _CHOICES and value not in _CHOICES[name]:
                 raise SetupError("USAGE", details=f"option {name}={value!r}: choose {' or '.join(_CHOICES[name])}")
         db, _, table = chosen.get("table", "").partition(".")

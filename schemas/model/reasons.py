@@ -97,7 +97,7 @@ _BY_CLASS: tuple[tuple[type[BaseException], Callable[[Any], str]], ...] = (
     (EOFError, lambda error: "it ends too early"),
     (RecursionError, lambda error: "nested too deep"),
     (ArithmeticError, lambda error: "no number that can be read"),
-    (OSError, lambda error: error.strerror or "it can't be read"),
+    (OSError, lambda error: error.strerror or "it can't be read, or is damaged"),
     (KeyError, _missing_name),
     (TypeError, _other_kind),
     (AttributeError, _other_kind),

@@ -21,6 +21,7 @@ from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Table
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import archive_files
+from spark_jobs.io.storage_sink import StorageFolder, is_storage_folder
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.table_view import TableView, table_of
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
@@ -105,11 +106,15 @@ def write_side(args: argparse.Namespace, read: CodecConfig) -> CodecConfig:
 
 
 def tables_of(args: argparse.Namespace) -> TableSource | None:
-    """--ddl FILE or --history URL. SetupError USAGE, REGISTRY_UNREACHABLE."""
+    """--ddl FILE or --history URL; else the schema files of the folder that is read. SetupError USAGE,
+    REGISTRY_UNREACHABLE.
+    """
     file = None if args.ddl == Path("stream") else args.ddl
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
     if args.history is None:
+        if file is None and is_storage_folder(getattr(args, "source", None) or ""):
+            return TableDefinitions(StorageFolder(args.source).definitions())
         db = (getattr(args, "table", None) or "").partition(".")[0]
         return TableDefinitions.read(file, args.ddl_time_zone, db) if file else None
     if file is not None:

@@ -98,8 +98,12 @@ def _run(
         from spark_jobs.streaming.batch import run_in_order
 
         return run_in_order(work, args.source, out, dead, kafka, args.master)
-    reading = plain_source if args.command == "encode" else read_source
-    incoming = show_progress(reading(args.source, kafka), args.command, count_waiting(args.source, kafka))
+    incoming: in_process.Incoming
+    if args.command == "encode":
+        incoming = plain_source(args.source, kafka)
+    else:
+        incoming = read_source(args.source, kafka, work.read.options)
+    incoming = show_progress(incoming, args.command, count_waiting(args.source, kafka))
     return in_process.run_in_process(
         incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()
     )

@@ -14,18 +14,31 @@ from typing import Any, Protocol
 
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
+from schemas.model.options import Options
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
 from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_delta, topic_of_location
 from spark_jobs.io.message_files import MAX_LINE, LineWriter, archive_files, message_line, part_of, read_messages
+from spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
+
+_NO_OPTIONS = Options()
 
 
-def read_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:
-    """The messages of FILE, a stream's folder, `-` (standard input) or kafka:TOPIC, in order."""
+def read_source(
+    place: str, kafka: KafkaClient, options: Options = _NO_OPTIONS
+) -> Iterator[Message | tuple[WireError, Message]]:
+    """The messages of FILE, a stream's folder, a storage sink's, `-` (standard input) or kafka:TOPIC, in order.
+
+    options: of the format read, for CSV files of a storage sink.
+    """
     topic = topic_of_location(place)
     if topic is None:
         path = Path("/dev/stdin" if place == "-" else place)
+        if is_storage_folder(place):
+            return StorageFolder(place).read(options)
+        if ".csv" in path.suffixes and is_data_file(path):
+            return read_data_file(path, options)
         # A folder is what a stream wrote, a file a micro-batch by number; or a topic's archive.
         files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(place)
         return chain.from_iterable(map(read_messages, files or [path]))

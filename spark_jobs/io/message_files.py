@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import json
+import lzma
 import re
-from collections.abc import Iterator
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,6 +21,7 @@ from schemas.inputs.message_lines import message_line as message_line
 from schemas.inputs.message_lines import parse_line as parse_line
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
+from schemas.model.reasons import reason_of
 from schemas.plain.writer import json_line
 
 MAX_LINE = MAX_MESSAGE * 3
@@ -44,7 +53,8 @@ def origin_of(path: Path) -> tuple[str, int, int]:
 def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of a file, in order; a line that is none comes as (error, message with the line as its value).
 
-    SetupError USAGE when the file can't be read.
+    Compressed files are told by their first bytes. A file that begins with a list, or with an object over several
+    lines, is a JSON document or several: at most _MOST_DOCUMENT bytes. SetupError USAGE when the file can't be read.
     """
     if path.suffix == ".parquet":
         yield from _read_parquet(path)
@@ -55,16 +65,110 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
         yield from read_archive(path)
         return
     try:
-        with path.open("rb") as file:
-            for number, line in enumerate(iter(lambda: file.readline(MAX_LINE), b""), 1):
-                if not line.strip():
-                    continue
+        with opened(path) as file:
+            lines = iter(lambda: file.readline(MAX_LINE), b"")
+            numbered = ((number, line) for number, line in enumerate(lines, 1) if line.strip())
+            first = next(numbered, None)
+            if first is not None and _begins_document(first[1]):
+                pieces = _documents(first[1] + file.read(_MOST_DOCUMENT + 1), first[0], path)
+            else:
+                pieces = numbered if first is None else chain((first,), numbered)
+            for number, line in pieces:
                 try:
                     yield parse_line(line, f"{path.name}:{number}")
                 except WireError as error:
                     yield error, Message(None, line.rstrip(b"\r\n"))
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
+
+
+def is_plain_lines(path: Path) -> bool:
+    """Whether a file is lines as they are: neither compressed nor a JSON document. SetupError USAGE."""
+    try:
+        with path.open("rb") as file:
+            head = file.read(_LONGEST_MAGIC)
+            if any(head.startswith(magic) for magic in _COMPRESSED):
+                return False
+            file.seek(0)
+            first = next((line for line in iter(lambda: file.readline(MAX_LINE), b"") if line.strip()), b"")
+            return not _begins_document(first)
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """The file's content, inflated where it is compressed. OSError; SetupError USAGE without the library for it."""
+    with path.open("rb") as file:
+        head = file.peek(_LONGEST_MAGIC)[:_LONGEST_MAGIC]
+        inflate = next((how for magic, how in _COMPRESSED.items() if head.startswith(magic)), None)
+        if inflate is None:
+            yield file
+            return
+        with inflate(file) as content:
+            yield content
+
+
+def _inflate_by_arrow(codec: str) -> Callable[[IO[bytes]], Any]:
+    def inflate(file: IO[bytes]) -> Any:
+        try:
+            import pyarrow
+        except ImportError as error:
+            details = f"{file.name}: it is compressed ({codec}), and the library pyarrow is not installed"
+            raise SetupError("USAGE", details=details) from error
+        pa: Any = pyarrow  # the stubs know less than the library
+        return io.BufferedReader(pa.CompressedInputStream(pa.PythonFile(file, "r"), codec), 1 << 16)
+
+    return inflate
+
+
+_COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"\x28\xb5\x2f\xfd": _inflate_by_arrow("zstd"),
+    b"\x04\x22\x4d\x18": _inflate_by_arrow("lz4"),
+}
+"""First bytes of a file → what inflates it."""
+_LONGEST_MAGIC = max(map(len, _COMPRESSED))
+_MOST_DOCUMENT = 256 << 20
+
+
+def _begins_document(line: bytes) -> bool:
+    """Whether a file's first line is the beginning of a JSON list, or of an object over several lines."""
+    text = line.strip().removeprefix(b"\xef\xbb\xbf")
+    return text[:1] == b"[" or text == b"{"
+
+
+def _documents(data: bytes, number: int, path: Path) -> Iterator[tuple[int, bytes]]:
+    """JSON documents one after another, lists taken apart → (line, text) of each. What is none is the last."""
+    if len(data) > _MOST_DOCUMENT:
+        details = (
+            f"{path}: a JSON document of more than {_MOST_DOCUMENT >> 20} MiB: write a message a line (jq -c '.[]')"
+        )
+        raise SetupError("USAGE", details=details)
+    text = data.decode("utf-8", "surrogateescape").removeprefix("\ufeff")
+    find_end, pos, at, depth = json.JSONDecoder().raw_decode, 0, 0, 0
+    while True:
+        start, pos = pos, _SEPARATORS.match(text, pos).end()  # type: ignore[union-attr]
+        depth += text.count("[", start, pos) - text.count("]", start, pos)
+        if pos == len(text):
+            if depth:
+                raise SetupError("USAGE", details=f"{path}: the JSON list does not end: the file is cut, or damaged")
+            return
+        try:
+            _, end = find_end(text, pos)
+        except (ValueError, RecursionError):
+            end = 0
+        number, at = number + text.count("\n", at, pos), pos
+        yield number, text[pos : end or None].encode("utf-8", "surrogateescape")
+        if not end:  # no JSON from here on
+            return
+        pos = end
+
+
+_SEPARATORS = re.compile(r"[\s\[\],]*")
+"""What stands before, between and after the messages of a document."""
 
 
 def _read_parquet(path: Path) -> Iterator[Message]:

@@ -64,7 +64,7 @@ def test_craft() -> None:
     """Craft's codec reads it with a definition as without."""
     table = Table(
         TableId("shop", "orders"),
-        (Column("id", BY_NAME["int"], handle_key=True, primary_key=True, nullable=False), Column("note", BY_NAME["text"])),
+        (Column("id", BY_NAME["int"], handle_key=True, primary_key=True), Column("note", BY_NAME["text"])),
     )  # fmt: skip
     row = RowChange("craft", table, "c", 462413824000000001, None, {"id": "1", "note": None}, ("id",), "UTC")
     for code in (0, 6, 255):

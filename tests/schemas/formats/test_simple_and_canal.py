@@ -251,9 +251,9 @@ def test_they_are_not_written(to: str) -> None:
 def test_canal_types(
     told: str, kind: str, length: int | None, scale: int | None, elements: tuple[str, ...], unsigned: bool
 ) -> None:
-    from schemas.formats.canal_json import _column
+    from schemas.formats.canal_json import column_of_type
 
-    column = _column("c", told, False)
+    column = column_of_type("c", told, False)
     assert (column.type.name, column.length, column.scale, column.elements, column.unsigned) == (
         kind, length, scale, elements, unsigned,
     )  # fmt: skip

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
 import io
 import json
+import lzma
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import cramjam
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -16,9 +21,10 @@ from hypothesis import strategies as st
 
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
-from spark_jobs.io.message_files import LineWriter, message_line, parse_line, read_messages
+from spark_jobs.io.message_files import LineWriter, is_plain_lines, message_line, parse_line, read_messages
 from spark_jobs.io.parquet import ParquetWriter
 from tests.support.golden import FORMATS, Golden, cases
+from tests.support.python_words import assert_no_python_words
 from tests.support.table import check_rows
 
 HEADERS = (("a", b"\x00\xff"), ("a", None), ("", b""))
@@ -108,26 +114,42 @@ def test_files_that_are_not_there(tmp_path: Path) -> None:
 
 
 BAD: list[tuple[bytes, str]] = [
-    (b"x", "a value is missing"),
+    (b"x", "plain text"),
     (b"[]", "object"),
     (b"{}", "key_b64"),
-    (b"null", "object"),
-    (b'"key_b64"', "object"),
+    (b"null", "the text null"),
+    (b'"key_b64"', "a JSON string, not a JSON object"),
     (b'{"value_b64":"A"}', "base64"),
-    (b'{"value_b64":"\\u00e9"}', "ASCII"),
+    (b'{"value_b64":"\\u00e9"}', "base64"),
     (b'{"value_b64":1}', ""),
     (b'{"value_b64":"AA==","topic":1}', "topic"),
     (b'{"value_b64":null,"partition":"1"}', "partition"),
     (b'{"value_b64":null,"partition":true}', "partition"),
     (b'{"value_b64":null,"timestamp":1.5}', "timestamp"),
     (b'{"value_b64":null,"offset":[]}', "offset"),
-    (b'{"value_b64":null,"headers":5}', ""),
-    (b'{"value_b64":null,"headers":[["a"]]}', ""),
-    (b'{"value_b64":null,"headers":[["a","?"]]}', ""),
+    (b'{"value_b64":null,"headers":5}', "headers"),
+    (b'{"value_b64":null,"headers":"a"}', "headers"),
+    (b'{"value_b64":null,"headers":[["a"]]}', "headers"),
+    (b'{"value_b64":null,"headers":[["a","?"]]}', "headers"),
+    (b'{"value_b64":null,"headers":[[1,"YQ=="]]}', "headers"),
+    (b'{"value_b64":null,"headers":{"a":1}}', "headers"),
+    (b'{"value_b64":null,"headers":[{"a":"YQ=="}]}', "headers"),
+    (b"\x1f\x8b\x08", "gzip"),
+    (b"<a/>", "XML"),
+    (b'"I","orders","shop",1', "CSV"),
+    (b'{"topic":"t","partition":0,"offset":1,"payload":{"a":1},"key":null}', "kcat decoded the payload"),
+    (b'{"topic":"t","partition":0,"offset":1,"payload":null,"payload_error":"x"}', "kcat decoded the payload"),
+    (b'{"topic":"t","partition":0,"offset":1,"payload":"a\xef\xbf\xbd"}', "kafka:TOPIC"),
+    (b'{"topic":"t","partition":0,"offset":1,"payload":"a","headers":["a"]}', "headers"),
+    (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":"a\\ufffd"}', "kafka:TOPIC"),
+    (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value_size":4}', "--meta-only"),
+    (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":{"a":1}}', "kafka:TOPIC"),
+    (b'{"topic":"t","partition":0,"offset":1,"timestamp":1,"value":"a","headers":["a"]}', "headers"),
+    (b'{"a":1}', "key_b64"),
     (b'{"value_b64":null', ""),
     (b"\xff\xfe", ""),
     (b"[" * 100_000, ""),
-    (b'{"value_b64":"AA=="}{"value_b64":"AA=="}', "Extra"),
+    (b'{"value_b64":"AA=="}{"value_b64":"AA=="}', "more text follows the document"),
     (b'{"value_b64":"-_8="}', ""),
     (b'{"value_b64":"A\\nA=="}', ""),
 ]
@@ -141,6 +163,7 @@ def test_bad_lines() -> None:
         assert caught.value.code == "BAD_LINE"
         assert caught.value.detail.startswith("m.jsonl:3: ")
         assert reason in caught.value.detail
+        assert_no_python_words(caught.value.detail)
         assert len(caught.value.detail) < 400
 
     check_rows(BAD, check, lambda bad: repr(bad[0][:30]))
@@ -201,3 +224,100 @@ def test_golden_files_are_message_files() -> None:
         ]
 
     check_rows([g for format_ in FORMATS for g in cases(format_)], check)
+
+
+_VALUE = b'{"isDdl":false,"type":"INSERT","x":"\xc3\xa9"}'
+_TEXT = json.dumps(_VALUE.decode())
+_HEADERS = (("a", b"x"), ("a", b"y"))
+_FLAT = '["a","x","a","y"]'
+_PAIRS = '[{"key":"a","value":"x"},{"key":"a","value":"y"}]'
+_AT = '"topic":"t","partition":1,"offset":2'
+FORMS: list[tuple[str, bytes, Message]] = [
+    ("headers as an object", b'{"value_b64":"AQ==","headers":{"a":"YQ==","b":null}}',
+     Message(None, b"\x01", headers=(("a", b"a"), ("b", None)))),
+    ("headers as an object of lists", b'{"value_b64":"AQ==","headers":{"a":["eA==","eQ=="]}}',
+     Message(None, b"\x01", headers=_HEADERS)),
+    ("kcat", f'{{{_AT},"tstype":"create","ts":3,"broker":0,"headers":{_FLAT},"key":"k","payload":{_TEXT}}}'.encode(),
+     Message(b"k", _VALUE, "t", 1, 2, 3, _HEADERS)),
+    ("kcat, headers as an object",
+     f'{{{_AT},"tstype":"unknown","ts":0,"headers":{{"a":["x","y"]}},"key":null,"payload":null}}'.encode(),
+     Message(None, None, "t", 1, 2, None, _HEADERS)),
+    ("kcat, bytes that are no text", b'{"topic":"t","partition":1,"offset":2,"key":"","payload":"\\u0000\xff\\n"}',
+     Message(b"", b"\x00\xff\n", "t", 1, 2)),
+    ("rpk", f'{{{_AT},"key":"k","value":{_TEXT},"headers":{_PAIRS},"timestamp":3}}'.encode(),
+     Message(b"k", _VALUE, "t", 1, 2, 3, _HEADERS)),
+    ("rpk, a tombstone", f'{{"key":"k","timestamp":3,{_AT}}}'.encode(), Message(b"k", None, "t", 1, 2, 3)),
+    ("rpk, an escape of the value's own", f'{{"value":"a\\\\ufffd","timestamp":3,{_AT}}}'.encode(),
+     Message(None, b"a\\ufffd", "t", 1, 2, 3)),
+    ("a value alone", _VALUE, Message(None, _VALUE)),
+    ("Debezium alone", b' {"payload":{"op":"c"}} ', Message(None, b'{"payload":{"op":"c"}}')),
+]  # fmt: skip
+
+
+def test_forms_of_lines() -> None:
+    def check(row: tuple[str, bytes, Message]) -> None:
+        assert parse_line(row[1], "m") == row[2]
+
+    check_rows(FORMS, check, lambda row: row[0])
+
+
+_ONE = {"topic": "t", "partition": 0, "offset": 0, "key_b64": None, "value_b64": "AQ=="}
+_LINES = b"".join(json.dumps({**_ONE, "offset": n}).encode() + b"\n" for n in range(5000))
+
+
+def test_compressed_files(tmp_path: Path) -> None:
+    """By their first bytes, whatever they are called; several members after one another are one file."""
+    path = tmp_path / "m.jsonl"
+    plain = tmp_path / "plain"
+    plain.write_bytes(_LINES)
+    expected = list(read_messages(plain))
+    assert is_plain_lines(plain)
+
+    def check(pack: Callable[[bytes], bytes]) -> None:
+        path.write_bytes(pack(_LINES))
+        assert list(read_messages(path)) == expected
+        assert not is_plain_lines(path)
+        path.write_bytes(pack(_LINES[: len(_LINES) // 2]) + pack(_LINES[len(_LINES) // 2 :]))
+        assert len(list(read_messages(path))) == len(expected)
+        path.write_bytes(pack(_LINES)[:-40])
+        with pytest.raises(SetupError) as caught:
+            list(read_messages(path))
+        assert_no_python_words(caught.value.detail)
+
+    packers: tuple[Callable[[bytes], bytes], ...] = (
+        gzip.compress,
+        bz2.compress,
+        lzma.compress,
+        lambda data: bytes(cramjam.zstd.compress(data)),
+    )
+    check_rows(packers, check, repr)
+    path.write_bytes(bytes(cramjam.lz4.compress(_LINES)))
+    assert list(read_messages(path)) == expected
+
+
+DOCUMENTS: list[tuple[str, str, int]] = [
+    ("a list", json.dumps([_ONE] * 3), 3),
+    ("a list over lines", json.dumps([_ONE] * 3, indent=1), 3),
+    ("with a byte order mark", "\ufeff" + json.dumps([_ONE] * 2, indent=1), 2),
+    ("objects over lines", "\n".join(json.dumps(_ONE, indent=2) for _ in range(3)), 3),
+    ("a list of values", json.dumps([{"isDdl": False, "type": "INSERT"}] * 2), 2),
+    ("an empty list", "[]", 0),
+]
+
+
+def test_json_documents(tmp_path: Path) -> None:
+    path = tmp_path / "m.json"
+
+    def check(row: tuple[str, str, int]) -> None:
+        path.write_text(row[1], encoding="utf-8")
+        items = list(read_messages(path))
+        assert len(items) == row[2]
+        assert all(isinstance(item, Message) for item in items)
+
+    check_rows(DOCUMENTS, check, lambda row: row[0])
+    path.write_text(json.dumps([_ONE] * 3, indent=1)[:-2])
+    with pytest.raises(SetupError, match="does not end"):
+        list(read_messages(path))
+    path.write_text('[\n{"a":1},\n{"value_b64":"AQ=="},\n{"value_b64":}]')
+    errors = [item[0].detail for item in read_messages(path) if isinstance(item, tuple)]
+    assert [detail.split(" ")[0] for detail in errors] == ["m.json:2:", "m.json:4:"]

@@ -1,0 +1,262 @@
+"""Folders of TiCDC's storage sink: order of files, DDL, checkpoint, CSV in every option, and what is damaged."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from schemas.formats.base import Context
+from schemas.formats.canal_json import CanalJsonDecoder
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import Message, RowChange, Watermark
+from schemas.model.options import Options
+from spark_jobs.commands.main import main
+from spark_jobs.io.endpoints import read_source
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.io.storage_csv import CsvDialect
+from spark_jobs.io.storage_sink import StorageFolder
+from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.sources.table_definitions import TableDefinitions
+from tests.support.table import check_rows
+
+V1, V2, V3 = 462413824000000001, 462413824000000101, 462413824000000201
+
+
+def _column(name: str, kind: str, **more: str) -> dict[str, str]:
+    return {"ColumnName": name, "ColumnType": kind, **more}
+
+
+_COLUMNS = [
+    _column("id", "INT", ColumnPrecision="11", ColumnNullable="false", ColumnIsPk="true"),
+    _column("price", "DECIMAL", ColumnPrecision="10", ColumnScale="2"),
+    _column("at", "DATETIME", ColumnScale="3"),
+    _column("kind", "ENUM"),
+    _column("raw", "VARBINARY", ColumnPrecision="20"),
+    _column("big", "BIGINT UNSIGNED", ColumnPrecision="20"),
+    _column("bits", "BIT", ColumnPrecision="4"),
+    _column("note", "VARCHAR", ColumnPrecision="20"),
+]
+
+
+def _schema_file(
+    folder: Path, version: int, query: str = "", columns: list[Any] = _COLUMNS, table: str = "orders"
+) -> None:
+    document = {
+        "Table": table, "Schema": "shop", "Version": 1, "TableVersion": version, "Query": query, "Type": 5,
+        "TableColumns": columns, "TableColumnsTotal": len(columns),
+    }  # fmt: skip
+    meta = folder / "shop" / table / "meta" if table else folder / "shop" / "meta"
+    meta.mkdir(parents=True, exist_ok=True)
+    (meta / f"schema_{version}_0123456789.json").write_text(json.dumps(document, indent=4))
+
+
+def _canal(id_: int, commit_ts: int) -> bytes:
+    return json.dumps({
+        "id": 0, "database": "shop", "table": "orders", "pkNames": ["id"], "isDdl": False, "type": "INSERT", "es": 1,
+        "ts": 1, "sql": "", "sqlType": {"id": 4}, "mysqlType": {"id": "int"}, "data": [{"id": str(id_)}], "old": None,
+        "_tidb": {"commitTs": commit_ts},
+    }).encode()  # fmt: skip
+
+
+def _data_file(folder: Path, where: str, *lines: bytes, end: bytes = b"\r\n") -> Path:
+    path = folder / "shop" / "orders" / where
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(b"".join(line + end for line in lines))
+    return path
+
+
+def _read(place: Path, **options: Any) -> list[Message | tuple[WireError, Message]]:
+    return list(read_source(str(place), KafkaClient(), Options.of(options)))
+
+
+def _events(place: Path, **options: Any) -> list[Any]:
+    decoder = CanalJsonDecoder(Context(FileSchemas([])))
+    messages = _read(place, **options)
+    assert all(isinstance(m, Message) for m in messages), messages
+    return [event for m in messages if isinstance(m, Message) for event in decoder.decode(m)]
+
+
+def test_files_in_order_with_ddl_and_the_checkpoint(tmp_path: Path) -> None:
+    """By table version, date and number (10 after 9); partitions and dispatchers apart; a DDL before its version."""
+    _schema_file(tmp_path, V1, columns=_COLUMNS[:3])
+    _schema_file(tmp_path, V2, "ALTER TABLE orders ADD COLUMN x INT")
+    _schema_file(tmp_path, V3, "DROP TABLE orders", columns=[])
+    _schema_file(tmp_path, V3 + 1, "DROP DATABASE shop", columns=[], table="")
+    _data_file(tmp_path, f"{V2}/2026-01-02/CDC000001.json", _canal(7, V2 + 9))
+    _data_file(tmp_path, f"{V2}/2026-01-01/CDC000001.json", _canal(6, V2 + 1))
+    _data_file(tmp_path, f"{V1}/2025-12-31/CDC000010.json", _canal(5, V1 + 5))
+    _data_file(tmp_path, f"{V1}/2025-12-31/CDC000009.json", _canal(3, V1 + 1), b"", _canal(4, V1 + 4))
+    _data_file(tmp_path, f"{V1}/2025-12-31/meta/CDC.index", b"CDC000010.json")
+    (tmp_path / "metadata").write_text(json.dumps({"checkpoint-ts": V3 + 5}))
+    events = _events(tmp_path)
+    shown = [_shown(event) for event in events]
+    assert shown[:-1] == [
+        "3", "4", "5", "ALTER TABLE orders ADD COLUMN x INT", "6", "7", "DROP TABLE orders", "DROP DATABASE shop",
+    ]  # fmt: skip
+    assert shown[-1] == Watermark("canal-json", V3 + 5)
+    messages = [m for m in _read(tmp_path) if isinstance(m, Message)]
+    assert [(m.topic, m.partition, m.offset) for m in messages[:2]] == [("shop_orders", 0, 0), ("shop_orders", 0, 1)]
+    tables = TableDefinitions(StorageFolder(str(tmp_path)).definitions())
+    version = tables.at(messages_table := events[0].table.id, V1 + 1)
+    assert messages_table == ("shop", "orders")
+    assert version is not None
+    assert [(c.name, c.type.name, c.length, c.scale) for c in version.table.columns[:3]] == [
+        ("id", "int", None, None), ("price", "decimal", 10, 2), ("at", "datetime", None, 3),
+    ]  # fmt: skip
+
+
+def _shown(event: Any) -> Any:
+    return event.after and event.after["id"] if isinstance(event, RowChange) else getattr(event, "query", event)
+
+
+def test_folders_of_partitions_and_of_one_table(tmp_path: Path) -> None:
+    _schema_file(tmp_path, V1)
+    _data_file(tmp_path, f"{V1}/105/2026/CDC000001.json", _canal(2, V1 + 2))
+    _data_file(tmp_path, f"{V1}/104/2026/CDC000002.json", _canal(1, V1 + 1))
+    _data_file(tmp_path, f"{V1}/CDC_5c7f_000001.json", _canal(0, V1 + 1))
+    _data_file(tmp_path, f"{V2}/CDC000001.json.gz").write_bytes(gzip.compress(_canal(3, V2 + 1)))
+
+    def check(row: tuple[str, list[str]]) -> None:
+        assert [e.after["id"] for e in _events(tmp_path / row[0])] == row[1]
+
+    rows = (("", ["0", "1", "2", "3"]), ("shop", ["0", "1", "2", "3"]), ("shop/orders", ["0", "1", "2", "3"]),
+            (f"shop/orders/{V1}", ["0", "1", "2"]), (f"shop/orders/{V1}/104/2026", ["1"]),
+            (f"shop/orders/{V1}/105/2026/CDC000001.json", ["2"]))  # fmt: skip
+    check_rows(rows, check)
+
+
+class _Csv(NamedTuple):
+    what: str
+    lines: tuple[bytes, ...]
+    options: dict[str, Any]
+    expected: tuple[tuple[str, int | None, dict[str, Any] | None, dict[str, Any] | None], ...]
+
+
+_ROW: dict[str, Any] = {
+    "id": "1", "price": "2.50", "at": "2026-01-01 10:00:00.500", "kind": "1", "raw": b"\x00\xff", "big":
+    "18446744073709551615", "bits": b"\x05", "note": 'a "b", c\nd',
+}  # fmt: skip
+_NULLS = {"id": "1", **dict.fromkeys(list(_ROW)[1:])}
+_REST = b'1,"2.50","2026-01-01 10:00:00.500","1","AP8=",18446744073709551615,5,"a ""b"", c\nd"'
+_NULL_REST = b"1," + b",".join([b"\\N"] * 7)
+_TS = b"%d" % (V1 + 5)
+_CSV = (
+    _Csv("no commit_ts", (b'"I","orders","shop",' + _REST,), {}, (("c", None, None, _ROW),)),
+    _Csv("commit_ts", (b'"U","orders","shop",' + _TS + b"," + _REST,), {}, (("u", V1 + 5, None, _ROW),)),
+    _Csv("delete", (b'"D","orders","shop",' + _TS + b"," + _NULL_REST,), {}, (("d", V1 + 5, _NULLS, None),)),
+    _Csv("old rows", (
+        b'"D","orders","shop",' + _TS + b",true," + _NULL_REST, b'"I","orders","shop",' + _TS + b",true," + _REST,
+        b'"I","orders","shop",' + _TS + b",false," + _NULL_REST,
+        b'"D","orders","shop",' + _TS + b",false," + _NULL_REST,
+    ), {}, (("u", V1 + 5, _NULLS, _ROW), ("c", V1 + 5, None, _NULLS), ("d", V1 + 5, _NULLS, None))),
+    _Csv("old rows without commit_ts", (
+        b'"D","orders","shop",true,' + _NULL_REST, b'"I","orders","shop",true,' + _REST,
+    ), {}, (("u", None, _NULLS, _ROW),)),
+    _Csv("hexadecimal", (b'"I","orders","shop",' + _REST.replace(b"AP8=", b"00ff"),),
+         {"csv_binary_encoding_method": "hex"}, (("c", None, None, _ROW),)),
+    _Csv("delimiter of two characters", (
+        b'"I"$^"orders"$^"shop"$^1$^"2.50"$^"2026-01-01 10:00:00.500"$^"1"$^"AP8="$^18446744073709551615$^5$^'
+        b'"a ""b"", c\nd"',
+    ), {"csv_delimiter": "$^"}, (("c", None, None, _ROW),)),
+    _Csv("another quote", (
+        b"'I','orders','shop'," + _REST.replace(b'""', b"@").replace(b'"', b"'").replace(b"@", b'"'),),
+         {"csv_quote": "'"}, (("c", None, None, _ROW),)),
+    _Csv("no quote", (
+        b'I,orders,shop,1,2.50,2026-01-01 10:00:00.500,1,AP8=,18446744073709551615,5,a "b"\\, c\\nd',
+        b"I,orders,shop,1,\\N,\\N,\\N,\\N,\\N,\\N,\\\\N",
+    ), {"csv_quote": ""}, (("c", None, None, _ROW), ("c", None, None, {**_NULLS, "note": "\\N"}))),
+    _Csv("another null", (b'"I","orders","shop",1,,,,,,,""',), {"csv_null": ""},
+         (("c", None, None, {**_NULLS, "note": ""}),)),
+    _Csv("a text like the null", (b'"I","orders","shop",1' + b",\\N" * 6 + b',"\\N"',), {},
+         (("c", None, None, {**_NULLS, "note": "\\N"}),)),
+    _Csv("names of columns", (b'"ticdc-meta$operation","ticdc-meta$table","ticdc-meta$schema","id"',
+                              b'"I","orders","shop",' + _NULL_REST), {}, (("c", None, None, _NULLS),)),
+)  # fmt: skip
+
+
+def test_csv(tmp_path: Path) -> None:
+    def check(csv: _Csv) -> None:
+        for end in (b"\r\n", b"\n"):
+            folder = tmp_path / f"{csv.what}{len(end)}"
+            _schema_file(folder, V1)
+            path = _data_file(folder, f"{V1}/CDC000001.csv", *csv.lines, end=end)
+            for place in (folder, path):
+                events = _events(place, **csv.options)
+                assert [(e.op, e.commit_ts, e.before, e.after) for e in events] == list(csv.expected)
+                assert not any(e.flags for e in events)
+                assert {e.key for e in events} == {("id",)}
+
+    check_rows(_CSV, check, lambda csv: csv.what)
+
+
+def test_csv_rows_that_are_none(tmp_path: Path) -> None:
+    """Each is an error with the row's bytes; those around it are read."""
+    good = b'"I","orders","shop",' + _NULL_REST
+
+    def check(row: tuple[str, list[bytes], int, str]) -> None:
+        what, lines, errors, reason = row
+        folder = tmp_path / what
+        _schema_file(folder, V1)
+        _data_file(folder, f"{V1}/CDC000001.csv", good, *lines)
+        items = _read(folder)
+        failed = [item for item in items if isinstance(item, tuple)]
+        assert len(failed) == errors
+        assert all(error.code == "BAD_LINE" and reason in error.detail for error, _ in failed)
+        assert (failed[0][1].value or b"?") in b"\r\n".join(lines)
+        assert isinstance(items[0], Message)
+
+    rows = (
+        ("too few", [good[:-3], good], 1, "values, and the schema file has 8 columns"),
+        ("too many", [good + b",1,1,1,1"], 1, "values"),
+        ("another table", [good.replace(b"orders", b"items"), good], 1, "shop.items"),
+        ("no operation", [good.replace(b'"I"', b'"X"'), good], 1, "'X'"),
+        ("no base64", [b'"I","orders","shop",' + _REST.replace(b"AP8=", b"A?"), good], 1, "column 'raw'"),
+        ("more after a quote", [b'"I"x,"orders"', good], 1, "in quotes"),
+        ("a quote that does not end", [b'"I","orders', good], 1, "in quotes"),
+        ("an old row alone", [good.replace(b'shop",', b'shop",true,').replace(b'"I"', b'"D"'), good], 2, "old row"),
+        ("an old row at the end", [good.replace(b'shop",', b'shop",true,').replace(b'"I"', b'"D"')], 1, "cut"),
+    )
+    check_rows(rows, check, lambda row: row[0])
+
+
+def test_what_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / "a"
+    path = _data_file(folder, f"{V1}/CDC000001.csv", b'"I"')
+    with pytest.raises(SetupError, match="meta/schema_"):
+        _read(path)
+    (path.parent / "schema.json").write_text('{"Schema":"shop","Table":"orders"}')
+    with pytest.raises(SetupError, match="TableVersion"):
+        _read(folder)
+    (path.parent / "schema.json").write_text("[")
+    with pytest.raises(SetupError, match=r"schema\.json: no schema file of a storage sink: a value is missing"):
+        _read(path)
+
+
+def test_a_schema_file_beside_the_data(tmp_path: Path) -> None:
+    """As releases before 6.5.2 wrote it."""
+    path = _data_file(tmp_path, f"{V1}/CDC000001.csv", b'"I","orders","shop",1')
+    document = {"Schema": "shop", "Table": "orders", "TableVersion": V1, "TableColumns": _COLUMNS[:1]}
+    (path.parent / "schema.json").write_text(json.dumps(document))
+    assert [e.after for e in _events(tmp_path)] == [{"id": "1"}]
+
+
+def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Files that are none of the sink's are named."""
+    folder = tmp_path / "sink"
+    _schema_file(folder, V1)
+    _data_file(folder, f"{V1}/CDC000001.csv", b'"I","orders","shop",' + _TS + b"," + _REST)
+    (folder / "notes.txt").write_text("x")
+    assert main(["decode", "--format", "canal-json", "--in", str(folder), "--out", str(tmp_path / "o.jsonl")]) == 0
+    [line] = [json.loads(text) for text in (tmp_path / "o.jsonl").read_text().splitlines()]
+    assert (line["table_version"], line["after"]["kind"]) == (None, "1")
+    assert "1 file that no storage sink writes: notes.txt" in capsys.readouterr().err
+
+
+def test_csv_text_is_taken_apart_in_linear_time() -> None:
+    dialect = CsvDialect(",", '"', "\\N")
+    for text in ('"' * 200_001, "," * 200_000, '""' * 100_000, "\n" * 200_000):
+        assert sum(1 for _ in dialect.rows(text)) <= 1
