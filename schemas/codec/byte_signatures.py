@@ -160,7 +160,7 @@ def _csv(data: bytes) -> str:
 
 
 def _confluent(data: bytes) -> str:
-    if data[0] or len(data) < 6:
+    if data[:2] != b"\x00\x00" or len(data) < 6:  # an id beyond 16 million is another format's byte
         return ""
     if data[5:6] == b"{":
         return "JSON behind a schema id (0x00 and four bytes), as a JSON Schema converter writes it"
