@@ -71,7 +71,8 @@ class DebeziumMysqlDecoder:
         if payload is None:
             return self._tombstone(message)
         if not isinstance(payload, dict):
-            raise _malformed_error("value", "not a message of Debezium's MySQL connector: it is no object")
+            reason = with_body_name("it is no object", message.value)
+            raise _malformed_error("value", f"not a message of Debezium's MySQL connector: {reason}")
         key = self._key(message.key)
         try:
             event = self._event(_Content(message, payload, token, schema, key))
