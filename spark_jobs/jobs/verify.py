@@ -21,13 +21,13 @@ from schemas.inspect.differences import EventDifference, differences
 from schemas.inspect.losses import LOSSES, Loss, ValuePair, WrittenValue, explains, makes
 from schemas.model import values
 from schemas.model.errors import WireError
-from schemas.model.event import DdlEvent, Message, RowChange
+from schemas.model.event import DdlEvent, Event, Message, RowChange
 from schemas.model.names import sanitise_name
 from schemas.model.table import Table
 from schemas.model.types import Kind
 from schemas.plain.writer import plain_value
 from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.event_order import change_id
+from spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, change_id, split_key_change
 from spark_jobs.pipeline.message_codec import decode_one, position_text
 from spark_jobs.pipeline.result import Used
 from spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -128,7 +128,7 @@ class _Spool:
         self._known: dict[int, int] = {}
         self._number = 0
 
-    def add(self, key: Key, event: RowChange, place: str) -> None:
+    def add(self, key: Key, event: RowChange, place: str, binlog: BinlogPosition | None) -> None:
         at = self._known.get(id(event.table))
         if at is None:
             at = self._known[id(event.table)] = len(self._tables)
@@ -136,7 +136,8 @@ class _Spool:
         slim = replace(event, table=None, extra={})  # type: ignore[arg-type]
         self._number += 1
         pickle.dump(
-            (key, at, self._number, place, slim), self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS]
+            (key, at, self._number, place, binlog, slim),
+            self._files[crc32(repr(key).encode("utf-8", "replace")) % _BUCKETS],
         )
 
     def groups(self, bucket: int) -> dict[Key, list[_Row]]:
@@ -145,11 +146,11 @@ class _Spool:
         by_key: dict[Key, list[_Row]] = defaultdict(list)
         while True:
             try:
-                key, at, number, place, event = pickle.load(file)
+                key, at, number, place, binlog, event = pickle.load(file)
             except EOFError:
                 return by_key
             event.table = self._tables[at]
-            by_key[key].append(_Row(event, number, place))
+            by_key[key].append(_Row(event, number, place, binlog))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,7 @@ class _Row:
     event: RowChange
     number: int
     place: str
+    binlog: BinlogPosition | None
 
 
 def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> set[tuple[int | None, str]]:
@@ -174,7 +176,7 @@ def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> se
         report.checksums.update(outcome for outcome in result.checksums if outcome != "absent")
         for note in result.notes:
             report.add("checksum", side=one.name, at=position_text(message), detail=note)
-        for number, event in enumerate(result.events):
+        for number, event in enumerate(_one_key_each(result.events)):
             if isinstance(event, DdlEvent):
                 ddl.add((event.commit_ts, event.query))
             if not isinstance(event, RowChange):
@@ -184,13 +186,20 @@ def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> se
             # With its values: a change that comes again and says something else is no repetition.
             id_ = change_id(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")
             id_ = blake2b(id_, digest_size=16).digest()
-            if event.key and event.commit_ts is not None and seen_ids.get(id_):
-                report.repeated[n] += 1  # TiCDC sends at least once: a repeated change is the same change
+            place = binlog_position(event)
+            if event.key and (event.commit_ts is not None or place is not None) and seen_ids.get(id_):
+                report.repeated[n] += 1  # sent at least once: a repeated change is the same change
                 continue
             seen_ids[id_] = True
-            spool.add(_key_of(event), event, position_text(message))
+            spool.add(_key_of(event), event, position_text(message), place)
     report.ddl[n] = len(ddl)
     return ddl
+
+
+def _one_key_each(events: Iterable[Event]) -> Iterator[Event]:
+    """Events that each are of one key: Debezium's connectors send an update of the key as a delete and an insert."""
+    for event in events:
+        yield from split_key_change(event) if isinstance(event, RowChange) else (event,)
 
 
 def _key_of(event: RowChange) -> Key:
@@ -232,14 +241,15 @@ def _ddl(statements: list[set[tuple[int | None, str]]], report: VerifyReport) ->
 def _key(
     key: Key, one: list[_Row], two: list[_Row], report: VerifyReport, sides: tuple[CodecConfig, CodecConfig]
 ) -> None:
-    """The events of one key: each finds its other, by commit_ts, else (one has none) by its turn."""
-    waiting: dict[int | None, list[_Row]] = defaultdict(list)
+    """The events of one key: each finds its other, by commit_ts (or binlog position), else by its turn."""
+    waiting: dict[int | BinlogPosition | None, list[_Row]] = defaultdict(list)
+    places = {row.binlog for row in one} & {row.binlog for row in two}
     for row in two:
-        waiting[_time(row)].append(row)
+        waiting[_meets_by(row, places)].append(row)
     pairs: list[tuple[_Row, _Row]] = []
     left: list[_Row] = []
     for row in one:
-        same = waiting.get(_time(row)) or []
+        same = waiting.get(_meets_by(row, places)) or []
         alike = (o for o in same if (o.event.op == "d") == (row.event.op == "d"))
         # Of rows without a key those with the same values meet: their order is nobody's to keep.
         fits = None if row.event.key else next((o for o in same if _values(o) == _values(row)), None)
@@ -267,6 +277,11 @@ def _key(
 
 def _values(row: _Row) -> Any:
     return row.event.op, row.event.before, row.event.after
+
+
+def _meets_by(row: _Row, places: set[BinlogPosition | None]) -> int | BinlogPosition | None:
+    """The commit_ts, else the binlog position where the other side has it too."""
+    return _time(row) if _time(row) is not None else row.binlog if row.binlog in places else None
 
 
 def _time(row: _Row) -> int | None:

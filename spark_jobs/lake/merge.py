@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
+from spark_jobs.lake.binlog_changes import ORDER, check_columns
 from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
 from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, MergeColumns
@@ -39,13 +40,15 @@ class ChangeCounts:
 
     emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
     hold. unsure: older than a statement after which nobody can tell which rows are there. untimed: neither a delete
-    nor with a commit_ts. key_only: without their values. first_…: the oldest commit_ts of these.
+    nor with a commit_ts. bare_deletes: deletes without one (Avro). key_only: without their values. first_…: the oldest
+    commit_ts of these.
     """
 
     emptied: int
     unfit: int
     unsure: int
     untimed: int
+    bare_deletes: int
     key_only: int
     first_unfit: int | None
     first_key_only: int | None
@@ -53,8 +56,8 @@ class ChangeCounts:
 
 @dataclass(frozen=True, slots=True)
 class NewestCounts:
-    """The last changes of the keys: how many, how many are deletes with a commit_ts, and how many are older than the
-    deletes that were forgotten.
+    """The last changes of the keys: how many, how many keys have deletes to remember, and how many changes are older
+    than the deletes that were forgotten.
     """
 
     keys: int
@@ -65,10 +68,11 @@ class NewestCounts:
 @dataclass(frozen=True)
 class MergeTarget(MergeColumns):
     """A Delta table that changes are merged into. on_lossy: a value that its type can't hold stops the job, or is NULL
-    and counted.
+    and counted. untimed: what to do where changes have neither commit_ts nor binlog position.
     """
 
     on_lossy: OnLossy = "error"
+    untimed: str = "the newest one can't be known"
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many keys it
@@ -83,6 +87,9 @@ class MergeTarget(MergeColumns):
             raise SetupError("USAGE", details=details)
         if any(c.name.lower() == COMMIT_TS for c in table.columns):
             raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
+        if self.by_binlog:
+            check_columns(changes, table)
+            steps = []  # no position is before or after a statement
         emptied = _emptied_at(steps)
         stays = F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
         unsure = _unsure_step(steps, emptied)
@@ -99,7 +106,7 @@ class MergeTarget(MergeColumns):
             summary.skipped["before TRUNCATE"] += counts.emptied
         if counts.unfit:
             summary.flags[NOT_TYPED] += counts.unfit
-        newest = self._newest(changes.where(stays), table, keys, steps).persist()
+        newest = self._newest(changes.where(stays), table, keys, steps, bool(counts.bare_deletes)).persist()
         try:
             return self._apply(newest, table, keys, forgotten_ts)
         finally:
@@ -107,7 +114,7 @@ class MergeTarget(MergeColumns):
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
-        if self.delta.exists():
+        if self.delta.exists() and self.delta.properties().get(ORDER) != "binlog":
             emptied = _emptied_at(steps)
             unsure = _unsure_step(steps, emptied)
             if unsure is not None and self._has_rows_before(unsure, emptied):
@@ -125,6 +132,7 @@ class MergeTarget(MergeColumns):
             "unfit": stays & self._find_unfit(table, steps),
             "unsure": row & (F.col("commit_ts") <= (unsure.commit_ts if unsure else -1)),
             "untimed": row & F.col("commit_ts").isNull(),
+            "bare_deletes": stays & (F.col("op") == "d") & F.col("commit_ts").isNull(),
             "key_only": row & F.array_contains("flags", "handle_key_only"),
         }
         kinds = changes.select("commit_ts", *(condition.alias(name) for name, condition in conditions.items()))
@@ -162,9 +170,7 @@ class MergeTarget(MergeColumns):
                 " --types exact keeps it as text, --on-lossy flag writes NULL"
             )
         elif counts.untimed:
-            details = (
-                f"{counts.untimed} changes have no commit_ts (enable-tidb-extension): the newest one can't be known"
-            )
+            details = f"{counts.untimed} changes have no commit_ts, so that nothing orders them: {self.untimed}"
         elif counts.key_only:
             details = f"a change at commit_ts {counts.first_key_only} carries only its key (a large message)"
         else:
@@ -176,7 +182,7 @@ class MergeTarget(MergeColumns):
         is_gone, lacking = F.col("gone"), (F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys))
         row = newest.agg(
             F.count(F.lit(1)).alias("keys"),
-            F.count_if(is_gone & F.col("known")).alias("deleted"),
+            F.count_if(F.col("buried").isNotNull()).alias("deleted"),
             F.count_if(~is_gone & (F.col("commit_ts") < forgotten_ts)).alias("late"),
             _oldest(F.when(~is_gone, F.col("bad"))).alias("bad"),
             _oldest(F.coalesce(*lacking)).alias("lacking"),
@@ -202,8 +208,13 @@ class MergeTarget(MergeColumns):
         text, _, received = self._text("after", column, steps)
         return F.when(F.expr(f"({received}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
 
-    def _newest(self, rows: DataFrame, table: Table, keys: list[Column], steps: list[SchemaChange]) -> DataFrame:
-        """One row a key: its last change. A row whose key was updated is deleted under its old key."""
+    def _newest(
+        self, rows: DataFrame, table: Table, keys: list[Column], steps: list[SchemaChange], bare_deletes: bool
+    ) -> DataFrame:
+        """One row a key: its last change. A row whose key was updated is deleted under its old key.
+
+        bare_deletes: some have no commit_ts. `buried`: up to where older changes bring no row of the key back.
+        """
         from pyspark.sql import Window
 
         columns = [c for c in table.columns if not c.virtual]
@@ -222,15 +233,46 @@ class MergeTarget(MergeColumns):
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
         names = [f"k_{n}" for n in range(len(keys))]
         key = Window.partitionBy(*names)
-        # Avro's deletes tell no commit_ts: theirs is that of the change before them, after which they come.
-        so_far = key.orderBy("position", "row").rowsBetween(Window.unboundedPreceding, 0)
         both = upserts.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
-        both = both.withColumn("turn", F.when(F.col("known"), F.col("turn")).otherwise(2))
-        both = both.withColumn("commit_ts", F.coalesce("commit_ts", F.max("commit_ts").over(so_far)))
+        both = both.withColumn("gone", (F.col("turn") == 0) | ~F.col("known"))
+        bound = F.lit(None).cast("bigint")
+        if bare_deletes:
+            both, bound = self._place_bare_deletes(both, keys), F.max("bound").over(key)
         # At one commit_ts a delete comes before an insert.
         last = key.orderBy(F.desc_nulls_last("commit_ts"), F.desc("turn"), F.desc("position"), F.desc("row"))
-        newest = both.withColumn("_n", F.row_number().over(last)).where("_n = 1").drop("_n", "position", "row")
-        return newest.withColumn("gone", F.col("turn") != 1).drop("turn")
+        both = both.withColumn("_n", F.row_number().over(last)).withColumn("buried", bound)
+        newest = both.where("_n = 1").drop("_n", "position", "row", "turn", "bound")
+        return newest.withColumn("buried", F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)")))
+
+    def _place_bare_deletes(self, changes: DataFrame, keys: list[Column]) -> DataFrame:
+        """Deletes without a commit_ts get that of the change before them, in the input or in the table.
+
+        They come after that change, also where it comes again: `bound` is where older changes end. But of a key that
+        was deleted before, a delete may be that one come again, and the change that follows the row's: there the order
+        of the input decides.
+        """
+        from pyspark.sql import Window
+
+        names = [f"k_{n}" for n in range(len(keys))]
+        input_order = Window.partitionBy(*names).orderBy("position", "row")
+        so_far = input_order.rowsBetween(Window.unboundedPreceding, 0)
+        bare, before = ~F.col("known"), input_order.rowsBetween(Window.unboundedPreceding, -1)
+        of = changes.where(bare).select(*names).distinct()
+        for name, table in (("_row_ts", self.delta), ("_buried", self._tombstones(keys).table)):
+            if table.exists():
+                columns = (F.col(quote_name(c.name)).alias(key) for key, c in zip(names, keys, strict=True))
+                there = table.read().select(*columns, F.col(COMMIT_TS).alias(name))
+                of = of.join(there, names, "left")
+            else:
+                of = of.withColumn(name, F.lit(None).cast("bigint"))
+        placed = changes.join(of, names, "left")
+        placed = placed.withColumn("slot", F.coalesce("commit_ts", F.max("commit_ts").over(so_far), "_row_ts"))
+        earlier = F.least(F.min(F.when(bare, F.col("slot"))).over(before), F.col("_buried") - 1)
+        placed = placed.withColumn("again", F.coalesce(earlier < F.col("slot"), F.lit(False)))
+        turn = F.when(F.col("known"), F.col("turn")).when(F.col("again"), 1).otherwise(2)
+        bound = F.when(bare & ~F.col("again"), F.col("slot") + 1)
+        placed = placed.withColumn("turn", turn).withColumn("bound", bound).withColumn("commit_ts", F.col("slot"))
+        return placed.drop("_row_ts", "_buried", "slot", "again")
 
     def _value(self, side: str, column: Column, steps: list[SchemaChange]) -> Any:
         """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
@@ -279,7 +321,8 @@ class MergeTarget(MergeColumns):
             return 0
         tombstones = self._tombstones(keys)
         if counts.deleted:
-            tombstones.add_deleted(newest.where("gone and known").select(*names, "commit_ts"))
+            buried = newest.where("buried IS NOT NULL").select(*names, F.col("buried").alias("commit_ts"))
+            tombstones.add_deleted(buried)
         if counts.late:
             self._refuse_forgotten(newest, keys, forgotten_ts)
         pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
@@ -289,7 +332,7 @@ class MergeTarget(MergeColumns):
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
         update_if = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
-        changes = tombstones.drop_late(newest.drop("bad"))
+        changes = tombstones.drop_late(newest.drop("bad", "buried"))
         self.delta.merge(changes, Upsert(pairs, values, update_if, "NOT s.gone", delete_if))
         return counts.keys
 

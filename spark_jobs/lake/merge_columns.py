@@ -23,6 +23,7 @@ from schemas.model.names import quote_name
 from schemas.model.spark_types import EXACT, SparkTypes, metadata_of, spark_type
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
+from spark_jobs.lake.binlog_changes import ORDER, check_order
 from spark_jobs.lake.column_history import SchemaChange, column_before, is_added_by, with_defaults
 from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
 from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
@@ -44,7 +45,7 @@ NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 @dataclass(frozen=True)
 class MergeColumns:
     """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
-    by time (history_names.table_names).
+    by time (history_names.table_names). by_binlog: binlog positions stand for commit_ts.
     """
 
     spark: SparkSession
@@ -54,6 +55,7 @@ class MergeColumns:
     types: SparkTypes = EXACT
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
+    by_binlog: bool = False
 
     @property
     def delta(self) -> LakeTable:
@@ -110,6 +112,7 @@ class MergeColumns:
         if types != self.types.types:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
+        check_order(properties, self.by_binlog, self.path)
         self._refuse_other(properties, applied)
         self._refuse_unknown(steps, applied)
         keys = [c for c in table.columns if c.handle_key]
@@ -221,6 +224,8 @@ class MergeColumns:
         properties = {APPLIED: str(applied), "bridge.table": str(self.id), _TYPES: self.types.types}
         if self.names:
             properties[_NAME] = str(self.names[-1][1])
+        if self.by_binlog:
+            properties[ORDER] = "binlog"
         self.delta.create([*columns, TableColumn(COMMIT_TS, "bigint")], properties)
 
     def _lake_column(self, column: Column) -> TableColumn:

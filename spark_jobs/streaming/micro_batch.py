@@ -19,6 +19,7 @@ from spark_jobs.arrow import lines
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from spark_jobs.io.locations import KafkaClient, delta_path_of
 from spark_jobs.lake import tables
+from spark_jobs.lake.binlog_changes import are_by_binlog
 from spark_jobs.lake.column_history import schema_changes, sort_statements, statements_of_events
 from spark_jobs.lake.engines.base import AUTO
 from spark_jobs.lake.name_history import table_names
@@ -40,6 +41,15 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
 _PLACE = ("position", "number", "part")
+_CONNECTORS = ("debezium-mysql", "auto")  # whose changes may have binlog positions
+_TICDC = "set enable-tidb-extension=true in the changefeed's sink URI, and merge what it sends then"
+_UNTIMED = {
+    **dict.fromkeys(("avro", "canal-json", "debezium", "debezium-avro"), _TICDC),
+    "debezium-mysql": "debezium-mysql: their source block has no binlog file and pos (a flattened row has no source at"
+    " all). Merge the connector's whole envelopes",
+    "": "merge messages of a format that has it",
+}
+"""What to do about changes that nothing orders, by the format read."""
 
 
 @dataclass
@@ -218,7 +228,13 @@ class MicroBatchRunner:
         session = self._spark if changes is None else changes.sparkSession
         types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
         writer = tables.engine_of(session, work.merge or AUTO)
-        target = MergeTarget(session, self._table, self._path, writer, types, zone_of(work.read), names, on_lossy)
+        by_binlog = changes is not None and work.read.format in _CONNECTORS
+        by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), self._table)  # type: ignore[arg-type]
+        names = names[-1:] if by_binlog else names
+        target = MergeTarget(
+            session, self._table, self._path, writer, types, zone_of(work.read), names, by_binlog, on_lossy,
+            _UNTIMED.get(work.read.format, _UNTIMED[""]),
+        )  # fmt: skip
         if changes is None:
             if definition is not None:
                 target.follow(definition, steps)

@@ -15,7 +15,7 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.model.errors import BridgeError, SetupError, WireError
-from schemas.model.event import Message
+from schemas.model.event import Event, Message, RowChange
 from schemas.plain.writer import json_line
 from spark_jobs.arrow.batches import merge_in_order
 from spark_jobs.arrow.change_schema import CHANGES
@@ -27,7 +27,7 @@ from spark_jobs.arrow.messages import KernelOutput, Transcoder
 from spark_jobs.io.dead_letters import dead_letter
 from spark_jobs.io.message_files import message_line, message_of_row, rows_of
 from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.event_order import EventOrder, order_of
+from spark_jobs.pipeline.event_order import BINLOG_ORDER, EventOrder, binlog_position, order_of
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from spark_jobs.pipeline.result import MessageResult, Summary
@@ -195,11 +195,22 @@ class PieceBatches:
             return
         marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if self.form == "change":
-            for number, (one, row) in enumerate(zip(marks, change_rows(result, message), strict=True)):
+            rows = change_rows(result, message)
+            if self.work.merge is not None:
+                rows = map(_with_binlog_order, result.events, rows)
+            for number, (one, row) in enumerate(zip(marks, rows, strict=True)):
                 yield {**_order_row(one, number, 0), "change": row}
             return
         for number, (one, line) in enumerate(zip(marks, plain_lines(result, message), strict=True)):
             yield {**_order_row(one, number, 0), "line": json_line(line)}
+
+
+def _with_binlog_order(event: Event, row: dict[str, Any]) -> dict[str, Any]:
+    """A change of the connector as merge takes it: its binlog position for its commit_ts, and a flag that says so."""
+    place = binlog_position(event) if isinstance(event, RowChange) else None
+    if place is None:
+        return row
+    return {**row, "commit_ts": place.number, "flags": [*row["flags"], BINLOG_ORDER]}
 
 
 def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:

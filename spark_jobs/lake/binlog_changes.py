@@ -1,0 +1,80 @@
+"""Changes of Debezium's MySQL and MariaDB connectors in `merge`: their binlog positions stand for commit_ts.
+
+Nobody can tell by a position which of them are older than a statement, so all must have the columns of the one
+definition, and a table is ordered by positions or by commit_ts, never by both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from schemas.model.errors import SetupError
+from schemas.model.table import Table, TableId
+from spark_jobs.pipeline.event_order import BINLOG_ORDER
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+ORDER = "bridge.order"
+"""Table property: "binlog" where positions order the changes."""
+_TRUNCATE = 11  # TiDB's ActionType
+_MISMATCH = "definition_mismatch:"
+
+
+def are_by_binlog(changes: DataFrame, ours: Column, id_: TableId) -> bool:
+    """Whether positions order these changes (spark_jobs.arrow.change_schema.CHANGES); ours: events of the table.
+
+    SetupError STOPPED where some have a commit_ts, or a TRUNCATE stands among them: nobody can tell what comes before
+    it.
+    """
+    by_binlog, row = F.array_contains("flags", BINLOG_ORDER), F.col("kind") == "row"
+    counts = changes.where(ours).agg(
+        F.count_if(row & by_binlog).alias("binlog"),
+        F.count_if(row & ~by_binlog & F.col("commit_ts").isNotNull()).alias("timed"),
+        F.count_if((F.col("kind") == "ddl") & (F.col("ddl_type") == _TRUNCATE)).alias("truncates"),
+    )
+    found: Any = counts.collect()[0]
+    if found["binlog"] and found["timed"]:
+        details = f"{found['binlog']} changes have a binlog position and {found['timed']} a commit_ts: merge them apart"
+        raise SetupError("STOPPED", where=str(id_), details=details)
+    if found["binlog"] and found["truncates"]:
+        details = (
+            "a TRUNCATE TABLE without a commit_ts: nobody can tell which changes come before it. Begin with another"
+            " table, and the changes after it"
+        )
+        raise SetupError("STOPPED", where=str(id_), details=details)
+    return bool(found["binlog"])
+
+
+def check_columns(changes: DataFrame, table: Table) -> None:
+    """SetupError STOPPED for a row that does not have the columns of the definition, or has them of another type."""
+    columns = [c for c in table.columns if not c.virtual]
+    names = F.array(*(F.lit(c.name.lower()) for c in columns))
+    needed = [c.name.lower() for c in columns if not c.nullable or c.default is not None]
+    have = F.transform(F.map_keys("after"), F.lower)
+    other = F.array_except(have, names)
+    lacking = F.array_except(F.array(*map(F.lit, needed)).cast("array<string>"), have)
+    mismatch = F.expr(f"get(filter(flags, f -> startswith(f, '{_MISMATCH}')), 0)")
+    first = F.when(F.col("after").isNotNull(), F.coalesce(F.get(other, 0), F.get(lacking, 0)))
+    odd = F.coalesce(F.substring_index(mismatch, ":", -1), first).alias("name")
+    row = changes.select(odd).where("name IS NOT NULL").first()
+    if row is not None:
+        details = (
+            f"column {row['name']}: a change does not have it as the definition does, and a binlog position does not"
+            " tell whether the change is older. Give the definition that the changes have (--ddl), and merge those from"
+            " before it was changed into another place"
+        )
+        raise SetupError("STOPPED", where=str(table.id), details=details)
+
+
+def check_order(properties: dict[str, str], by_binlog: bool, path: str) -> None:
+    """SetupError STOPPED where the Delta table's rows came by the other order."""
+    if (properties.get(ORDER) == "binlog") != by_binlog:
+        words = ("commit_ts", "binlog position")
+        details = (
+            f"{path}: its rows are ordered by {words[not by_binlog]}, and these changes have a {words[by_binlog]}:"
+            " the two can't be compared. Merge them into another place"
+        )
+        raise SetupError("STOPPED", where=f"delta:{path}", details=details)

@@ -1,0 +1,178 @@
+"""`merge` of what comes again, and of what has no commit_ts: deletes from Avro, changes of Debezium's MySQL connector.
+
+One table per test has a key for each sequence, so that Spark plans few jobs.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.codec.varint import uvarint, zigzag
+from schemas.model.event import Message
+from spark_jobs.commands.main import main
+from tests.spark_jobs.commands.test_encode import written
+from tests.spark_jobs.lake.test_merge import rows
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pyspark.sql import SparkSession
+
+ENGINES = pytest.mark.parametrize("engine", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def _merge(engine: str, *more: str) -> int:
+    return main(["merge", "--table", "shop.orders", "--out", "delta:lake", "--engine", engine, *more])
+
+
+# ---------------------------------------------------------------------------------- Avro's deletes
+BASE = 463_299_738_777_157_634
+_INT = {"type": "int", "connect.parameters": {"tidb_type": "INT"}}
+_TEXT = {"type": "string", "connect.parameters": {"tidb_type": "TEXT"}}
+_KEY = {"type": "record", "name": "orders", "namespace": "default.shop", "fields": [{"name": "id", "type": _INT}]}
+_EXTENSION = (("_tidb_op", "string", ""), ("_tidb_commit_ts", "long", 0), ("_tidb_commit_physical_time", "long", 0))
+_VALUE = {
+    **_KEY,
+    "fields": [
+        *_KEY["fields"],
+        {"name": "name", "type": ["null", _TEXT], "default": None},
+        *({"name": name, "type": kind, "default": default} for name, kind, default in _EXTENSION),
+    ],
+}
+
+# What comes, by runs: an insert or update at a time A < B < C, a delete "-"; and the name the row has at last.
+AVRO: list[tuple[Sequence[str], str | None]] = [
+    (["A"], "A"),
+    (["A", "B"], "B"),
+    (["B", "A"], "B"),
+    (["A-"], None),
+    (["A-", "A"], None),
+    (["A", "-", "A"], None),
+    (["A", "-A"], None),
+    (["AB-", "AB"], None),
+    (["AB-", "AB-"], None),
+    (["A-A", "-"], None),
+    (["A-", "A", "A"], None),
+    (["A-", "B"], "B"),
+    (["A-", "A", "B"], "B"),
+    (["A-B", "A"], "B"),
+    (["A-B", "A-B"], "B"),
+    (["A-B", "-B"], "B"),
+    (["A-B", "-", "B"], "B"),
+    (["A-B-B"], "B"),
+    (["A-BA-B"], "B"),
+    (["A-", "B", "-B"], "B"),
+    (["A-B", "-", "A"], None),
+    (["A-B-", "A"], None),
+    (["A-B-", "A-B-"], None),
+    (["A-B-C", "-B-C"], "C"),
+    (["-", "A"], "A"),
+]
+
+
+def _long(number: int) -> bytes:
+    return uvarint(zigzag(number))
+
+
+def _avro_message(key: int, step: str, offset: int) -> Message:
+    data = b"\0\0\0\0\1" + _long(key)
+    if step == "-":
+        return Message(data, None, "orders", 0, offset)
+    commit_ts = BASE + (ord(step) << 20)
+    text = step.encode()
+    value = _long(key) + b"\x02" + _long(1) + text + b"\x02c" + _long(commit_ts) + _long(commit_ts >> 18)
+    return Message(data, b"\0\0\0\0\2" + value, "orders", 0, offset)
+
+
+@ENGINES
+def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str) -> None:
+    Path("schemas.jsonl").write_text(
+        "".join(
+            json.dumps({"subject": f"orders-{part}", "version": 1, "id": n, "schema": json.dumps(schema)}) + "\n"
+            for n, (part, schema) in enumerate((("key", _KEY), ("value", _VALUE)), 1)
+        )
+    )
+    runs = defaultdict[int, list[Message]](list)
+    offsets = defaultdict[int, int](int)
+    for key, (sequence, _) in enumerate(AVRO):
+        for run, steps in enumerate(sequence):
+            for step in steps:
+                runs[run].append(_avro_message(key, step, 1000 * run + offsets[run]))
+                offsets[run] += 1
+    for run, messages in sorted(runs.items()):
+        place = written(messages, f"{run}.jsonl")
+        assert _merge(engine, "--format", "avro", "--schemas", "schemas.jsonl", "--in", place) == 0
+    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
+    wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(AVRO) if there.get(n) != last}
+    assert not wrong
+
+
+# ---------------------------------------------------------------------------------- the connector's positions
+# (op, name, file, pos, row) of the changes of a key, by runs; and the name at last.
+_Step = tuple[str, str, str, int, int]
+BINLOG: list[tuple[Sequence[Sequence[_Step]], str | None]] = [
+    ([[("r", "a", "bin.000003", 4, 0), ("u", "b", "bin.000003", 23, 0), ("u", "c", "bin.000003", 123, 0)]], "c"),
+    ([[("u", "c", "bin.000003", 123, 0), ("u", "b", "bin.000003", 23, 0), ("r", "a", "bin.000009", 4, 0)]], "c"),
+    ([[("c", "a", "bin.000009", 900, 0)], [("u", "b", "bin.000123", 4, 0)], [("c", "a", "bin.000009", 900, 0)]], "b"),
+    ([[("u", "b", "bin.999999", 900, 0), ("u", "c", "bin.1000000", 4, 0)]], "c"),
+    ([[("u", "b", "bin.1", 900, 1), ("u", "a", "bin.1", 900, 0)]], "b"),
+    ([[("c", "a", "bin.1", 900, 0), ("d", "a", "bin.1", 901, 0)], [("c", "a", "bin.1", 900, 0)]], None),
+    ([[("r", "a", "bin.1", 900, 0)], [("d", "a", "bin.1", 950, 0)], [("r", "a", "bin.1", 900, 0)]], None),
+    ([[("c", "a", "bin.1", 5, 0), ("d", "a", "bin.1", 6, 0), ("c", "b", "bin.1", 7, 0)]], "b"),
+    ([[("c", "a", "bin.1", (1 << 32) - 1, 0), ("u", "b", "bin.2", 4, 0)]], "b"),
+]
+_DDL = {"commit_ts": 1, "db": "shop", "query": "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))"}
+
+
+def _connector_message(key: int, step: _Step, offset: int, **source: Any) -> Message:
+    op, name, file, pos, number = step
+    row = {"id": key, "name": name}
+    value = {
+        "before": row if op in "ud" else None, "after": None if op == "d" else row, "op": op, "ts_ms": 1,
+        "source": {
+            "connector": "mysql", "ts_ms": 1764000000000, "db": "shop", "table": "orders", "file": file, "pos": pos,
+            "row": number, **source,
+        },
+    }  # fmt: skip
+    return Message(json.dumps({"id": key}).encode(), json.dumps(value).encode(), "orders", 0, offset)
+
+
+@ENGINES
+def test_the_connectors_changes_in_the_order_of_the_binlog(
+    spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("ddl.jsonl").write_text(json.dumps(_DDL) + "\n")
+    connector = ("--format", "debezium-mysql", "--ddl", "ddl.jsonl")
+    runs = defaultdict[int, list[Message]](list)
+    for key, (sequence, _) in enumerate(BINLOG):
+        for run, steps in enumerate(sequence):
+            runs[run] += [_connector_message(key, step, 100 * key + n) for n, step in enumerate(steps)]
+    for run, messages in sorted(runs.items()):
+        assert _merge(engine, *connector, "--in", written(messages, f"{run}.jsonl")) == 0
+    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
+    wrong = {n: there.get(n) for n, (_, last) in enumerate(BINLOG) if there.get(n) != last}
+    assert not wrong
+
+    # What nobody can order is refused, and the reason names no switch of another product.
+    step = ("u", "z", "bin.5", 4, 0)
+    refused: list[tuple[list[Message], str]] = [
+        ([_connector_message(1, step, 0, commit_ts=BASE)], "ordered by binlog position"),
+        ([_connector_message(1, step, 0), _connector_message(2, step, 1, commit_ts=BASE)], "merge them apart"),
+        ([_connector_message(1, ("u", "z", "", 0, 0), 0)], "debezium-mysql"),
+    ]
+    for messages, words in refused:
+        capsys.readouterr()
+        assert _merge(engine, *connector, "--in", written(messages)) == 2
+        told = capsys.readouterr().err
+        assert words in told
+        assert "enable-tidb-extension" not in told
