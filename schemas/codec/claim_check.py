@@ -17,6 +17,7 @@ from schemas.model.ports import ClaimChecks
 from schemas.model.reasons import reason_of
 
 T = TypeVar("T")
+_NO_FOLDER = "give a folder that has the file (--claim-check-dir, in Python claim_checks=)"
 
 
 def fetch_message(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:
@@ -56,7 +57,7 @@ def fetch_value(claims: ClaimChecks | None, uri: str, read: Callable[[bytes], T]
 
 def _fetch(claims: ClaimChecks | None, uri: str) -> bytes:
     if claims is None:
-        raise WireError("CLAIM_CHECK", uri=uri[:300], details="give a folder that has the file (--claim-check-dir)")
+        raise WireError("CLAIM_CHECK", uri=uri[:300], details=_NO_FOLDER)
     return claims.fetch(uri.rpartition("/")[2])
 
 

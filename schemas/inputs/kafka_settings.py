@@ -51,7 +51,23 @@ def _read_settings(servers: str | None, config_file: Path | None, what: str) -> 
     if not servers:
         details = f"{what} needs --bootstrap-servers HOST:PORT (or BRIDGE_BOOTSTRAP_SERVERS)"
         raise SetupError("USAGE", details=details)
+    _check_servers(servers)
     return {**settings, "bootstrap.servers": servers}
+
+
+_SERVER = re.compile(
+    r"(?:(?:plaintext|ssl|sasl_plaintext|sasl_ssl)://)?(?:\[[0-9a-f:.%\w]+\]|[^\s/:,]+)(?::\d{1,5})?", re.IGNORECASE
+)
+
+
+def _check_servers(servers: str) -> None:
+    for server in servers.split(","):
+        if not _SERVER.fullmatch(server.strip()):
+            shown = mask_credentials(server.strip())
+            details = (
+                f"--bootstrap-servers {shown}: HOST:PORT is needed, without a scheme such as http:// and without a path"
+            )
+            raise SetupError("USAGE", details=f"{details} (several with commas between)")
 
 
 _RENAMED: Mapping[str, str] = {

@@ -28,6 +28,7 @@ _CHOICES = {
     "source_connector": ("mysql", "TiCDC"),
     "csv_binary_encoding_method": ("base64", "hex"),
 }  # fmt: skip
+_KINDS: dict[type, str] = {bool: "true or false", int: "a whole number", str: "a text"}
 # Options of TiCDC's that say nothing about the formats written here, or name what a golden case was made with.
 _IGNORED = {
     "protocol", "name", "topic_rule", "claim_check_storage_uri", "build_at_end", "float32_columns_dropped",
@@ -111,9 +112,7 @@ class Options:
             if name not in defaults:
                 raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(defaults))}")
             if type(value) is not type(defaults[name]):
-                raise SetupError(
-                    "USAGE", details=f"option {name}={value!r}: a {type(defaults[name]).__name__} is needed"
-                )
+                raise SetupError("USAGE", details=f"option {name}={value!r}: {_KINDS[type(defaults[name])]} is needed")
             if name == "csv_delimiter" and not value:
                 raise SetupError("USAGE", details="option csv_delimiter: one character or more are needed")
             if name == "csv_quote" and len(str(value)) > 1:

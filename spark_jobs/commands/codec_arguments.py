@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from schemas.formats.base import Format
 from schemas.formats.format_table import FORMATS
 from schemas.inputs.claim_check_folder import ClaimFolder
 from schemas.inspect.format_lookup import format_named
+from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
@@ -126,6 +128,8 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
 def schemas_of(registry: str | None, file: Path | None, wait: str, of: Format) -> Schemas:
     """Where schemas come from. SetupError USAGE, REGISTRY_UNREACHABLE."""
     if file is not None:
+        if registry and registry != os.environ.get("BRIDGE_REGISTRY"):
+            print(f"warning: --schemas {file} is used; --registry {mask_url(registry)} is not asked", file=sys.stderr)
         return FileSchemas.read(file)
     if registry and (of.needs_schemas or of.uses_schemas):
         return HttpSchemas(registry, seconds(wait, "--registry-wait")).check()

@@ -1,7 +1,7 @@
 """The command line. stdout holds data only; progress and summary go to stderr.
 
 Exit codes: 0 done, 1 done with rows in the dead letter or a check that says no, 2 wrong usage or cannot start,
-130 interrupted.
+130 interrupted, 141 the reader of the output went away (| head).
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import os
 import sys
 import traceback
+from pathlib import Path
 
 from schemas.model.errors import BridgeError
 from spark_jobs.commands import decode, demo, encode, explain, merge, options, package, replay, transcode, verify
@@ -32,6 +33,18 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
+_CLOSED_PIPE = 141  # as a shell says of a program that SIGPIPE ended
+
+
+def _check_paths(args: argparse.Namespace) -> None:
+    """SetupError USAGE for a URL where an option takes a file or folder of this machine."""
+    from spark_jobs.io.locations import check_is_path
+
+    for name, value in vars(args).items():
+        if isinstance(value, Path):
+            check_is_path(str(value), f"--{name.replace('_', '-')}")
+
+
 def main(argv: list[str] | None = None) -> int:
     """Runs a command; returns its exit code."""
     args = parser().parse_args(argv)
@@ -39,6 +52,7 @@ def main(argv: list[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
     try:
+        _check_paths(args)
         code: int = COMMANDS[args.command].run(args)
         return code
     except BridgeError as error:
@@ -50,7 +64,7 @@ def main(argv: list[str] | None = None) -> int:
     except BrokenPipeError:
         # The reader of our output went away (| head): nothing more to say, and Python must not say it either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 1
+        return _CLOSED_PIPE
     except Exception as error:
         from spark_jobs.spark.errors import error_of
 

@@ -18,7 +18,7 @@ from schemas.model.options import Options
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
-from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_delta, topic_of_location
+from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_delta, refuse_delta_source, topic_of_location
 from spark_jobs.io.message_files import MAX_LINE, LineWriter, archive_files, message_line, part_of, read_messages
 from spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
 
@@ -32,6 +32,7 @@ def read_source(
 
     options: of the format read, for CSV files of a storage sink.
     """
+    refuse_delta_source(place)
     topic = topic_of_location(place)
     if topic is None:
         path = Path("/dev/stdin" if place == "-" else place)
@@ -52,6 +53,7 @@ def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[Wir
 
     An error line gives its error and the message that failed; a line that is none, its error and the line.
     """
+    refuse_delta_source(place)
     lines: Iterator[tuple[bytes, Message | None]]
     if topic_of_location(place) is not None:
         lines = ((m.value or b"", m) for m in read_source(place, kafka) if isinstance(m, Message))

@@ -26,6 +26,16 @@ def _ignore_error(error: KafkaError) -> None:
     """Connection trouble is told once, by the call that fails; librdkafka would print every attempt."""
 
 
+_AWAY = (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN, KafkaError._TIMED_OUT, KafkaError._RESOLVE)
+
+
+def _reason(error: KafkaException) -> str:
+    """What librdkafka says, without its codes."""
+    why: KafkaError = error.args[0]
+    away = "it can't be reached (is it the right HOST:PORT, and does it want TLS or SASL? --kafka-config): "
+    return (away if why.code() in _AWAY else "") + why.str()
+
+
 def _client(kind: type[T], config: dict[str, Any]) -> T:
     """A client. SetupError USAGE for settings that librdkafka does not take."""
     try:
@@ -55,7 +65,7 @@ def read_topic(topic: str, settings: Mapping[str, str], from_offset: int = 0) ->
             if start < high:
                 yield from _read_partition(consumer, TopicPartition(topic, partition, start), high, servers)
     except KafkaException as error:
-        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=_reason(error)) from error
     finally:
         consumer.close()
 
@@ -70,7 +80,7 @@ def read_range(topic: str, partition: int, start: int, end: int, settings: Mappi
     try:
         yield from _read_partition(consumer, TopicPartition(topic, partition, start), end, servers)
     except KafkaException as error:
-        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=_reason(error)) from error
     finally:
         consumer.close()
 
@@ -86,7 +96,7 @@ def extents(topic: str, settings: Mapping[str, str]) -> dict[int, tuple[int, int
             ranges[partition] = low, high
         return ranges
     except KafkaException as error:
-        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=_reason(error)) from error
     finally:
         consumer.close()
 
@@ -103,7 +113,7 @@ def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str
     try:
         topics = (client.list_topics(topic, _TIMEOUT) if topic else client.list_topics(timeout=_TIMEOUT)).topics
     except KafkaException as error:
-        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=_reason(error)) from error
     return {n: len(t.partitions) for n, t in topics.items() if t.error is None and n.startswith(prefix)}
 
 
@@ -232,7 +242,7 @@ class TopicWriter:
             except BufferError:
                 self._producer.poll(0.5)
             except KafkaException as error:
-                details = f"topic {topic}: {error.args[0]}"
+                details = f"topic {topic}: {_reason(error)}"
                 raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details) from error
         self._producer.poll(0)
         self._check()
@@ -244,7 +254,7 @@ class TopicWriter:
                 return 0
             return len(_partitions(self._producer, topic, self._servers))
         except KafkaException as error:
-            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=str(error.args[0])) from error
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=_reason(error)) from error
 
     def _on_delivery(self, error: KafkaError | None, _record: Any) -> None:
         if error is not None:
@@ -283,7 +293,7 @@ def read_one(topic: str, partition: int, offset: int, settings: Mapping[str, str
             raise SetupError("USAGE", details=details)
         message = next(_read_partition(consumer, place, high, servers), None)
     except KafkaException as error:
-        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=str(error.args[0])) from error
+        raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=_reason(error)) from error
     finally:
         consumer.close()
     if message is None or message.offset != offset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -31,7 +32,10 @@ class KafkaClient:
 
 
 def topic_of_location(place: str, empty: bool = False) -> str | None:
-    """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty and must not be."""
+    """TOPIC of `kafka:TOPIC`, None for anything else. SetupError USAGE when it is empty and must not be, and for a URL:
+    what is no topic and no Delta table is a file or folder of this machine.
+    """
+    check_is_path(place)
     if not place.startswith("kafka:"):
         return None
     topic = place.removeprefix("kafka:")
@@ -47,6 +51,32 @@ def delta_path_of(place: str) -> str | None:
     if place == "delta:":
         raise SetupError("USAGE", details="delta:PATH: the path is missing")
     return place.removeprefix("delta:")
+
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")
+_WITHOUT_SLASHES = {"kafka": "write kafka:TOPIC", "delta": "write delta:PATH", "file": "give the path alone"}
+_OTHER_PLACE = (
+    "files and folders of this machine are read and written, and topics (kafka:TOPIC): copy or mount it first "
+    "(aws s3 cp, rclone …); in Spark, read it as a DataFrame and call spark_jobs.decode(). A table can be there: delta:s3a://…"
+)
+
+
+def check_is_path(place: str, option: str = "") -> None:
+    """SetupError USAGE for a URL, where a file or folder is needed. option: what it is given by, "" for --in, --out."""
+    match = _URL.match(place)
+    if match is not None and not Path(place).exists():
+        advice = _WITHOUT_SLASHES.get(match[1].lower(), _OTHER_PLACE)
+        raise SetupError("USAGE", details=f"{option} {place}: it is a URL ({match[1]}://): {advice}".strip())
+
+
+def refuse_delta_source(place: str) -> None:
+    """SetupError USAGE for a Delta table where messages are read."""
+    if delta_path_of(place) is not None:
+        details = f"{place}: messages are read from files and topics, not from Delta tables"
+        advice = (
+            "in Spark, read the table as a DataFrame and use spark_jobs.decode(); `replay` reads dead letters there"
+        )
+        raise SetupError("USAGE", details=f"{details}: {advice}")
 
 
 def refuse_delta(place: str) -> None:

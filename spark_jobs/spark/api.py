@@ -22,7 +22,7 @@ from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.sources.schema_registry import Schemas
 from spark_jobs.sources.subject_names import STRATEGIES, Strategy
-from spark_jobs.spark.arguments import File, claims_of, schemas_of, tables_of
+from spark_jobs.spark.arguments import File, check_frame, claims_of, schemas_of, tables_of, with_parameter_names
 from spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from spark_jobs.spark.frames import kafka_columns, kinds_of
 from spark_jobs.spark.skipped_rows import without_unwritten
@@ -45,6 +45,7 @@ _NEEDED = {
 }  # fmt: skip
 
 
+@with_parameter_names
 def decode(
     messages: DataFrame,
     *,
@@ -82,6 +83,7 @@ def decode(
     options: of the format read, by TiCDC's or Debezium's names.
     A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
     """
+    check_frame(messages, "messages")
     chosen = {"check": (check, ("exact", "header")), "missing": (missing, ("null", "default")),
               "types": (types, ("exact", "typed")), "time": (time, ("text", "interval")),
               "on_lossy": (on_lossy, (None, "error", "flag"))}  # fmt: skip
@@ -106,6 +108,7 @@ def decode(
     return decoded_changes(frame, side)
 
 
+@with_parameter_names
 def transcode(
     messages: DataFrame,
     *,
@@ -131,6 +134,7 @@ def transcode(
     message that can't be decoded or written is itself with `error`: filter on it, and send the rest to a dead letter
     topic. What the format has no form for is counted by the metric `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
     """
+    check_frame(messages, "messages")
     _check_written(to_format, topic, subject_strategy)
     read_schemas = schemas_of(from_format, registry, schemas)
     has_own = to_registry is not None or to_schemas is not None
@@ -151,6 +155,7 @@ def transcode(
     return without_unwritten(map_messages(kafka_columns(messages), batches, MESSAGES_WITH_SKIPS))
 
 
+@with_parameter_names
 def encode(
     changes: DataFrame,
     *,
@@ -176,6 +181,7 @@ def encode(
     """
     from spark_jobs.arrow.event_encoder import EncodeBatches
 
+    check_frame(changes, "changes")
     _check_written(format, topic, subject_strategy)
     events = _events(changes)
     write_schemas = schemas_of(format, registry, schemas)

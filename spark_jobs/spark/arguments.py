@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import os
+import re
+import warnings
+from collections.abc import Callable
+from functools import wraps
 from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
 
 from schemas.inputs.claim_check_folder import ClaimFolder
 from schemas.inspect.format_lookup import format_named
@@ -14,6 +19,49 @@ from spark_jobs.sources.table_definitions import TableDefinitions
 from spark_jobs.sources.table_history import HistoryTables
 
 File = str | os.PathLike[str]
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PARAMETERS = (
+    ("--ddl-time-zone", "ddl_time_zone="), ("--ddl FILE", "ddl="), ("--ddl", "ddl="), ("--history URL", "history="),
+    ("--history", "history="), ("--to-registry", "to_registry="), ("--to-schemas", "to_schemas="),
+    ("--registry", "registry="), ("--schemas", "schemas="), ("--changefeed NAME", "HistoryTables(url, changefeed)"),
+    ("--claim-check-dir", "claim_checks="), ("--table DB.TABLE", "table="), ("--table", "table="),
+    ("--time-zone", "time_zone="), ("--on-lossy flag", 'on_lossy="flag"'), ("--from-options", "from_options="),
+    ("--to-options", "options="), ("--topic", "topic="), ("--format", "format="), ("--types exact", 'types="exact"'),
+    ("--types", "types="), ("--time", "time="), ("--missing", "missing="),
+)  # fmt: skip
+"""Options of the commands → parameters of the functions; the longer stands first."""
+
+
+def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
+    """A function whose errors (SetupError) name its parameters, where the code below names a command's options."""
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except SetupError as error:
+            fields = {name: _parameter_names(value) for name, value in error.fields.items()}
+            raise SetupError(error.code, **fields) from error
+
+    return call
+
+
+def _parameter_names(text: Any) -> Any:
+    if isinstance(text, str):
+        for option, parameter in _PARAMETERS:
+            text = re.sub(rf"{option}(?![\w-])(?: (?='))?", parameter, text)
+    return text
+
+
+def check_frame(messages: Any, what: str) -> None:
+    """SetupError USAGE for what is no Spark DataFrame. what: the argument's name."""
+    if not hasattr(messages, "sparkSession") or not hasattr(messages, "dtypes"):
+        kind = type(messages)
+        name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
+        details = f"{what} is of type {name}: a Spark DataFrame with key and value is needed (spark.createDataFrame)"
+        raise SetupError("USAGE", details=details)
 
 
 def tables_of(ddl: File | TableSource | None, history: str | None, table: str | None = None) -> TableSource | None:
@@ -37,6 +85,8 @@ def claims_of(folder: File | None) -> ClaimFolder | None:
 
 
 def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None) -> Schemas:
+    if registry is not None and schemas is not None:
+        warnings.warn("registry= and schemas= are given: schemas= is used, the registry is not asked", stacklevel=4)
     if isinstance(schemas, str | os.PathLike):
         return FileSchemas.read(Path(schemas))
     if schemas is not None and not callable(getattr(schemas, "by_id", None)):

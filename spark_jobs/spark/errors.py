@@ -66,12 +66,22 @@ _STOPPED = {
 }
 _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Invalid master URL")
 
+_NO_FILE_SYSTEM = re.compile(r'Class \S*FileSystem\S* not found|No FileSystem for scheme "?\w+"?')
+_NO_FILE_SYSTEM_TEXT = (
+    "Spark has no driver for this object store ({what}). s3a:// needs the jars of hadoop-aws, abfss:// those of "
+    "hadoop-azure, gs:// those of gcs-connector: set PYSPARK_SUBMIT_ARGS='--packages "
+    "org.apache.hadoop:hadoop-aws:VERSION pyspark-shell' "
+    "(VERSION: that of Spark's Hadoop), or use spark-submit --packages; s3:// is written s3a://"
+)
+
 
 def error_of(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
     if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
+    if (missing := _NO_FILE_SYSTEM.search(text)) is not None:
+        return SetupError("JAR_MISSING", details=_NO_FILE_SYSTEM_TEXT.format(what=missing[0]))
     if any(words in text for words in _NO_MASTER):
         return SetupError("USAGE", details=f"--master: {shorten_message(error)}")
     for words, why in _STOPPED.items():

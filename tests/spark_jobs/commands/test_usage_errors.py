@@ -11,6 +11,7 @@ import pytest
 
 from spark_jobs.commands.main import main
 from tests.spark_jobs.commands.test_command_line import AVRO, DEBEZIUM, _avro, _lines
+from tests.support.python_words import assert_no_python_words
 from tests.support.registries import answer, golden_registry, serving
 from tests.support.table import check_rows
 
@@ -33,7 +34,7 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--from-options", "bad.json"], "bad.json"),
     (["--from-options", "list.json"], "object"),
     (["--from-options", "unknown.json"], "avro_decimal"),
-    (["--from-options", "type.json"], "bool"),
+    (["--from-options", "type.json"], "true or false"),
     (["--from-options", "choice.json"], "precise or string"),
     (["--in", "no.jsonl"], "no.jsonl"),
     (["--in", "."], "directory"),
@@ -42,6 +43,29 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--out", "no/x.jsonl"], "x.jsonl"),
     (["--in", "kafka:T", "--kafka-config", "no.conf"], "no.conf"),
     (["--in", "kafka:T", "--kafka-config", "bad.conf"], "bad.conf:2"),
+    (["--in", "kafka:T", "--bootstrap-servers", "http://127.0.0.1:9092"], "HOST:PORT"),
+    (["--in", "kafka:T", "--bootstrap-servers", "a:9092,https://b:9092"], "https://b:9092"),
+    (["--in", "kafka:T", "--bootstrap-servers", "a:9092/topic"], "HOST:PORT"),
+    (["--in", "kafka:T", "--bootstrap-servers", "a 9092"], "HOST:PORT"),
+    (["--in", "s3://bucket/m.jsonl"], "s3"),
+    (["--in", "gs://bucket/m.jsonl"], "gs"),
+    (["--in", "https://host/m.jsonl"], "https"),
+    (["--in", "file:///m.jsonl"], "path alone"),
+    (["--in", "kafka://T"], "kafka:TOPIC"),
+    (["--in", "delta:lake"], "Delta"),
+    (["--out", "s3://bucket/rows.jsonl"], "s3"),
+    (["--dead-letter", "abfss://c@a/x.jsonl"], "abfss"),
+    (["--schemas", "s3://bucket/schemas.jsonl"], "--schemas s3:/"),
+    (["--ddl", "hdfs://n/ddl.jsonl"], "--ddl hdfs:/"),
+    (["--claim-check-dir", "s3://bucket/claims"], "--claim-check-dir s3:/"),
+    (["--from-options", "latin1.json"], "latin1.json: not JSON: byte"),
+    (["--schemas", "bad.json"], "subject"),
+    (["--schemas", "list.json"], "subject"),
+    (["--schemas", "numbers.jsonl"], "subject"),
+    (["--schemas", "latin1.json"], "not UTF-8"),
+    (["--ddl", "latin1.json"], "not UTF-8"),
+    (["--ddl", "numbers.jsonl"], "--ddl"),
+    (["--kafka-config", "latin1.json", "--in", "kafka:T"], "not UTF-8"),
 )
 
 
@@ -54,8 +78,10 @@ def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
         "type.json": '{"enable_tidb_extension":"yes"}',
         "choice.json": '{"avro_decimal_handling_mode":"exact"}',
         "bad.conf": "# a comment\nnonsense\n",
+        "latin1.json": "{\u00e9}",
+        "numbers.jsonl": "1\n[2]\n",
     }.items():
-        Path(name).write_text(text)
+        Path(name).write_text(text, encoding="latin-1")
 
     def check(row: tuple[list[str], str]) -> None:
         more, told = row
@@ -68,8 +94,42 @@ def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
         assert told in err
         assert err.startswith("error USAGE: ")
         assert "Traceback" not in err
+        assert_no_python_words(err)
 
-    check_rows(_WRONG, check)
+    check_rows(_WRONG, check, lambda row: " ".join(row[0]))
+
+
+def test_schemas_win_over_a_registry(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Told, unless the registry is the one that the environment names."""
+    assert main(_avro("--registry", "http://user:secret@127.0.0.1:9")) == 0
+    warning = capsys.readouterr().err
+    assert "warning: --schemas " in warning
+    assert "--registry http://" in warning
+    assert "secret" not in warning
+    monkeypatch.setenv("BRIDGE_REGISTRY", "http://127.0.0.1:9")
+    assert main(_avro()) == 0
+    assert "--registry" not in capsys.readouterr().err
+
+
+def test_kafka_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(_avro("--in", "kafka:T", "--bootstrap-servers", "127.0.0.1:9")) == 2
+    err = capsys.readouterr().err
+    assert "error KAFKA_UNREACHABLE: Kafka at 127.0.0.1:9: it can't be reached" in err
+    assert_no_python_words(err)
+
+
+@pytest.mark.parametrize("command", ["encode", "explain", "verify", "merge", "replay"])
+def test_every_command_says_which_places_it_reads(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    words = {"encode": ["--to", "open"], "verify": ["--from", "open", "--to", "open", "--against", "x.jsonl"],
+             "merge": ["--format", "open", "--table", "a.b"]}  # fmt: skip
+    out = {"merge": ["--out", "delta:x"], "encode": ["--out", "-"], "replay": ["--out", "-"]}
+    for place in ("s3://bucket/m.jsonl", "delta:lake"):
+        if (command, place) == ("replay", "delta:lake"):
+            continue
+        assert main([command, *words.get(command, []), "--in", place, *out.get(command, [])]) == 2
+        err = capsys.readouterr().err
+        assert place in err
+        assert "No such file" not in err
 
 
 _WRONG_WORDS = (

@@ -1,0 +1,80 @@
+"""What the Spark API says of wrong arguments: its own parameters, not the options of commands. No session is needed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from schemas.model.errors import SetupError
+from spark_jobs import decode, encode, transcode
+from spark_jobs.spark.arguments import schemas_of, with_parameter_names
+from spark_jobs.spark.errors import error_of
+from tests.support.golden import Golden
+from tests.support.python_words import assert_no_python_words
+from tests.support.table import check_rows
+
+
+class _Frame:
+    """As much of a DataFrame as is looked at before its columns are."""
+
+    sparkSession = dtypes = None
+
+
+_CALLS: tuple[tuple[Any, dict[str, Any], str], ...] = (
+    (decode, {"format": "avro", "registry": "localhost:8081"}, "registry='localhost:8081'"),
+    (decode, {"format": "avro", "registry": "http://127.0.0.1:1x"}, "registry="),
+    (decode, {"format": "avro"}, "registry= or schemas="),
+    (decode, {"format": "avro", "schemas": "no.jsonl"}, "schemas= no.jsonl"),
+    (decode, {"format": "canal-json", "ddl": "no.jsonl"}, "ddl= no.jsonl"),
+    (decode, {"format": "canal-json", "history": "localhost"}, "history='localhost'"),
+    (decode, {"format": "canal-json", "claim_checks": "no"}, "claim_checks= no"),
+    (decode, {"format": "canal-json", "options": {"x": 1}}, "option 'x'"),
+    (transcode, {"from_format": "open", "to_format": "avro", "to_registry": "x"}, "registry='x'"),
+    (encode, {"format": "open", "ddl": "no.jsonl"}, "ddl= no.jsonl"),
+)
+
+
+def test_errors_name_parameters() -> None:
+    def check(row: tuple[Any, dict[str, Any], str]) -> None:
+        function, arguments, needed = row
+        with pytest.raises(SetupError) as caught:
+            function(_Frame(), **arguments)
+        assert needed in str(caught.value)
+        assert "--" not in str(caught.value)
+        assert_no_python_words(str(caught.value))
+
+    rows = [row for row in _CALLS if row[0] is not encode]
+    check_rows(rows, check, lambda row: (row[0].__name__, row[1]))
+
+
+def test_what_is_no_data_frame() -> None:
+    def check(frame: Any) -> None:
+        arguments: dict[Any, dict[str, Any]] = {
+            decode: {"format": "open"}, encode: {"format": "open"},
+            transcode: {"from_format": "open", "to_format": "avro"},
+        }  # fmt: skip
+        for function, given in arguments.items():
+            with pytest.raises(SetupError, match="a Spark DataFrame with key and value is needed"):
+                function(frame, **given)
+
+    check_rows(([b"x"], b"x", "file.jsonl", None, {"key": b"k"}), check, repr)
+
+
+def test_schemas_win_over_a_registry() -> None:
+    meta = Golden("avro", "evolution.ext1").meta_file
+    with pytest.warns(UserWarning, match="schemas= is used"):
+        assert with_parameter_names(schemas_of)("avro", "http://127.0.0.1:9", meta).newest("no") is None
+
+
+def test_an_object_store_without_its_driver() -> None:
+    def check(text: str) -> None:
+        error = error_of(RuntimeError(text))
+        assert error is not None
+        assert error.code == "JAR_MISSING"
+        assert "s3a" in error.detail
+
+    check_rows((
+        "java.lang.ClassNotFoundException: Class org.apache.hadoop.fs.s3a.S3AFileSystem not found",
+        'org.apache.hadoop.fs.UnsupportedFileSystemException: No FileSystem for scheme "s3"',
+    ), check)  # fmt: skip
