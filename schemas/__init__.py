@@ -1,4 +1,29 @@
 """What TiCDC's messages are: tables and changes, the formats that carry them, and the batch engine. For both programs.
 
 Nothing here knows the service, the jobs, a network, a database or Spark.
+
+`from schemas import Decoder, Encoder, plain_event` is the API for Python programs (docs/formats.md, "In Python"). The
+first two are the jobs' (decision 16), and loaded when they are asked for.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from schemas.plain.writer import plain_event
+    from spark_jobs.pipeline.single_messages import Decoder, Encoder
+
+__all__ = ["Decoder", "Encoder", "plain_event"]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "plain_event":
+        from schemas.plain.writer import plain_event
+
+        return plain_event
+    if name in __all__:
+        from spark_jobs.pipeline import single_messages  # the one line that names the jobs
+
+        return getattr(single_messages, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -25,16 +25,19 @@ _OPS = ("c", "u", "d", "r")
 _BY_NUMBER = ("open", "open-tiflow", "craft", "canal-json")  # whose messages do not tell the length of a BIT
 
 
+_POSITION = (("topic", str, "a text"), ("partition", int, "a whole number"), ("offset", int, "a whole number"))
+
+
 def plain_message(line: bytes, origin: Message | None = None) -> Message:
     """A line as a message: its text as the value, and where the change was read first (`origin`: where the line was).
 
     WireError BAD_LINE for what is no line of the plain form.
     """
     fields = _object(line)
-    for name, kind in (("topic", str), ("partition", int), ("offset", int)):
+    for name, kind, words in _POSITION:
         value = fields.get(name)
         if value is not None and type(value) is not kind:
-            raise _line_error(f"{name} is {value!r:.40}, a {kind.__name__} is needed")
+            raise _line_error(f"{name} is {json.dumps(value)[:40]}, {words} is needed")
         if isinstance(value, int) and not 0 <= value < 1 << 63:
             raise _line_error(f"{name} is {value}, which Kafka has not")
     topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))

@@ -20,8 +20,11 @@ def _plain_row(row: Row | None) -> dict[str, Any] | None:
     return None if row is None else {name: plain_value(value) for name, value in row.items()}
 
 
-def plain_event(event: Event, origin: Message) -> dict[str, Any]:
-    """An event as the object of its line; `origin` says where it was read."""
+_NOWHERE = Message(None, None)
+
+
+def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
+    """An event as the object of its line; `origin` says where it was read (topic, partition, offset)."""
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     line: dict[str, Any]
     if isinstance(event, Watermark):

@@ -17,12 +17,12 @@ from schemas.model.spark_types import SparkTypes
 from spark_jobs.arrow.change_schema import MESSAGES_WITH_SKIPS, arrow_schema
 from spark_jobs.arrow.warm_up import warm_transcode
 from spark_jobs.arrow.worker_functions import TranscodeBatches
+from spark_jobs.pipeline.arguments import File, check_frame, claims_of, schemas_of, tables_of, with_parameter_names
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.sources.schema_registry import Schemas
 from spark_jobs.sources.subject_names import STRATEGIES, Strategy
-from spark_jobs.spark.arguments import File, check_frame, claims_of, schemas_of, tables_of, with_parameter_names
 from spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from spark_jobs.spark.frames import kafka_columns, kinds_of
 from spark_jobs.spark.skipped_rows import without_unwritten

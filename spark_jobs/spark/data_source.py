@@ -134,8 +134,8 @@ class SourceOptions:
     @cached_property
     def side(self) -> CodecConfig:
         """The side read; with a table, its rows in the table's columns."""
+        from spark_jobs.pipeline.arguments import claims_of, schemas_of, tables_of
         from spark_jobs.pipeline.table_view import table_id
-        from spark_jobs.spark.arguments import claims_of, schemas_of, tables_of
 
         options = self.given
         on_lossy = options.get("on_lossy", "flag")

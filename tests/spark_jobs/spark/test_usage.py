@@ -8,7 +8,7 @@ import pytest
 
 from schemas.model.errors import SetupError
 from spark_jobs import decode, encode, transcode
-from spark_jobs.spark.arguments import schemas_of, with_parameter_names
+from spark_jobs.pipeline.arguments import schemas_of, with_parameter_names
 from spark_jobs.spark.errors import error_of
 from tests.support.golden import Golden
 from tests.support.python_words import assert_no_python_words

@@ -1,0 +1,170 @@
+"""`from schemas import Decoder, Encoder`: one message at a time in a Python program, without Spark and without files.
+
+The same codec as the commands have. Neither class is for several threads at once: make one for each.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
+from schemas.model.options import Options
+from schemas.model.ports import SchemaId, SchemaSource, TableSource
+from schemas.plain.reader import PLAIN as PLAIN_FORMAT
+from schemas.plain.reader import plain_message
+from schemas.plain.writer import json_line
+from spark_jobs.pipeline.arguments import File, claims_of, schemas_of, tables_of, with_parameter_names
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.message_codec import decode_one, encode_event
+from spark_jobs.pipeline.stream_definitions import LearningDecoder
+from spark_jobs.pipeline.topic_rules import check_topic_rule
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema, Schemas
+from spark_jobs.sources.subject_names import Strategy
+
+Registry = str | File | Mapping[SchemaId, str | Mapping[str, Any]] | SchemaSource
+"""A registry's URL, a file of schemas as --schemas takes it, schemas by id (text or parsed), or a SchemaSource."""
+Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+_NO_OPTIONS: Mapping[str, Any] = {}
+
+
+class Decoder:
+    """Reads messages of one format (or "auto") into change events.
+
+    registry: see Registry; a URL is asked when the decoder is made, and for each id once. ddl: a file of definitions as
+    --ddl takes it, or a TableSource; "stream": DDL messages define the tables of the rows after them. history: URL of a
+    service that tracks the tables. time_zone: of TIMESTAMP text without a zone. options: of the format, by TiCDC's or
+    Debezium's names. claim_checks: a folder of claim-check files. on_lossy: "error" makes an error of a value that the
+    format can't keep exactly, which is flagged else. SetupError for wrong arguments and a registry that is away.
+    """
+
+    @with_parameter_names
+    def __init__(
+        self,
+        format: str,
+        *,
+        registry: Registry | None = None,
+        ddl: File | TableSource | None = None,
+        history: str | None = None,
+        time_zone: str = "UTC",
+        options: Mapping[str, Any] = _NO_OPTIONS,
+        claim_checks: File | None = None,
+        on_lossy: Literal["flag", "error"] = "flag",
+    ) -> None:
+        learn = ddl == "stream"
+        side = CodecConfig(
+            format_named(format).name,
+            _schemas(format, registry),
+            Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options}),
+            tables_of(None if learn else ddl, history),
+            claims_of(claim_checks),
+            learn=learn,
+        )
+        self._decoder = LearningDecoder(side).decoder
+
+    def decode(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        timestamp: int | None = None,
+        headers: Headers = (),
+    ) -> list[Event]:
+        """A Kafka record → its events in order, none for a message without one (a tombstone after a delete).
+
+        timestamp: ms. WireError says what is wrong with the message (`code`, `detail`); SetupError where the registry
+        is away.
+        """
+        pairs = tuple(headers.items() if isinstance(headers, Mapping) else map(tuple, headers))
+        _check_bytes({"key": key, "value": value, **{f"header {name}": one for name, one in pairs}})
+        message = Message(key, value, topic, partition, offset, timestamp, cast(Any, pairs))
+        result = decode_one(self._decoder, message)
+        if result.error is not None:
+            raise result.error
+        return result.events
+
+
+class Encoder:
+    """Writes change events as messages of one format.
+
+    registry, ddl, history, time_zone, options: as Decoder has them, of the format written; an Avro format registers its
+    schemas at a URL, and finds them among those given else. ddl: the tables of events given as objects. on_lossy:
+    "flag" writes a value that the format can't hold exactly, and flags the event. topic: a rule for the topics written,
+    such as "{schema}_{table}". subject_strategy: topic, record or topic-record.
+    """
+
+    @with_parameter_names
+    def __init__(
+        self,
+        format: str,
+        *,
+        registry: Registry | None = None,
+        ddl: File | TableSource | None = None,
+        history: str | None = None,
+        time_zone: str = "UTC",
+        options: Mapping[str, Any] = _NO_OPTIONS,
+        on_lossy: Literal["flag", "error"] = "error",
+        topic: str | None = None,
+        subject_strategy: Strategy = "topic",
+    ) -> None:
+        if topic is not None:
+            check_topic_rule(topic)
+        schemas, tables = _schemas(format, registry), tables_of(ddl, history)
+        settings = Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options})
+        side = CodecConfig(format_named(format).name, schemas, settings, tables, strategy=subject_strategy)
+        self._encoder, self._topic = side.encoder(), topic
+        self._objects = CodecConfig(PLAIN_FORMAT.name, schemas, settings, tables).decoder()
+
+    def encode(
+        self,
+        event: Event | Mapping[str, Any],
+        *,
+        topic: str | None = None,
+        partition: int | None = None,
+        offset: int | None = None,
+        timestamp: int | None = None,
+    ) -> list[Message]:
+        """An event, or its object (`plain_event`, a line of `decode`) → its messages; none where the format has none
+        for it (DDL, watermark).
+
+        topic, partition, offset, timestamp: of the message that the event was read from; topic is also the one
+        written, unless a rule names it. WireError where a value can't be written (`code`, `detail`).
+        """
+        origin = Message(None, None, topic, partition, offset, timestamp)
+        if isinstance(event, RowChange | DdlEvent | Watermark):
+            events = [event]
+        elif isinstance(event, Mapping):
+            line = plain_message(json_line(dict(event)).encode(), origin)
+            origin, events = (
+                Message(None, None, line.topic, line.partition, line.offset, timestamp),
+                self._objects.decode(line),
+            )
+        else:
+            raise SetupError("USAGE", details=f"event is of type {type(event).__name__}: a change event is needed")
+        return [message for one in events for message in encode_event(self._encoder, one, origin, self._topic).out]
+
+
+def _check_bytes(parts: Mapping[str, Any]) -> None:
+    for name, part in parts.items():
+        if not isinstance(part, bytes | None):
+            raise SetupError("USAGE", details=f"{name} is of type {type(part).__name__}: bytes or None are needed")
+
+
+def _schemas(format: str, registry: Registry | None) -> Schemas:
+    """SetupError USAGE for what is no registry."""
+    if isinstance(registry, Mapping):
+        texts = {id_: one if isinstance(one, str) else json.dumps(one) for id_, one in registry.items()}
+        return FileSchemas([RegisteredSchema(f"id {id_}", 1, id_, text) for id_, text in texts.items()])
+    if isinstance(registry, str) and "://" in registry:
+        return schemas_of(format, registry, None)
+    if isinstance(registry, str) and not Path(registry).exists():
+        details = f"registry={registry!r}: there is no such file; a URL begins with http:// or https://"
+        raise SetupError("USAGE", details=details)
+    return schemas_of(format, None, cast(Any, registry))

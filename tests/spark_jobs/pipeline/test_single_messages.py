@@ -1,0 +1,145 @@
+"""`from schemas import Decoder, Encoder`: one message at a time, as the commands read and write it."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas import Decoder, Encoder, plain_event
+from schemas.model.errors import SetupError, WireError
+from schemas.model.event import DdlEvent, Message, RowChange
+from schemas.model.event import Message as Record
+from spark_jobs.pipeline.message_codec import decode_one, plain_lines
+from spark_jobs.sources.schema_registry import FileSchemas
+from tests.support.golden import ROOT, Golden
+from tests.support.python_words import assert_no_python_words
+from tests.support.registries import golden_registry, serving
+from tests.support.table import check_rows
+
+AVRO = Golden("avro", "evolution.ext1")
+_GOLDENS = ("avro/evolution.ext1", "debezium/evolution.default", "open/evolution.default", "craft/evolution.default",
+            "canal-json/evolution.ext", "simple/evolution.json")  # fmt: skip
+
+
+def _decode(decoder: Decoder, m: Message) -> list[dict[str, Any]]:
+    events = decoder.decode(
+        m.key, m.value, topic=m.topic, partition=m.partition, offset=m.offset, timestamp=m.timestamp, headers=m.headers
+    )
+    return [plain_event(event, m) for event in events]
+
+
+def test_it_reads_what_the_commands_read() -> None:
+    def check(name: str) -> None:
+        format_, case = name.split("/")
+        golden = Golden(format_, case)
+        registry = golden.meta_file if format_ == "avro" else None
+        side = golden.side().decoder()
+        decoder = Decoder(format_, registry=registry, time_zone=golden.side().options.time_zone)
+        for message in golden.messages()[:200]:
+            assert _decode(decoder, message) == plain_lines(decode_one(side, message), message)
+
+    check_rows([name for name in _GOLDENS if Golden(*name.split("/")).messages_file.exists()], check)
+
+
+def test_registries_of_every_kind(tmp_path: Path) -> None:
+    meta = json.loads(AVRO.meta_file.read_text())
+    lines = tmp_path / "schemas.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in meta["registered_schemas"]))
+    texts = {row["id"]: row["schema"] for row in meta["registered_schemas"]}
+    parsed = {id_: json.loads(text) for id_, text in texts.items()}
+    message = next(m for m in AVRO.messages() if m.value is not None)
+    expected = _decode(Decoder("avro", registry=AVRO.meta_file), message)
+    with serving(golden_registry(AVRO)) as server:
+
+        def check(registry: Any) -> None:
+            assert _decode(Decoder("avro", registry=registry), message) == expected
+
+        check_rows((server.url, str(lines), lines, texts, parsed, FileSchemas.read(lines)), check, repr)
+
+
+def test_events_are_written_and_read_again(tmp_path: Path) -> None:
+    ddl = tmp_path / "shop.sql"
+    ddl.write_text("CREATE TABLE shop.orders (id INT PRIMARY KEY, price DECIMAL(10,2), note VARCHAR(20));")
+    after = {"id": "1", "price": "2.50", "note": None}
+    event = {
+        "kind": "row", "format": "open", "db": "shop", "table": "orders", "op": "c", "commit_ts": 462413824000000001,
+        "key": ["id"], "before": None, "after": after, "flags": [],
+    }  # fmt: skip
+
+    def check(format_: str) -> None:
+        encoder = Encoder(format_, ddl=ddl, options={"enable_tidb_extension": True}, topic="{schema}_{table}")
+        [first, *_] = encoder.encode(event, timestamp=5)
+        assert first.topic == "shop_orders"
+        [row] = Decoder(format_, ddl=ddl).decode(first.key, first.value, topic=first.topic)
+        assert isinstance(row, RowChange)
+        assert (row.db, row.table_name, row.op, row.after) == ("shop", "orders", "c", after)
+        [again, *_] = encoder.encode(row)
+        assert (again.key, again.value) == (first.key, first.value)
+
+    check_rows(("open", "craft", "debezium"), check)
+
+
+def test_ddl_of_the_stream() -> None:
+    golden = Golden("open", "evolution.default")
+    decoder = Decoder("open", ddl="stream")
+    events = [event for m in golden.messages() for event in decoder.decode(m.key, m.value)]
+    assert any(isinstance(event, DdlEvent) for event in events)
+    assert any(isinstance(event, RowChange) and event.table_version is not None for event in events)
+
+
+def test_what_is_wrong_is_said() -> None:
+    for call, words in (
+        (lambda: Decoder("nope"), "known: "),
+        (lambda: Decoder("avro"), "registry="),
+        (lambda: Decoder("avro", registry="localhost:8081"), "http://"),
+        (lambda: Decoder("avro", registry="ftp://x"), "http://"),
+        (lambda: Decoder("open", ddl="no.sql"), "ddl= no.sql"),
+        (lambda: Decoder("open", claim_checks="no"), "claim_checks= no"),
+        (lambda: Decoder("open", options={"max_batch_size": "x"}), "a whole number"),
+        (lambda: Decoder("open").decode("text", b""), "key is of type str: bytes"),  # type: ignore[arg-type]
+        (lambda: Decoder("open").decode(b"", b"", headers={"a": 1}), "header a"),  # type: ignore[arg-type]
+        (lambda: Encoder("simple"), "read, not written"),
+        (lambda: Encoder("open").encode(b"x"), "a change event is needed"),  # type: ignore[arg-type]
+    ):
+        with pytest.raises(SetupError) as caught:
+            call()
+        assert words in caught.value.detail
+        assert "--" not in caught.value.detail
+        assert_no_python_words(caught.value.detail)
+    with pytest.raises(WireError) as failed:
+        Decoder("canal-json").decode(None, b"")
+    assert failed.value.code == "MALFORMED"
+    with pytest.raises(WireError):
+        Encoder("open").encode({"kind": "row"})
+
+
+def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("shop.sql").write_text("CREATE TABLE shop.orders (id INT PRIMARY KEY);")
+    page = (ROOT / "docs" / "formats.md").read_text()
+    section = page[page.index("## In Python") :]
+    [code] = re.findall(r"```python\n(.*?)```", section[: section.index("\n## ")], re.DOTALL)
+    encoder = Encoder("open", ddl="shop.sql")
+    row = {"kind": "row", "format": "open", "db": "shop", "table": "orders", "op": "c", "commit_ts": 462413824000000001,
+           "key": ["id"], "before": None, "after": {"id": "1"}, "flags": []}  # fmt: skip
+    records: list[Record] = encoder.encode(row, topic="shop", timestamp=5)
+    sent: list[Any] = []
+    exec(code, {"records": records, "send": lambda *message: sent.append(message), "print": sent.append})
+    assert sent[0] == {"id": "1"}
+    assert sent[1][0] == "shop_debezium"
+
+
+def test_the_package_stays_cheap() -> None:
+    """Importing it loads nothing of the jobs; a decoder loads neither Spark nor Kafka."""
+    code = (
+        "import schemas, sys; assert not any(name.startswith('spark_jobs') for name in sys.modules); "
+        "schemas.Decoder('canal-json'); "
+        "assert not {'pyspark', 'pyarrow', 'numpy', 'confluent_kafka'} & sys.modules.keys(), sys.modules.keys()"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
