@@ -295,15 +295,6 @@ def _read_row(layout: _Layout, side: Mapping[str, Any], flags: list[str]) -> Row
     return row
 
 
-def reading_problem(error: Exception) -> str:
-    """Why a payload can't be read, in words: of an error that its members raised when they were looked at."""
-    if isinstance(error, KeyError):
-        return f"{str(error.args[0])[:60]} is missing"
-    if isinstance(error, ValueError | ArithmeticError):
-        return reason_of(error)
-    return "a part of its schema or payload is of another type than it should be"
-
-
 def commit_ts_of_source(source: Mapping[str, Any]) -> int | None:
     """`commit_ts` of a source block; None where there is none. ValueError for one that is no TSO."""
     if source.get("commit_ts") is None:

@@ -11,11 +11,12 @@ from typing import Any
 from schemas.codec import json_exact
 from schemas.formats.base import commit_ts_of, whole_before
 from schemas.formats.debezium import schema_changes
-from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source, reading_problem
+from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.debezium.side_messages import check_connector, of_somebody_else
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.model.options import Options
+from schemas.model.reasons import reason_of
 from schemas.model.table import TableId
 
 VERSION = "2.4.0.Final"
@@ -44,7 +45,7 @@ def event(
             return Watermark(format_, commit_ts, extra)
         return rows.read(MessageParts(payload, source, token, described, keys), commit_ts, extra)
     except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-        details = f"not a TiCDC Debezium event: {reading_problem(error)}"[:300]
+        details = f"not a TiCDC Debezium event: {reason_of(error)}"[:300]
         raise WireError("MALFORMED", where="value", details=details) from error
 
 

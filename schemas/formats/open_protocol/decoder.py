@@ -44,6 +44,8 @@ class OpenDecoder:
     def _decode(self, key: bytes | None, value: bytes | None, claimed: bool) -> list[Event]:
         if key is None:
             raise WireError("EMPTY_RECORD", details="a message without a key: the Open Protocol's key says what it is")
+        if value is None and not frame.begins(key):
+            raise WireError("EMPTY_RECORD", details="a message without a value: the Open Protocol has no tombstones")
         keys = [self._key(data) for data in frame.split_key(key)]
         if not value and all(k.kind == RESOLVED for k in keys):  # as old releases wrote them
             return [Watermark(self.format, k.commit_ts) for k in keys]

@@ -15,6 +15,11 @@ VERSION = 1
 _HEAD = VERSION.to_bytes(8, "big")
 
 
+def begins(key: bytes) -> bool:
+    """Whether bytes begin as a key does."""
+    return key.startswith(_HEAD)
+
+
 def split_key(data: bytes) -> list[bytes]:
     """A message's key → the keys of its events. WireError NOT_FRAMED, TRUNCATED, TOO_LARGE."""
     _check_size(data, "key")

@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
@@ -25,7 +25,7 @@ from schemas.formats.debezium.mysql_connector import values
 from schemas.formats.debezium.mysql_connector.flattened_rows import FlattenedRow, FlattenedRows
 from schemas.formats.debezium.mysql_connector.message_keys import NO_KEY, OPAQUE_KEY, MessageKey, message_key
 from schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
-from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source, reading_problem
+from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.debezium.side_messages import check_connector, java_text, side_message
 from schemas.formats.framing import MAX_MESSAGE, unframe
 from schemas.model.errors import WireError
@@ -36,8 +36,7 @@ from schemas.model.reasons import reason_of
 from schemas.model.table import TableId
 
 
-@dataclass(frozen=True, slots=True)
-class _Content:
+class _Content(NamedTuple):
     """A message that was taken apart. token: what stands for its schema in caches; schema: None without one."""
 
     message: Message
@@ -77,7 +76,7 @@ class DebeziumMysqlDecoder:
         try:
             event = self._event(_Content(message, payload, token, schema, key))
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            details = f"not an event of Debezium's MySQL connector: {reading_problem(error)}"
+            details = f"not an event of Debezium's MySQL connector: {reason_of(error)}"
             raise _malformed_error("value", details) from error
         if isinstance(event, RowChange):
             if isinstance(token, int):
@@ -166,7 +165,7 @@ class DebeziumMysqlDecoder:
         try:
             event = self._deleted_row(table, key)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            details = f"not the key of a row of {table}: {reading_problem(error)}"
+            details = f"not the key of a row of {table}: {reason_of(error)}"
             raise _malformed_error("key", details) from error
         if by_topic:
             event.flag("table_by_topic")

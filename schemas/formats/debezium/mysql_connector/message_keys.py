@@ -8,17 +8,17 @@ Source: Debezium's `ByLogicalTableRouter` (key.field.name).
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.model.table import TableId
 
 ROUTER_FIELD = "__dbz__physicalTableIdentifier"
 
 
-@dataclass(frozen=True, slots=True)
-class MessageKey:
-    """A key. given: the message has one. values: by column, {} where it names none. single: a bare number or text.
+class MessageKey(NamedTuple):
+    """A key. given: the message has one. values: by column, {} where it names none; columns: their names.
+
+    single: a bare number or text.
 
     schema: the key's Connect schema, None without one, and what stands for it in caches. router_table: the table's name
     that a topic router added, "".
@@ -26,14 +26,11 @@ class MessageKey:
 
     given: bool
     values: Mapping[str, Any]
+    columns: tuple[str, ...] = ()
     single: Any = None
     token: Hashable = None
     schema: Mapping[str, Any] | None = None
     router_table: str = ""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return tuple(self.values)
 
     def table(self) -> TableId | None:
         """The table that the key names: by its router, or in its schema's name (`prefix.db.table.Key`)."""
@@ -50,10 +47,13 @@ OPAQUE_KEY = MessageKey(True, {})
 def message_key(payload: Any, token: Hashable, schema: Mapping[str, Any] | None) -> MessageKey:
     """A key that was read."""
     if not isinstance(payload, dict):
-        return OPAQUE_KEY if payload is None or isinstance(payload, list | bool) else MessageKey(True, {}, payload)
-    router = payload.get(ROUTER_FIELD)
-    values = {name: value for name, value in payload.items() if name != ROUTER_FIELD}
-    return MessageKey(True, values, None, token, schema, router if isinstance(router, str) else "")
+        return OPAQUE_KEY if payload is None or isinstance(payload, list | bool) else MessageKey(True, {}, (), payload)
+    router = ""
+    if ROUTER_FIELD in payload:
+        payload, named = dict(payload), payload[ROUTER_FIELD]
+        del payload[ROUTER_FIELD]
+        router = named if isinstance(named, str) else ""
+    return MessageKey(True, payload, tuple(payload), None, token, schema, router)
 
 
 def table_of_name(name: str) -> TableId | None:

@@ -6,28 +6,23 @@ a transform flattened the topic, or compaction dropped the delete, that null val
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.model.event import Message, RowChange
 from schemas.model.table import TableId
 
-_MOST_KEYS, _LONG = 50_000, 64
+_MOST_KEYS, _MOST_BYTES = 50_000, 16 << 20
 
 
 _Key = tuple[str | None, bytes | None]
-
-
-def _key(message: Message) -> _Key:
-    key = message.key
-    return message.topic, key if key is None or len(key) <= _LONG else blake2b(key, digest_size=24).digest()
 
 
 class TopicMemory:
     """Rows of the topics that one decoder reads. A forgotten key makes its delete repeat, which changes nothing."""
 
     def __init__(self) -> None:
-        self._deleted: BoundedCache[_Key, bool] = BoundedCache(_MOST_KEYS)
+        self._deleted: BoundedCache[_Key, bool] = BoundedCache(
+            _MOST_KEYS, _MOST_BYTES, lambda key, _: len(key[1] or b"")
+        )
         self._tables: BoundedCache[str | None, set[TableId]] = BoundedCache(4096)
         self._flattened: BoundedCache[str | None, bool] = BoundedCache(4096)
 
@@ -35,9 +30,9 @@ class TopicMemory:
         """A row that was read. bare_deletes: it was flattened, and nothing says that deletes have rows of their own."""
         topic = message.topic
         if event.op == "d":
-            self._deleted[_key(message)] = True
+            self._deleted[topic, message.key] = True
         elif self._deleted:
-            self._deleted.pop(_key(message), None)
+            self._deleted.pop((topic, message.key), None)
         tables = self._tables.get(topic)
         if tables is None:
             tables = self._tables[topic] = set()
@@ -48,7 +43,7 @@ class TopicMemory:
 
     def was_deleted(self, message: Message) -> bool:
         """Whether the last row of the message's key was a delete."""
-        return _key(message) in self._deleted
+        return (message.topic, message.key) in self._deleted
 
     def only_table(self, topic: str | None) -> TableId | None:
         """The table of a topic's rows; None before the first, and where there are several."""
