@@ -8,10 +8,10 @@ from schemas.formats.format_table import FORMATS
 from schemas.inspect.format_detection import sniff
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message
+from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 
-FLATTENED_HEADERS = frozenset(("__op", "__db", "__table"))
-"""What ExtractNewRecordState says in record headers (add.headers): then the row itself says nothing."""
+_OF_FLATTENED = ("table", "table_from_topic", "add_fields_prefix", "add_headers_prefix")
 
 
 class AutoDecoder:
@@ -21,6 +21,10 @@ class AutoDecoder:
         self._context = context
         self._decoders: dict[str, Decoder] = {}
         self._by_topic: BoundedCache[str | None, str] = BoundedCache(4096)
+        options, defaults = context.options, Options()
+        self._flattened_headers = frozenset(options.add_headers_prefix + name for name in ("op", "db", "table"))
+        # Whoever sets one of these says that the topic has flattened rows.
+        self._has_flattened = any(getattr(options, name) != getattr(defaults, name) for name in _OF_FLATTENED)
 
     def decode(self, message: Message) -> list[Event]:
         """As the format's decoder. WireError UNKNOWN_FORMAT where the format can't be told."""
@@ -40,13 +44,19 @@ class AutoDecoder:
         name = detection.format
         if name is None and message.value is None:
             name = topic_format
-        if name is None and FLATTENED_HEADERS & {header for header, _ in message.headers}:
+        if name is None and self._is_flattened(message):
             name = "debezium-mysql"
         if name is None:
             raise WireError("UNKNOWN_FORMAT", details=detection.reason)
         if message.value is not None and topic_format != name:
             self._by_topic[message.topic] = name
         return name
+
+    def _is_flattened(self, message: Message) -> bool:
+        """Whether headers or options say that a row which itself says nothing is one that a transform flattened."""
+        if any(header in self._flattened_headers for header, _ in message.headers):
+            return True
+        return self._has_flattened and (message.value or b"").lstrip()[:1] == b"{"
 
     def _schema_of(self, schema_id: SchemaId) -> str:
         return self._context.schemas.by_id(schema_id, "the message")

@@ -220,6 +220,46 @@ def test_auto_reads_null_values_as_the_topics_format() -> None:
     assert "TiCDC" in connect.shown(refused)
 
 
+def test_auto_reads_flattened_rows_by_headers_and_options() -> None:
+    bare = message(ROW, {"id": 1}, "srv.shop.orders")
+    for options in (SHOP, BY_TOPIC):
+        results = connect.read([bare, message(None, {"id": 1}, "srv.shop.orders")], format_="auto", **options)
+        assert [connect.shown(r) for r in results] == [INSERT, DELETE]
+    prefixed = message(ROW, {"id": 1}, src_op="c", src_db="shop", src_table="orders")
+    [result] = connect.read([prefixed], format_="auto", add_headers_prefix="src_")
+    assert connect.shown(result) == INSERT
+    [unknown] = connect.read([bare], format_="auto")
+    assert "UNKNOWN_FORMAT" in connect.shown(unknown)
+
+
+def _avro_field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
+    return {"name": name, "type": kind, **more}
+
+
+def test_flattened_rows_in_avro() -> None:
+    """The row, its marks and a null value by the key's schema; also with names that Avro does not take."""
+    texts = ["null", "string"]
+    marks = [_avro_field(f"__{name}", texts) for name in ("op", "db", "table", "v")]
+    row = {"type": "record", "name": "Value", "namespace": "srv.shop.orders",
+           "fields": [_avro_field("id", "int"), _avro_field("net_price", texts), *marks]}  # fmt: skip
+    key = {"type": "record", "name": "Key", "namespace": "srv.shop.orders", "fields": [_avro_field("id", "int")],
+           "connect.name": "srv.shop.orders.Key"}  # fmt: skip
+    schemas = FileSchemas([RegisteredSchema("k", 1, 1, json.dumps(key)), RegisteredSchema("v", 1, 2, json.dumps(row))])
+    tables = connect.definitions("CREATE TABLE orders (id INT PRIMARY KEY, `net-price` VARCHAR(9), __v VARCHAR(9))")
+    body = b"\0\0\0\0\x02\x02" + b"".join(b"\x02" + bytes([2 * len(t)]) + t for t in
+                                           (b"5.5", b"c", b"shop", b"orders", b"x"))  # fmt: skip
+    for known in (tables, None):
+        reader = FORMATS["debezium-mysql"].decoder(Context(schemas, known))
+        [inserted] = reader.decode(message(body, b"\0\0\0\0\x01\x02"))
+        [deleted] = reader.decode(message(None, b"\0\0\0\0\x01\x02"))
+        assert isinstance(inserted, RowChange)
+        assert isinstance(deleted, RowChange)
+        price = "net-price" if known else "net_price"
+        assert (inserted.op, inserted.schema_id) == ("c", 2)
+        assert inserted.after == {"id": "1", price: "5.5", "__v": "x"}
+        assert (deleted.op, str(deleted.table.id), deleted.before) == ("d", "shop.orders", {"id": "1"})
+
+
 # ---------------------------------------------------------------------------------- keys
 KEYS: list[tuple[str, Any]] = [
     ("number", "1"), ("text", "order-1"), ("JSON text", '"1"'), ("list", "[1]"), ("Struct", "Struct{id=1}"),
