@@ -107,7 +107,9 @@ class DebeziumRowReader:
         payload, source = change.payload, change.source
         op = payload["op"]
         if op not in ("c", "u", "d", "r"):
-            raise ValueError(f"op {op!r} is not c, u, d or r")
+            raise ValueError(f"op {json_exact.dump(op)[:40]} is not c, u, d or r")
+        if "db" not in source or "table" not in source:
+            raise ValueError("its source has no db or no table, so nothing says of which table it is")
         id_ = TableId(json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table"))
         before, after = payload.get("before"), payload.get("after")
         image = before if after is None else after

@@ -71,10 +71,10 @@ def reader(options: Options, column: Column, field: Mapping[str, Any] | None) ->
         return partial(_open_text, options.binary_handling_mode)
     if kind is Kind.DECIMAL:
         return partial(_decimal, column, options.decimal_handling_mode, connect)
+    if connect == "boolean" and kind in (Kind.INTEGER, Kind.BIT):
+        return partial(_boolean, column)
     if kind is Kind.INTEGER:
         return partial(_integer, column, connect)
-    if kind is Kind.BIT and column.vague:
-        return partial(_boolean, column)
     own = _READERS.get(kind)
     return fields.reader(column) if own is None else partial(own, column)
 
@@ -85,8 +85,8 @@ def _refuse(column: Column, _value: Any) -> tuple[Value, str]:
 
 # ---- numbers
 def _integer(column: Column, connect: str, value: Any) -> tuple[Value, str]:
-    if isinstance(value, bool) and connect in ("", "boolean"):  # by a custom converter; every other number is lost
-        return str(int(value)), "boolean_number"
+    if isinstance(value, bool) and not connect:
+        return _boolean(column, value)
     is_unsigned64 = column.unsigned and column.type.bits == 64
     if isinstance(value, Number) or connect.startswith("int") or not is_unsigned64:
         return fields.reader(column)(value)
@@ -96,7 +96,12 @@ def _integer(column: Column, connect: str, value: Any) -> tuple[Value, str]:
 
 
 def _boolean(column: Column, value: Any) -> tuple[Value, str]:
-    return fields.reader(column)(value)[0], "bit_or_tinyint"
+    """BIT(1), or an integer that a custom converter wrote so: any other number than 0 and 1 is lost."""
+    if not isinstance(value, bool):
+        raise ValueError(f"true or false is needed, not {fields.shown(value)}")
+    if column.type.kind is Kind.INTEGER:
+        return str(int(value)), "boolean_number"
+    return bytes([value]), "bit_or_tinyint" if column.vague else ""
 
 
 def _data(value: Any) -> bytes:

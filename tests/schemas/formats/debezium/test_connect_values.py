@@ -203,6 +203,9 @@ REASONS: list[tuple[str, str, Field | None, str]] = [
     ("", '"abcde"', field("v", "bytes"), "'abcde' is not base64"),
     ("INT", '"x"', None, "a number is needed, not \"x\""),
     ("", '{"a": 1}', None, "an object or a list"),
+    ("", "1", BOOLEAN, "true or false is needed, not 1"),
+    ("TINYINT(1)", '"true"', BOOLEAN, "true or false is needed, not \"true\""),
+    ("BIT(1)", "1", BOOLEAN, "true or false is needed, not 1"),
 ]  # fmt: skip
 
 
@@ -251,3 +254,21 @@ def test_adjusted_names_of_characters_beyond_16_bits() -> None:
     assert {"__x", "_ud83d_ude00x"} <= adjusted_names("😀x")
     assert adjusted_names("id") == frozenset()
     assert adjusted_names("") == frozenset()
+
+
+def test_reasons_for_an_envelope_that_is_none() -> None:
+    row = {"id": 1}
+    rows = [
+        ({"op": "c", "after": row, "source": {}}, "source has no db or no table"),
+        ({"op": "c", "after": row, "source": {"db": "shop"}}, "source has no db or no table"),
+        ({"op": "c", "after": row, "source": {"db": "shop", "table": None}}, "table is no string"),
+        (envelope(row, op="x"), 'op "x" is not c, u, d or r'),
+        (envelope(row) | {"op": None}, "op null is not c, u, d or r"),
+        (envelope([1]), "op 'c' without its row"),
+    ]
+
+    def check(case: tuple[Any, str]) -> None:
+        [result] = connect.read([message(case[0])])
+        assert case[1] in connect.shown(result)
+
+    check_rows(rows, check)
