@@ -136,7 +136,10 @@ class DebeziumMysqlDecoder:
         flat: dict[str, Any] = {"op": row.op or "c", "before": old, "after": new}
         token = ("flat", content.token, tuple(row.added))
         parts = MessageParts(flat, row.table._asdict(), token, schema, content.key.columns)
-        event = self._rows.read(parts, None, {"flattened": json_exact.python(row.added)})
+        extra = {"flattened": json_exact.python(row.added)}
+        if row.source.keys() & _PLACES:
+            extra["source"] = json_exact.python(row.source)
+        event = self._rows.read(parts, None, extra)
         if row.op is None:
             event.flag("op_unknown")
         self._memory.add(content.message, event, bare_deletes=not row.is_marked)
@@ -267,6 +270,7 @@ def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: json_exact.python(payload[name]) for name in names if payload.get(name) is not None}
 
 
+_PLACES = frozenset(("ts_ms", "file"))  # what places a change in time: then its source block is worth keeping
 _FRAMES = (b"\x00", b"\x03")  # Confluent's header, AWS Glue's: no JSON begins so
 _INTEGER_SIZES = (2, 4)  # of Connect's ShortConverter and IntegerConverter: shorter than a header
 _OBJECT = re.compile(rb"\s*\{\s*(?:[\"}]|\Z)")

@@ -35,13 +35,15 @@ _WITHOUT_PREFIX = ("op", "ts_ms", "db", "table", *_QUALIFIED)
 class FlattenedRow:
     """A flattened row's parts. table: whose it is, None where nothing says; op: None where nothing says.
 
-    columns: names of the table's own columns, in order; added: what the transform added, by its names.
+    columns: names of the table's own columns, in order; added: what the transform added, by its names; source: what of
+    it the envelope's source block had.
     """
 
     table: TableId | None
     op: str | None
     columns: tuple[str, ...]
     added: dict[str, Any]
+    source: dict[str, Any]
 
     @property
     def is_marked(self) -> bool:
@@ -77,7 +79,8 @@ class FlattenedRows:
         op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
         if op is not None and op not in ("c", "u", "d", "r"):
             raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
-        return FlattenedRow(table, op, tuple(name for name in payload if name not in added), added)
+        columns = tuple(name for name in payload if name not in added)
+        return FlattenedRow(table, op, columns, added, _source_of(fields))
 
     def headers(self, message: Message) -> dict[str, str]:
         """What the transform said in record headers (add.headers), by the field's name without prefix."""
@@ -101,6 +104,12 @@ class FlattenedRows:
             db, _, table = self._options.table.partition(".")
             return TableId(db, table)
         return table_of_name(topic) if self._options.table_from_topic and topic else None
+
+
+def _source_of(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """What the source block had: a time alone is the envelope's, and `source_ts_ms` that of the commit."""
+    names = {f"source_{name}": name for name in _SOURCE} | {n: n for n in _SOURCE if n not in _ENVELOPE}
+    return {names[name]: value for name, value in fields.items() if name in names}
 
 
 _HEADERS = ("op", "db", "table", "source_db", "source_table")

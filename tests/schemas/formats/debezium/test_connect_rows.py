@@ -10,6 +10,7 @@ from schemas.formats.base import Context
 from schemas.formats.format_table import FORMATS
 from schemas.model.event import DdlEvent, Message, RowChange
 from schemas.model.options import Options
+from spark_jobs.pipeline.event_order import binlog_position
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.schemas.formats.debezium import connect_messages as connect
@@ -102,7 +103,23 @@ def test_a_flattened_row_without_operation_is_flagged() -> None:
 def test_what_the_transform_added_is_kept_beside_the_row() -> None:
     [result] = connect.read([message({**ROW, **WITH_SHOP, "__source_ts_ms": 5}, {"id": 1})])
     [event] = result.events
-    assert event.extra == {"flattened": {**WITH_SHOP, "__source_ts_ms": 5}}
+    source = {"db": "shop", "table": "orders", "ts_ms": 5}
+    assert event.extra == {"flattened": {**WITH_SHOP, "__source_ts_ms": 5}, "source": source}
+
+
+def test_a_flattened_rows_time_and_binlog_position_order_it() -> None:
+    body = {**ROW, **WITH_SHOP, "__source_ts_ms": 1764000000000, "__file": "b.000007", "__source_pos": 40, "__ts_ms": 9}
+    [result] = connect.read([message(body, {"id": 1})], ORDERS)
+    [event] = result.events
+    assert isinstance(event, RowChange)
+    position = binlog_position(event)
+    assert position is not None
+    assert position[:4] == (True, 7, 40, 0)
+    for to in ("open", "debezium-mysql"):
+        encoder = FORMATS[to].encoder(Context(FileSchemas([])))
+        [written] = transcode_one(connect.decoder(ORDERS), encoder, message(body, {"id": 1})).out
+        [again] = connect.decoder(ORDERS, to).decode(written)
+        assert again.commit_ts == (1764000000000 << 18) + 40
 
 
 REFUSED: list[Case] = [
