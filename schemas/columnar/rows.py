@@ -10,7 +10,7 @@ not in a cell, and its message is left to the format's own codec.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
@@ -99,6 +99,15 @@ class Rows:
     length: Any
     data: Any
     flags: Mapping[str, Any] = field(default_factory=dict)
+
+    def without(self, messages: Any) -> Rows:
+        """The rows, but for those of these messages (int64)."""
+        import numpy as np
+
+        stays = np.flatnonzero(~np.isin(self.message, messages))
+        by_row = ("message", "shape", "commit_ts", "op", "after", "before", "step")
+        parts = {name: getattr(self, name)[stays] for name in by_row}
+        return replace(self, **parts, flags={name: mask[stays] for name, mask in self.flags.items()})
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.model.ports import TableSource
 from schemas.model.table import TableId, TableVersion
+from schemas.model.types import Kind
 
 _FEW = 12  # messages of a table in a batch: fewer are read faster one by one
 _TRIES = 64  # messages of a batch that are decoded to learn their tables, each of another hash
@@ -122,22 +123,25 @@ class TableDispatcher:
 
     def _learn(self, hash_: int, buffers: MessageBuffers, number: int, topics: Topics) -> bool:
         """Adds the table of a message to those of a hash. Out: False where it teaches none."""
-        first, last = int(buffers.value_first[number]), int(buffers.value_last[number])
         ids = self._hashes.setdefault(hash_, [])
-        if first < 0 or last - first > _MAX_SAMPLE:
-            return False
-        key_first, key_last = int(buffers.key_first[number]), int(buffers.key_last[number])
-        key = buffers.keys[key_first:key_last].tobytes() if key_first >= 0 else None
-        message = Message(key, buffers.values[first:last].tobytes(), topics.names[int(topics.of[number])])
-        try:
-            events = self._plain.decode(message)
-        except (WireError, RecursionError):
-            return False
+        events = self._sample(buffers, number, topics.names[int(topics.of[number])])
         tables = (e.table.id if isinstance(e, RowChange) else TableId(e.db, e.table) for e in events if _has_table(e))
         for id_ in dict.fromkeys(tables):
             if len(ids) < _MOST_TABLES and id_ not in ids:
                 ids.append(id_)
         return bool(ids)
+
+    def _sample(self, buffers: MessageBuffers, number: int, topic: str | None) -> list[Event]:
+        """A message's events; none of one that is too large, or that can't be read."""
+        first, last = int(buffers.value_first[number]), int(buffers.value_last[number])
+        if first < 0 or last - first > _MAX_SAMPLE:
+            return []
+        key_first, key_last = int(buffers.key_first[number]), int(buffers.key_last[number])
+        key = buffers.keys[key_first:key_last].tobytes() if key_first >= 0 else None
+        try:
+            return self._plain.decode(Message(key, buffers.values[first:last].tobytes(), topic))
+        except (WireError, RecursionError):
+            return []
 
 
 def _has_table(event: Event) -> TypeGuard[RowChange | DdlEvent]:
@@ -157,7 +161,35 @@ class OpenTiflowReader(TableDispatcher):
 
 
 class CraftReader(TableDispatcher):
+    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.damaged_floats)."""
+
     FORMAT = "craft"
+
+    def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
+        import numpy as np
+
+        rows, left = super().read(keys, values, topics)
+        mode = self._context.options.craft_float
+        has_float = [any(c.type.kind is Kind.FLOAT for c in shape.columns) for shape in rows.shapes]
+        if mode == "sound" or not any(has_float):
+            return rows, left
+        if mode == "auto":
+            self._learn_damage(_buffers(keys, values), left, topics)
+            is_damaged = np.array([name in self._context.damaged_topics for name in topics.names], np.bool_)
+        else:
+            is_damaged = np.ones(len(topics.names), np.bool_)
+        theirs = np.array(has_float, np.bool_)[rows.shape] & is_damaged[topics.of[rows.message]]
+        if not theirs.any():
+            return rows, left
+        left = np.union1d(left, rows.message[theirs])
+        return rows.without(left), left
+
+    def _learn_damage(self, buffers: MessageBuffers, left: Any, topics: Topics) -> None:
+        """Has the decoder judge the encoders of topics by some of the messages that the kernels left."""
+        for number in left[:_TRIES].tolist():
+            topic = topics.names[int(topics.of[number])]
+            if topic not in self._context.damaged_topics:
+                self._sample(buffers, number, topic)
 
 
 def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:

@@ -18,7 +18,8 @@ class Context:
     """What a codec works with: schemas by id, tables by time (None: types come from the message), options.
 
     claims: contents of claim-check messages; without it such a message is an error. table: the one table whose rows are
-    asked for, if it is one: rows that do not say theirs are taken for its.
+    asked for, if it is one: rows that do not say theirs are taken for its. damaged_topics: whose encoder is proven to
+    damage FLOATs (schemas.formats.craft.damaged_floats): decoders add to it.
     """
 
     schemas: SchemaSource
@@ -26,6 +27,7 @@ class Context:
     options: Options = field(default_factory=Options)
     claims: ClaimChecks | None = None
     table: TableId | None = None
+    damaged_topics: set[str | None] = field(default_factory=set)
 
 
 class Decoder(Protocol):

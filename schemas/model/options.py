@@ -14,6 +14,7 @@ _CHOICES = {
     "avro_bigint_unsigned_handling_mode": ("long", "string"),
     "on_lossy": ("error", "flag"),
     "definition_mismatch": ("warn", "error"),
+    "craft_float": ("auto", "damaged", "sound"),
     "large_message_handle_option": ("none", "handle-key-only", "claim-check"),
     "large_message_handle_compression": ("none", "snappy", "lz4"),
     "encoding_format": ("json", "avro"),
@@ -42,9 +43,10 @@ class Options:
     time_zone: zone of TIMESTAMP text in Avro (TiCDC writes the changefeed's zone, the message doesn't say which).
     keyspace and cluster_id: TiCDC's names of itself in Avro namespaces and in Debezium's source. on_lossy: what to do
     with a value that the target can't hold exactly. definition_mismatch: what to do with a message that its table's
-    definition does not describe: "warn" reads it without the definition, flagged. open_varchar_base64: VARCHAR and
-    CHAR of the Open Protocol are base64, as releases of 2020 wrote them (read only). An option that a format does not
-    have changes nothing there.
+    definition does not describe: "warn" reads it without the definition, flagged. craft_float: whether TiCDC damaged
+    the FLOATs of Craft messages that a number follows ("auto": where the messages prove it). open_varchar_base64:
+    VARCHAR and CHAR of the Open Protocol are base64, as releases of 2020 wrote them (read only). An option that a
+    format does not have changes nothing there.
 
     From decimal_handling_mode on, the options of Debezium's MySQL connector, by its names with `_` for `.` (and
     encoding_format, debezium_disable_schema). "auto": read, what the message says, and an error where it doesn't;
@@ -84,6 +86,7 @@ class Options:
     cluster_id: str = "default"
     on_lossy: str = "error"
     definition_mismatch: str = "warn"
+    craft_float: str = "auto"
     decimal_handling_mode: str = "auto"
     bigint_unsigned_handling_mode: str = "long"
     time_precision_mode: str = "auto"

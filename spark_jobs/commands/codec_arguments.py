@@ -48,6 +48,8 @@ def read_side(args: argparse.Namespace, on_lossy: str, warn: bool = False) -> Co
     matters = warn or (verify and args.format in ("avro", "auto"))  # the sum is over UTC
     if zone is None and matters:
         print("warning: --time-zone is not given; TIMESTAMP text without a zone is taken as UTC", file=sys.stderr)
+    if getattr(args, "craft_float", None):
+        file_options["craft_float"] = args.craft_float
     options = Options.of(file_options, time_zone=zone or "UTC", on_lossy=args.on_lossy or on_lossy)
     claims = ClaimFolder.of(args.claim_check_dir) if args.claim_check_dir else None
     from_stream = args.ddl == Path("stream")

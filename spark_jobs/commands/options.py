@@ -114,6 +114,10 @@ def add_reading(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
     )
+    p.add_argument(
+        "--craft-float", choices=("auto", "damaged", "sound"),
+        help="Craft's FLOATs: damaged by TiCDC, sound, or as the messages show (auto)",
+    )  # fmt: skip
     kafka(p)
 
 

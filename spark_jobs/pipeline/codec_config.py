@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from schemas.formats.base import Context, Decoder, Encoder
 from schemas.inputs.claim_check_folder import ClaimFolder
@@ -23,7 +23,8 @@ class CodecConfig:
     """One side of a job: a format with its schemas, options and table definitions. Pickles into workers.
 
     verify_checksum: rows that come with a row checksum are compared with it. strategy: the subjects that schemas
-    are registered under. view: one table's rows must fit its columns' Spark types.
+    are registered under. view: one table's rows must fit its columns' Spark types. damaged_topics: as in Context; one
+    set for all decoders of the side in a process.
     """
 
     format: str
@@ -35,10 +36,11 @@ class CodecConfig:
     learn: bool = False
     strategy: Strategy = "topic"
     view: TableView | None = None
+    damaged_topics: set[str | None] = field(default_factory=set, compare=False)
 
     def context(self) -> Context:
-        table = self.view.table.id if self.view else None
-        return Context(with_strategy(self.schemas, self.strategy), self.tables, self.options, self.claims, table)
+        schemas, table = with_strategy(self.schemas, self.strategy), self.view.table.id if self.view else None
+        return Context(schemas, self.tables, self.options, self.claims, table, self.damaged_topics)
 
     def decoder(self) -> Decoder:
         format_decoder = format_named(self.format).decoder(self.context())

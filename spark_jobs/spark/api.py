@@ -36,6 +36,7 @@ CHANGE_COLUMNS = (
     "source", "error",
 )  # fmt: skip
 _NO_OPTIONS: Mapping[str, Any] = {}
+CraftFloat = Literal["auto", "damaged", "sound"]
 
 
 # What no change event is without, and the types that Spark's Python workers get it in.
@@ -62,6 +63,7 @@ def decode(
     time: Literal["text", "interval"] = "text",
     on_lossy: OnLossy | None = None,
     claim_checks: File | None = None,
+    craft_float: CraftFloat = "auto",
     options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> DataFrame:
     """Messages → change events (spark_jobs.arrow.change_schema.CHANGES).
@@ -80,6 +82,8 @@ def decode(
     on_lossy="flag" NULL and the flag `not_typed:<column>`.
     on_lossy: also of values that the format can't keep exactly, which are flagged unless it is "error".
     claim_checks: a folder with the files that claim-check messages point to, as the workers see it.
+    craft_float: whether TiCDC damaged the FLOATs of Craft messages that a number follows; "auto": where the messages
+    of a task prove it.
     options: of the format read, by TiCDC's or Debezium's names.
     A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
     """
@@ -93,7 +97,7 @@ def decode(
     side = CodecConfig(
         format_named(format).name,
         schemas_of(format, registry, schemas),
-        Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", **options}),
+        Options.of({"time_zone": time_zone, "on_lossy": on_lossy or "flag", "craft_float": craft_float, **options}),
         tables_of(ddl, history, table),
         claims_of(claim_checks),
     )
@@ -126,13 +130,15 @@ def transcode(
     subject_strategy: Strategy = "topic",
     from_options: Mapping[str, Any] = _NO_OPTIONS,
     claim_checks: File | None = None,
+    craft_float: CraftFloat = "auto",
 ) -> DataFrame:
     """Messages → messages of another format (spark_jobs.arrow.change_schema.MESSAGES), ready for Spark's Kafka sink.
 
-    options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write (default:
-    the source's). subject_strategy: names the subjects of what an Avro format registers. claim_checks: as `decode`. A
-    message that can't be decoded or written is itself with `error`: filter on it, and send the rest to a dead letter
-    topic. What the format has no form for is counted by the metric `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
+    options: of the format written, by TiCDC's names; from_options: of the format read. topic: where to write
+    (default: the source's). subject_strategy: names the subjects of what an Avro format registers. claim_checks,
+    craft_float: as `decode`. A message that can't be decoded or written is itself with `error`: filter on it, and
+    send the rest to a dead letter topic. What the format has no form for is counted by the metric
+    `ticdc_bridge_skipped`: tombstones, DDL, watermarks.
     """
     check_frame(messages, "messages")
     _check_written(to_format, topic, subject_strategy)
@@ -142,7 +148,7 @@ def transcode(
     read = CodecConfig(
         format_named(from_format).name,
         read_schemas,
-        Options.of({"time_zone": time_zone, **from_options}),
+        Options.of({"time_zone": time_zone, "craft_float": craft_float, **from_options}),
         tables_of(ddl, history),
         claims_of(claim_checks),
     )

@@ -60,11 +60,11 @@ if TYPE_CHECKING:
 _ROWS, _RANGE = 2000, 64 << 20  # rows of an Arrow batch that are made one by one; bytes of a file's partition
 _KNOWN = (
     "format", "registry", "schemas", "ddl", "history", "table", "time_zone", "missing", "types", "time", "on_lossy",
-    "claim_checks", "path", "topic", "from_offset",
+    "claim_checks", "craft_float", "path", "topic", "from_offset",
 )  # fmt: skip
 _CHOICES = {
     "missing": ("null", "default"), "types": ("exact", "typed"), "time": ("text", "interval"),
-    "on_lossy": ("error", "flag"),
+    "on_lossy": ("error", "flag"), "craft_float": ("auto", "damaged", "sound"),
 }  # fmt: skip
 Read = Message | tuple[WireError, Message]
 
@@ -138,11 +138,11 @@ class SourceOptions:
         from spark_jobs.pipeline.table_view import table_id
 
         options = self.given
-        on_lossy = options.get("on_lossy", "flag")
+        chosen = {"time_zone": "UTC", "on_lossy": "flag", "craft_float": "auto"}
         side = CodecConfig(
             format_named(options["format"]).name,
             schemas_of(options["format"], options.get("registry"), options.get("schemas")),
-            Options.of({"time_zone": options.get("time_zone", "UTC"), "on_lossy": on_lossy}),
+            Options.of({name: options.get(name, default) for name, default in chosen.items()}),
             tables_of(options.get("ddl"), options.get("history"), options.get("table")),
             claims_of(options.get("claim_checks")),
         )

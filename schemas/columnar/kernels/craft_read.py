@@ -76,8 +76,8 @@ class ScanScratch(NamedTuple):
 # Places in Work.state: of the message at hand, of the dictionary and the head met last, of FLOATs and their neighbours.
 _EVENTS, _HEADERS, _TERMS_AT, _TABLES, _GROUPS, _LAST, _BODIES = range(7)
 _KNOWN_AT, _KNOWN_SIZE, _KNOWN_TERMS, _HEAD_AT, _HEAD_SIZE, _HEAD_COLUMNS = range(7, 13)
-_FLOAT_AT, _PAIRS, _HITS, _STRONG = range(13, 17)
-STATES = 17
+_FLOAT_AT, _PAIRS, _HITS, _STRONG, _WEIGHT, _AGAINST = range(13, 19)
+STATES = 19
 
 
 @jit
@@ -297,18 +297,28 @@ def values(
 
 @jit
 def count_overwritten(data: Array, at: int, pos: int, length: int, state: Array) -> None:
-    """Counts FLOATs that the next number was written over, as `damage` does: the FLOAT at `at`, the number at `pos`."""
+    """Counts FLOATs that the next number was written over, as the decoder does (schemas.formats.craft.damaged_floats):
+    the FLOAT at `at`, the number at `pos`.
+    """
     state[_PAIRS] += 1
-    size = min(4, length)
-    every = np.uint8(0)
-    equal = True
-    for i in range(size):
+    weight = 0
+    for i in range(min(4, length)):
         if data[at + 4 + i] != data[pos + i]:
-            equal = False
-        every |= data[pos + i]
-    if equal and every:
+            state[_AGAINST] += 1
+            return
+        weight += data[pos + i] != 0
+    if weight:
         state[_HITS] += 1
-        state[_STRONG] = max(state[_STRONG], size)
+        state[_WEIGHT] += weight
+        state[_STRONG] = max(state[_STRONG], weight)
+
+
+@jit
+def is_sound(state: Array) -> bool:
+    """Whether the decoder flags no FLOAT of a message."""
+    if state[_STRONG] > 1 or 2 * state[_HITS] > state[_PAIRS]:
+        return False
+    return bool(state[_WEIGHT] <= max(1, 2 * state[_AGAINST]))
 
 
 @jit
@@ -364,7 +374,8 @@ def scan(
             if rows + count > room:
                 return rows, message
             if headers(data, rows, plan, result, work):
-                state[_FLOAT_AT], state[_PAIRS], state[_HITS], state[_STRONG] = -1, 0, 0, 0
+                state[_FLOAT_AT] = -1
+                state[_PAIRS:] = 0
                 body, groups, done = state[_BODIES], state[_GROUPS], 0
                 for i in range(count):
                     groups = row_groups(data, body, work.sizes[i], rows + i, groups, plan, result, work)
@@ -374,8 +385,7 @@ def scan(
                     result.partition[rows + i] = work.partitions[i]
                     body += work.sizes[i]
                     done += 1
-                sound = state[_STRONG] < 2 and 2 * state[_HITS] <= state[_PAIRS]
-                if done == count and groups == state[_LAST] and sound:
+                if done == count and groups == state[_LAST] and is_sound(state):
                     result.status[message] = TAKEN
                     rows += count
         message += 1

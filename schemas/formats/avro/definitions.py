@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.avro.record import RecordReader
-from schemas.formats.definitions import Fits, in_letters, join_definition
+from schemas.formats.definitions import in_letters, join_definition
 from schemas.model import values
 from schemas.model.names import own_names
 from schemas.model.options import Options
@@ -30,7 +30,7 @@ class DefinitionsOfRecords:
 
     def __init__(self, tables: TableSource | None, options: Options) -> None:
         self._tables, self._options = tables, options
-        self._entries: BoundedCache[tuple[int, int, bool], _Entry] = BoundedCache(10_000)
+        self._entries: BoundedCache[tuple[int, int], _Entry] = BoundedCache(10_000)
 
     def find(self, record: RecordReader, commit_ts: int | None) -> Joined:
         """The definition in force at commit_ts. WireError DEFINITION_MISMATCH, and as the source of tables says."""
@@ -38,38 +38,33 @@ class DefinitionsOfRecords:
             return None, None
         version = self._tables.sanitised(record.id, tuple(c.name for c in record.columns), commit_ts)
         if version is not None:
-            return self._join(record, version, typed=True)
+            return self._join(record, version)
         other = self._other_version(record.id, commit_ts)
-        if other is None:
-            return None, None
-        # Without a commit_ts a row can be older than a change of its columns' types.
-        return None, self._join(record, other, typed=commit_ts is not None)[1]
+        return None, None if other is None else self._join(record, other)[1]
 
     def _other_version(self, id_: TableId, commit_ts: int | None) -> TableVersion | None:
-        """The table's definition, which has other columns; None where it can't be known which one is meant."""
+        """The table's definition, which has other columns; None where it can't be known which one is meant: without a
+        commit_ts, unless there is one alone.
+        """
         assert self._tables is not None
-        return self._tables.at(id_, commit_ts) or self._tables.sanitised(id_, (), commit_ts)
+        other = None if commit_ts is None else self._tables.at(id_, commit_ts)
+        return other or self._tables.sanitised(id_, (), commit_ts)
 
-    def _join(self, record: RecordReader, version: TableVersion, typed: bool) -> Joined:
-        key = id(record), id(version), typed
+    def _join(self, record: RecordReader, version: TableVersion) -> Joined:
+        key = id(record), id(version)
         entry = self._entries.get(key)
         if entry is None or entry.record is not record or entry.version is not version:
-            joined = _compare(record, version, _fits if typed else _has_name, self._options)
-            entry = self._entries[key] = _Entry(record, version, joined)
+            entry = self._entries[key] = _Entry(record, version, _compare(record, version, self._options))
         return entry.joined
 
 
-def _compare(record: RecordReader, version: TableVersion, fits: Fits, options: Options) -> Joined:
+def _compare(record: RecordReader, version: TableVersion, options: Options) -> Joined:
     version = in_letters(version, record.id, (c.name for c in record.columns))
     own, twice = own_names(c.name for c in version.table.columns)
     if any(c.name in twice for c in record.columns):
         return version, None  # the decoder says that it can't know which column is meant
     sent = (replace(c, name=own.get(c.name, c.name)) for c in record.columns)
-    return join_definition(version.table.id, version, sent, fits, options)
-
-
-def _has_name(_own: Column, _sent: Column) -> bool:
-    return True
+    return join_definition(version.table.id, version, sent, _fits, options)
 
 
 def _fits(own: Column, sent: Column) -> bool:

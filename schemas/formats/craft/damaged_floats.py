@@ -3,8 +3,11 @@
 TiCDC (v8.2 on) reserves four bytes for a FLOAT and writes eight, so that the next number of the batch (an integer,
 FLOAT, DOUBLE, YEAR, ENUM, SET or BIT) overwrites the high ones (upstream tiflow `craft/message_encoder.go`,
 EncodeTiDBType). A slot that holds no float32 shows it. One that does is told by its neighbour: its bytes from the fifth
-on are the first bytes of the next number. One such byte can be chance (a sound slot in 256 looks like that), so it
-counts where most slots of the message have it, or one has two. The value is not changed by being flagged.
+on are the first bytes of the next number. One such byte can be chance (a sound slot in 256 looks like that), a zero
+tells nothing. So they are weighed against slots that have other bytes there: of a damaging encoder some have (the last
+of an allocated block). Where a message proves its encoder, all of its FLOATs that a number follows are flagged. Four
+bytes on end, or one slot that is no float32, prove it beyond chance: from then on all of the topic's are. The bytes
+can't be mended; the value is not changed by being flagged.
 """
 
 from __future__ import annotations
@@ -22,6 +25,8 @@ FLOAT = 4
 # Types whose content is allocated beside that of a FLOAT; texts are not copied.
 _NOT_FINITE = ("NaN", "+Inf", "-Inf")
 _NUMBERS = frozenset({1, 2, 3, 4, 5, 8, 9, 13, 16, 247, 248})
+_BYTES = 4  # of a slot that the next number can overwrite; as many prove an encoder
+_MOST_TOPICS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,30 +40,72 @@ class _Slot:
     content: bytes
 
 
-def mark(data: bytes, parts: Sequence[Part], events: Sequence[Event]) -> None:
-    """Flags the FLOATs of a message that its encoder damaged, and gives them the text of the double that is there."""
-    if not any(isinstance(part, RowEvent) and _has_float(part) for part in parts):
-        return
-    slots = list(_slots(data, parts, events))
-    pairs = [(slot, after) for slot, after in pairwise(slots) if slot.is_float]
-    hit = [(slot, _count_overwritten(slot, after)) for slot, after in pairs]
-    damaged_slots = [slot for slot, count in hit if count]
-    if max((count for _, count in hit), default=0) < 2 and 2 * len(damaged_slots) <= len(pairs):
-        return
-    if slots[-1].is_float:
-        damaged_slots.append(slots[-1])  # overwritten by the next message's first number
-    for slot in damaged_slots:
-        row = getattr(slot.event, slot.side)
-        text = values.double_text(columns.double(slot.content)) if row[slot.name] not in _NOT_FINITE else row[slot.name]
-        if text != row[slot.name]:
-            row[slot.name] = text
-            slot.event.flag(f"{columns.FLOAT_DAMAGED}:{slot.name}")
+class FloatDamage:
+    """What is known of the encoders of topics. mode: the option craft_float: "auto", "damaged" or "sound".
+
+    topics: those whose encoder is proven to damage FLOATs; shared by the decoders of a side.
+    """
+
+    def __init__(self, mode: str, topics: set[str | None]) -> None:
+        self._mode, self._topics = mode, topics
+        self._weights: dict[str | None, int] = {}
+
+    def mark(self, data: bytes, parts: Sequence[Part], events: Sequence[Event], topic: str | None) -> None:
+        """Flags the FLOATs of a message that its encoder damaged, and gives them the text of the double there."""
+        if self._mode == "sound" or not any(isinstance(part, RowEvent) and _has_float(part) for part in parts):
+            return
+        slots = list(_slots(data, parts, events))
+        for slot in self._find_damaged(slots, topic):
+            _flag(slot)
+
+    def _find_damaged(self, slots: list[_Slot], topic: str | None) -> list[_Slot]:
+        # The last one is overwritten by the next message's first number.
+        every = [slot for slot in slots if slot.is_float]
+        if self._mode == "damaged" or topic in self._topics:
+            return every
+        hits = [(slot, _weigh(slot, after)) for slot, after in pairwise(slots) if slot.is_float]
+        self._learn(topic, [weight for _, weight in hits])
+        against = sum(weight < 0 for _, weight in hits)
+        if topic in self._topics or sum(max(weight, 0) for _, weight in hits) > max(1, 2 * against):
+            return every
+        likely_slots = [slot for slot, weight in hits if weight > 0]
+        is_likely = 2 * len(likely_slots) > len(hits) or any(weight > 1 for _, weight in hits)
+        return likely_slots if is_likely else []
+
+    def _learn(self, topic: str | None, weights: list[int]) -> None:
+        total = self._weights.get(topic, 0)
+        for weight in weights:
+            total = max(total + (weight if weight >= 0 else -_BYTES), 0)
+            if total >= _BYTES and len(self._topics) < _MOST_TOPICS:
+                self._topics.add(topic)
+        if len(self._weights) >= _MOST_TOPICS and topic not in self._weights:
+            self._weights.clear()
+        self._weights[topic] = total
 
 
-def _count_overwritten(slot: _Slot, after: _Slot) -> int:
-    """Bytes of the slot that are the next number's; zeros tell nothing."""
-    head = after.content[:4]
-    return len(head) if slot.content[4:].startswith(head) and any(head) else 0
+def _weigh(slot: _Slot, after: _Slot) -> int:
+    """Bytes of the slot that are the next number's, but for zeros; four more where that makes it no float32; -1: it has
+    other bytes there, so that it was not written over.
+    """
+    head = after.content[:_BYTES]
+    if not slot.content[_BYTES:].startswith(head):
+        return -1
+    weight = sum(byte != 0 for byte in head)
+    return weight + _BYTES if weight and not _is_float32(columns.double(slot.content)) else weight
+
+
+def _is_float32(real: float) -> bool:
+    try:
+        return values.as_float32(real) == real
+    except OverflowError:
+        return False
+
+
+def _flag(slot: _Slot) -> None:
+    row = getattr(slot.event, slot.side)
+    if row[slot.name] not in _NOT_FINITE:
+        row[slot.name] = values.double_text(columns.double(slot.content))
+    slot.event.flag(f"{columns.FLOAT_DAMAGED}:{slot.name}")
 
 
 def _has_float(part: RowEvent) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
-from schemas.formats.craft import columns, damaged_floats
+from schemas.formats.craft import columns
+from schemas.formats.craft.damaged_floats import FloatDamage
 from schemas.formats.craft.layout import HANDLE_KEY, NO_PARTITION, DdlBody, Head, MessageParser, Part, RowEvent, RowSide
 from schemas.formats.craft.primitives import malformed_error
 from schemas.formats.definitions import join_definition
@@ -43,6 +44,7 @@ class CraftDecoder:
         self._context = context
         self._parser = MessageParser()
         self._layouts: BoundedCache[tuple[Any, ...], _Layout] = BoundedCache(256)
+        self._floats = FloatDamage(context.options.craft_float, context.damaged_topics)
 
     def decode(self, message: Message) -> list[Event]:
         """One message → its events. WireError MALFORMED (with the byte), TOO_LARGE, EMPTY_RECORD."""
@@ -51,7 +53,7 @@ class CraftDecoder:
         value = message.value
         parts = self._parser.parse(value)
         events = [self._event(value, part) for part in parts]
-        damaged_floats.mark(value, parts, events)
+        self._floats.mark(value, parts, events, message.topic)
         return events
 
     def _event(self, data: bytes, part: Part) -> Event:

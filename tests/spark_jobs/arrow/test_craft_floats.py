@@ -1,0 +1,46 @@
+"""The compiled reader leaves to the decoder what an encoder that damages FLOATs may have written."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schemas.columnar.kernels.jit import COMPILED
+from schemas.model.event import Message
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import BY_NAME
+from spark_jobs.arrow.worker_functions import DecodeBatches
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.sources.schema_registry import FileSchemas
+from tests.schemas.formats.craft.test_damaged_floats import PROOF, ZERO
+from tests.spark_jobs.arrow.test_changes import _CHANGES
+from tests.spark_jobs.arrow.test_messages import _batch
+from tests.support.each import each
+from tests.support.rows import Tables
+
+pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
+TABLE = Table(TableId("shop", "t"), (Column("f", BY_NAME["float"]), Column("n", BY_NAME["int"])))
+
+
+def _flags(messages: list[Message], table: Table, craft_float: str) -> list[list[str]]:
+    tables: Any = Tables(table)
+    side = CodecConfig("craft", FileSchemas([]), Options.of({"craft_float": craft_float}), tables)
+    made = DecodeBatches(side, _CHANGES)([_batch(messages)])
+    rows = [row for one in made for row in one.to_pylist()]
+    assert {row["kind"] for row in rows} == {"row"}
+    return [[f for f in row["flags"] if f.startswith("float")] for row in rows]
+
+
+@each(("messages", "craft_float", "flagged"), [
+    ([ZERO] * 30, "auto", 0),
+    ([ZERO] * 30, "damaged", 30),
+    ([ZERO] * 30, "sound", 0),
+    ([PROOF, *[ZERO] * 30], "auto", 31),  # PROOF has another column: the decoder reads it, and proves the topic
+    ([PROOF, *[replace(ZERO, topic="b")] * 30], "auto", 1),
+])  # fmt: skip
+def test_floats_of_a_proven_topic(messages: list[Message], craft_float: str, flagged: int) -> None:
+    flags = _flags(messages, TABLE, craft_float)
+    assert sum(bool(one) for one in flags) == flagged
