@@ -62,16 +62,15 @@ def says_no_type(sent: Column) -> bool:
 
 def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> TableVersion:
     """The version with the table's and its columns' names in these letters, where they differ in nothing else."""
-    table, by_name = version.table, version.table.by_name
-    other_letters = {name.lower(): name for name in names if name not in by_name}
-    if not other_letters and table.id == id_:
+    table = version.table
+    other_letters = {name.lower(): name for name in names if name not in table.by_name}
+    new_names = {c.name: other_letters.get(c.name.lower(), c.name) for c in table.columns} if other_letters else {}
+    is_renamed = table.id != id_ and table.id.folded == id_.folded
+    if not is_renamed and all(old == new for old, new in new_names.items()):
         return version
-    columns = tuple(replace(c, name=other_letters.get(c.name.lower(), c.name)) for c in table.columns)
-    if columns == table.columns and (table.id == id_ or table.id.folded != id_.folded):
-        return version
-    new_names = {old.name: new.name for old, new in zip(table.columns, columns, strict=True)}
+    columns = tuple(replace(c, name=new_names.get(c.name, c.name)) for c in table.columns)
     indexes = tuple(replace(i, columns=tuple(new_names.get(n, n) for n in i.columns)) for i in table.indexes)
-    own = id_ if table.id.folded == id_.folded else table.id
+    own = id_ if is_renamed else table.id
     return replace(version, table=replace(table, id=own, columns=columns, indexes=indexes))
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context, Decoder, Format, refuse_encoder
+from schemas.formats.definitions import in_letters
 from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
@@ -178,6 +179,7 @@ class PlainDecoder:
             if version is None and (commit_ts is not None or fields.get("schema_id") is None):
                 version = tables.at(id_, commit_ts)
         if version is not None:
+            version = in_letters(version, id_, row)
             return version.table, version
         schema_id = fields.get("schema_id")
         if fields["format"] == "avro" and schema_id is not None:

@@ -205,10 +205,10 @@ def _one_key_each(events: Iterable[Event]) -> Iterator[Event]:
 def _key_of(event: RowChange) -> Key:
     """What rows of both sides meet by. Without a key: the commit_ts."""
     row: Mapping[str, Any] = (event.before if event.op == "d" else event.after) or {}
-    names = (sanitise_name(event.db), sanitise_name(event.table_name))
+    names = (sanitise_name(event.db).lower(), sanitise_name(event.table_name).lower())  # as TiDB compares names
     if not event.key or any(name not in row for name in event.key):
         return (*names, (("", event.commit_ts),))
-    return (*names, tuple(sorted((sanitise_name(n), _comparable_value(event, n, row[n])) for n in event.key)))
+    return (*names, tuple(sorted((sanitise_name(n).lower(), _comparable_value(event, n, row[n])) for n in event.key)))
 
 
 def _comparable_value(event: RowChange, name: str, value: Any) -> Any:

@@ -64,8 +64,8 @@ def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> 
 
 
 def record_of(id_: TableId) -> Name:
-    """What TiCDC calls a table's records."""
-    return sanitise_name(id_.db), sanitise_name(id_.table)
+    """What TiCDC calls a table's records, in lower case."""
+    return sanitise_name(id_.db).lower(), sanitise_name(id_.table).lower()
 
 
 def unique_writers(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:

@@ -35,14 +35,14 @@ Name = tuple[str, str]
 
 
 def name_of(schema: str) -> Name | None:
-    """The name of a schema's record, None for what is no record."""
+    """The name of a schema's record in lower case, as TiDB compares names; None for what is no record."""
     try:
         record = json.loads(schema)
     except (ValueError, RecursionError):
         return None
     if not isinstance(record, dict) or not isinstance(record.get("name"), str):
         return None
-    return str(record.get("namespace", "")).rpartition(".")[2], record["name"]
+    return str(record.get("namespace", "")).rpartition(".")[2].lower(), record["name"].lower()
 
 
 class FileSchemas:
