@@ -161,9 +161,16 @@ class OpenTiflowReader(TableDispatcher):
 
 
 class CraftReader(TableDispatcher):
-    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.damaged_floats)."""
+    """FLOATs that an encoder may have damaged are the decoder's (schemas.formats.craft.damaged_floats), which reads its
+    messages in order. Here a message is enough to leave all of its topic in the batch.
+    """
 
     FORMAT = "craft"
+
+    def __init__(self, context: Context, whole: bool = False) -> None:
+        super().__init__(context, whole)
+        self._proven: set[str | None] = set()
+        self._plain = format_named(self.FORMAT).decoder(replace(context, damaged_topics=self._proven))
 
     def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
         import numpy as np
@@ -175,7 +182,8 @@ class CraftReader(TableDispatcher):
             return rows, left
         if mode == "auto":
             self._learn_damage(_buffers(keys, values), left, topics)
-            is_damaged = np.array([name in self._context.damaged_topics for name in topics.names], np.bool_)
+            damaged_topics = self._context.damaged_topics | self._proven
+            is_damaged = np.array([name in damaged_topics for name in topics.names], np.bool_)
         else:
             is_damaged = np.ones(len(topics.names), np.bool_)
         theirs = np.array(has_float, np.bool_)[rows.shape] & is_damaged[topics.of[rows.message]]
@@ -188,7 +196,7 @@ class CraftReader(TableDispatcher):
         """Has the decoder judge the encoders of topics by some of the messages that the kernels left."""
         for number in left[:_TRIES].tolist():
             topic = topics.names[int(topics.of[number])]
-            if topic not in self._context.damaged_topics:
+            if topic not in self._proven and topic not in self._context.damaged_topics:
                 self._sample(buffers, number, topic)
 
 

@@ -80,6 +80,8 @@ def test_golden_rows_are_the_decoders(class_: type[TableDispatcher], whole: bool
         if not messages:
             continue
         side = golden.side(ddl=True)
+        # TiCDC damaged the FLOATs of these, for which all of the topic would be left.
+        side = replace(side, options=replace(side.options, craft_float="sound"))
         context = side.context()
         left = check(class_(context), context, messages * _TIMES)
         plain = side.decoder()
