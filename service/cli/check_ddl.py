@@ -58,8 +58,8 @@ def check_ddl(
     """Say what DDL would do to the changefeed, before TiDB runs it.
 
     Statements are applied in order; each is judged against the tables as the former ones leave them. Exit code 0: all
-    are safe. 1: one would stop the changefeed. 3: one can't be judged, none would stop it. 2: wrong usage, or a source
-    that can't be read.
+    are safe. 1: one would stop the changefeed. 3: one can't be judged or TiDB itself refuses it, none would stop the
+    changefeed. 2: wrong usage, or a source that can't be read.
 
     Try it:  python -m service check-ddl --db shop --service http://127.0.0.1:8081 "ALTER TABLE orders ADD note TEXT"
     """

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from schemas.ddl.executor.apply import affected_tables, apply
-from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.lexer import SHOW, LexicalMode
-from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.executor.apply import affected_tables
+from schemas.ddl.parser.lexer import WIRE
 from schemas.ddl.parser.statements import CreateTable, DropTables, NoRowEffect, Statement
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import Table, TableId
-from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.advice import advise
+from service.ddl_check.check_input import CheckInput
 from service.ddl_check.descriptions import describe_effect
+from service.ddl_check.refusals.columns import Refusal, SqlModes
+from service.ddl_check.refusals.statements import refusals
 from service.ddl_check.report import (
+    REFUSED,
     SAFE,
     STOP,
     UNKNOWN,
@@ -50,43 +51,6 @@ _NAMED = re.compile(
 )
 
 
-def _no_doubt(_: TableId) -> str:
-    return ""
-
-
-@dataclass(frozen=True, slots=True)
-class CheckInput:
-    """What is asked: SQL text of one or more statements, typed (or in wire form) in a database.
-
-    catalog: the tables as they are before. unsure: why a table is not fully known, "" when it is. zone: of the
-    sessions, for literal TIMESTAMP defaults. mode: how the text is written. assume: where nothing is registered for a
-    table, its schemas before the statement are taken as registered.
-    """
-
-    sql: str
-    db: str
-    catalog: Catalog
-    changefeed: ChangefeedSettings = field(default_factory=ChangefeedSettings)
-    unsure: Callable[[TableId], str] = _no_doubt
-    zone: str | None = None
-    mode: LexicalMode = field(default_factory=LexicalMode.of_sql_mode)
-    assume: bool = False
-
-
-def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:
-    """The catalog with tables as SHOW CREATE TABLE prints them. SetupError USAGE for any other text."""
-    for number, text in enumerate(texts, 1):
-        try:
-            statement = parse(text, SHOW, db)
-            if not isinstance(statement, CreateTable):
-                raise DdlError("DDL_NOT_APPLICABLE", details="it is no CREATE TABLE")
-            catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), db)
-            catalog = apply(catalog, statement, db)
-        except DdlError as error:
-            raise SetupError("USAGE", details=f"table definition {number}: {error.detail}") from None
-    return catalog
-
-
 def check(question: CheckInput, view: RegistryView) -> CheckReport:
     """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
@@ -106,7 +70,7 @@ class _Run:
         self.question, self.view = question, view
         self.changefeed = question.changefeed
         self.catalog = question.catalog
-        self.session = Session(question.db, question.mode)
+        self.session = Session(question.db, question.mode, question.sql_mode)
         self.pending: dict[str, list[str]] = {}
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
@@ -146,6 +110,11 @@ class _Run:
         try:
             ids = affected_tables(self.catalog, statement, one.db)
             unsure = [(i, why) for i in ids if (why := self._find_doubt(i, statement))]
+            refused = [] if unsure else self._refusals(one, statement)
+            if refused:
+                reason = f"TiDB refuses it: {refused[0].text} (error {refused[0].number})."
+                tables = tuple(map(str, dict.fromkeys(ids)))
+                return StatementReport(one, REFUSED, reason, tables=tables, refusals=tuple(refused))
             after, table_changes = changes(self.catalog, statement, one.db)
         except DdlError as error:
             self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
@@ -159,6 +128,12 @@ class _Run:
         report = self._judge_changes(one, table_changes)
         self.catalog = after
         return replace(report, tables=tables)
+
+    def _refusals(self, one: ParsedStatement, statement: Statement) -> list[Refusal]:
+        """What TiCDC sends, TiDB has taken."""
+        if self.session.mode is WIRE:
+            return []
+        return refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
 
     def _find_doubt(self, id_: TableId, statement: Statement) -> str:
         if isinstance(statement, (CreateTable, DropTables)):

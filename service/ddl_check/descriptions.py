@@ -95,8 +95,10 @@ def _default(value: DefaultValue | None) -> str:
         return "no default"
     if value.kind == "null":
         return "DEFAULT NULL"
+    if value.kind == "now":
+        return "DEFAULT CURRENT_TIMESTAMP" + (f"({value.text})" if value.text else "")
     text = "0x" + value.bits.hex() if value.kind == "bits" else repr(value.text) if value.kind == "text" else value.text
-    return f"DEFAULT {text or 'CURRENT_TIMESTAMP'}"
+    return f"DEFAULT {text or 'CURRENT_DATE'}"
 
 
 def _describe_definition(column: ColumnDef) -> str:

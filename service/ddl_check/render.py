@@ -7,8 +7,8 @@ from typing import Any, Final
 
 Form = Mapping[str, Any]
 _SHOWN_COMMAND: Final = 400
-_LEVELS: Final = {"safe": "notice", "would stop": "error", "cannot judge": "warning"}
-_SIGNS: Final = {"safe": "✅", "would stop": "❌", "cannot judge": "❔"}
+_LEVELS: Final = {"safe": "notice", "would stop": "error", "cannot judge": "warning", "refused": "error"}
+_SIGNS: Final = {"safe": "✅", "would stop": "❌", "cannot judge": "❔", "refused": "🚫"}
 
 
 def statements(form: Form) -> list[Form]:
@@ -35,6 +35,7 @@ def _statement_lines(form: Form) -> Iterator[str]:
     yield f"{form['verdict'].upper()}: {form['reason']}"
     yield f"statement: {statement['kind']}{' ' + ', '.join(statement['tables']) if statement['tables'] else ''}"
     yield from (f"  - {clause}" for clause in statement["clauses"])
+    yield from (f"refused ({one['number']}): {one['text']}" for one in form["refusals"][1:])
     yield from _columns(form)
     for one in form["subjects"]:
         against = _version_text(one["against"])

@@ -8,23 +8,25 @@ from typing import Any, Final, Literal
 
 from schemas.model.table import Table
 from service.ddl_check.advice import Advice
+from service.ddl_check.refusals.columns import Refusal
 from service.ddl_check.risks import Risk
 from service.ddl_check.statements import ParsedStatement
 from service.ddl_check.target_schemas import SubjectTarget, TargetSchema
 from service.ddl_check.verdicts import SubjectVerdict
 from service.history.table_json import table_form
 
-Verdict = Literal["safe", "would stop", "cannot judge"]
+Verdict = Literal["safe", "would stop", "cannot judge", "refused"]
 SAFE: Final = "safe"
 STOP: Final = "would stop"
 UNKNOWN: Final = "cannot judge"
-EXIT: Final[dict[str, int]] = {SAFE: 0, STOP: 1, UNKNOWN: 3}
-_SUMMED: Final = ("schemas", "subjects", "spark", "risks", "advice")
-_RANK: Final = (SAFE, UNKNOWN, STOP)
+REFUSED: Final = "refused"
+EXIT: Final[dict[str, int]] = {SAFE: 0, STOP: 1, UNKNOWN: 3, REFUSED: 3}
+_SUMMED: Final = ("schemas", "subjects", "spark", "risks", "advice", "refusals")
+_RANK: Final = (SAFE, UNKNOWN, REFUSED, STOP)
 
 
 def worst_verdict(verdicts: Sequence[Verdict]) -> Verdict:
-    """`would stop` over `cannot judge` over `safe`."""
+    """`would stop` over `refused` over `cannot judge` over `safe`."""
     return max(verdicts, key=_RANK.index, default=SAFE)
 
 
@@ -70,6 +72,7 @@ class StatementReport:
     risks: tuple[Risk, ...] = ()
     advice: tuple[Advice, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    refusals: tuple[Refusal, ...] = ()
 
     def form(self) -> dict[str, Any]:
         one = self.understood
@@ -95,6 +98,7 @@ class StatementReport:
             "risks": [r.form() for r in self.risks],
             "advice": [a.form() for a in self.advice],
             "notes": list(self.notes),
+            "refusals": [{"number": r.number, "text": r.text} for r in self.refusals],
         }
 
 

@@ -14,7 +14,8 @@ from schemas.ddl.parser.statements import CreateTable, DropTables
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import TableId
 from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.check import CheckInput, check, with_snapshots
+from service.ddl_check.check import check
+from service.ddl_check.check_input import CheckInput, with_snapshots
 from service.ddl_check.report import CheckReport
 from service.history.model import State
 from service.history.ports import HistoryReader
@@ -85,6 +86,7 @@ def run_check(
         request.zone or zone or None,
         request.mode,
         assume,
+        request.sql_mode or None,
     )
     return check(question, view)
 

@@ -129,10 +129,14 @@ _USE = re.compile(r"USE\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """Where statements are typed: the current database, and how their text is read."""
+    """Where statements are typed: the current database, how their text is read, and the sql_mode.
+
+    sql_mode None: TiDB's default.
+    """
 
     db: str
     mode: LexicalMode
+    sql_mode: str | None = None
 
     def after_statement(self, sql: str) -> Session:
         """After USE and SET sql_mode; anything else changes nothing."""
@@ -140,7 +144,7 @@ class Session:
         if used:
             return replace(self, db=(used[1] or "").replace("``", "`") or used[2])
         chosen = _SET_MODE.fullmatch(sql)
-        return replace(self, mode=LexicalMode.of_sql_mode(chosen[1])) if chosen else self
+        return replace(self, mode=LexicalMode.of_sql_mode(chosen[1]), sql_mode=chosen[1]) if chosen else self
 
 
 def understand(piece: StatementText, session: Session) -> ParsedStatement:

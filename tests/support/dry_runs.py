@@ -11,7 +11,8 @@ from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.model.table import TableId
 from service.changefeed.reader import read
 from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.check import CheckInput, check, with_snapshots
+from service.ddl_check.check import check
+from service.ddl_check.check_input import CheckInput, with_snapshots
 from service.ddl_check.report import CheckReport
 from service.ddl_check.target_schemas import publish, targets
 from service.registry import register

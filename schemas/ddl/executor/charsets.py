@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import unicodedata
 from typing import NamedTuple
 
 from schemas.model.errors import DdlError
@@ -88,3 +89,15 @@ def _question_mark(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error("ddl-?", _question_mark)
+
+
+def collation_weight(text: str, collate: str) -> str:
+    """What two texts have in common that a collation calls equal."""
+    if collate != "binary" and "_0900_" not in collate:  # PAD SPACE
+        text = text.rstrip(" ")
+    if collate.endswith(("_bin", "binary")):
+        return text
+    text = text.casefold()
+    if collate == "gbk_chinese_ci" or collate == "gb18030_chinese_ci":
+        return text
+    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))

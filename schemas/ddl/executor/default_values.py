@@ -7,14 +7,13 @@ to their elements, temporal values to their own text; DECIMAL, YEAR and texts st
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 from dataclasses import replace
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Any
 
 from schemas.ddl.executor import temporal_literals
-from schemas.ddl.executor.charsets import decode
+from schemas.ddl.executor.charsets import collation_weight, decode
 from schemas.ddl.parser.statements import DefaultValue
 from schemas.model import values
 from schemas.model.errors import DdlError
@@ -146,19 +145,8 @@ def _element(column: Column, text: str) -> str | None:
     """The element of this name, as the column's collation compares: trailing blanks, letters' cases and accents."""
     if text in column.elements:
         return text
-    return next((e for e in column.elements if _weight(e, column.collate) == _weight(text, column.collate)), None)
-
-
-def _weight(text: str, collate: str) -> str:
-    """What two texts have in common that a collation calls equal."""
-    if collate != "binary" and "_0900_" not in collate:  # PAD SPACE
-        text = text.rstrip(" ")
-    if collate.endswith(("_bin", "binary")):
-        return text
-    text = text.casefold()
-    if collate == "gbk_chinese_ci" or collate == "gb18030_chinese_ci":
-        return text
-    return "".join(c for c in unicodedata.normalize("NFD", text) if not unicodedata.combining(c))
+    weight = collation_weight(text, column.collate)
+    return next((e for e in column.elements if collation_weight(e, column.collate) == weight), None)
 
 
 def _require_element(column: Column, element: str | None) -> str:

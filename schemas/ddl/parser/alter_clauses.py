@@ -372,8 +372,9 @@ def _interval_end(c: Cursor) -> Clause:
 
 def _partition(c: Cursor) -> Clause:
     """PARTITION BY … | PARTITION p ATTRIBUTES … | PARTITION p options"""
-    if partitions.partition_by(c):
-        return NoColumnEffect("PARTITION BY")
+    partition = partitions.partition_by(c)
+    if partition is not None:
+        return NoColumnEffect("PARTITION BY", partition)
     c.expect("PARTITION")
     c.name("a partition's name")
     if c.upper == "ATTRIBUTES":

@@ -9,7 +9,7 @@ from typing import Any
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import atom, expression
 from schemas.ddl.parser.lexer import BITS, NUMBER, STRING, syntax_error
-from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue
+from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue, TableName
 from schemas.model.names import quote_name
 from schemas.model.types import TYPES, Kind
 
@@ -186,7 +186,7 @@ def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
         if c.accept(","):
             c.integer()
         c.expect(")")
-    return column
+    return replace(column, auto_random=True)
 
 
 def _primary(c: Cursor, column: ColumnDef) -> ColumnDef:
@@ -282,12 +282,18 @@ def check_constraint(c: Cursor) -> None:
         c.accept("ENFORCED")
 
 
-def references(c: Cursor) -> None:
-    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: no effect on columns."""
+def references(c: Cursor) -> tuple[TableName, tuple[str, ...]]:
+    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table and its columns."""
     c.expect("REFERENCES")
-    c.table()
-    if c.upper == "(":
-        c.skip_parentheses()
+    table, columns = c.table(), list[str]()
+    if c.accept("("):
+        while True:
+            columns.append(c.column())
+            if c.upper == "(":
+                c.skip_parentheses()
+            if not c.accept(","):
+                break
+        c.expect(")")
     if c.accept("MATCH") and not c.accept_any("FULL", "PARTIAL", "SIMPLE"):
         c.fail("FULL", "PARTIAL", "SIMPLE")
     while c.upper == "ON" and c.peek().upper in ("DELETE", "UPDATE"):
@@ -298,6 +304,7 @@ def references(c: Cursor) -> None:
                 break
         else:
             c.fail("RESTRICT", "CASCADE", "SET NULL", "NO ACTION")
+    return table, tuple(columns)
 
 
 # ---- defaults
@@ -348,8 +355,7 @@ def _simple_default(c: Cursor) -> DefaultValue | None:
     if c.upper in ("TRUE", "FALSE"):
         return DefaultValue("int", "1" if c.advance().upper == "TRUE" else "0")
     if c.upper in _NOW:
-        _now(c)
-        return DefaultValue("now")
+        return DefaultValue("now", _now(c))
     if c.upper in _TODAY:
         c.advance()
         if c.accept("("):
@@ -363,12 +369,15 @@ def _require_bytes(value: Any) -> bytes:
     return value
 
 
-def _now(c: Cursor) -> None:
+def _now(c: Cursor) -> str:
+    """CURRENT_TIMESTAMP and the like: its fraction digits, "" where none are written."""
     c.advance()
+    digits = ""
     if c.accept("("):
         if c.upper != ")":
-            c.integer("fraction digits")
+            digits = str(c.integer("fraction digits"))
         c.expect(")")
+    return digits
 
 
 def _sequence(c: Cursor) -> DefaultValue | None:

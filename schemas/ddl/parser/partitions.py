@@ -5,13 +5,17 @@ from __future__ import annotations
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
+from schemas.ddl.parser.lexer import QUOTED, WORD
+from schemas.ddl.parser.statements import PartitionBy
 
 
-def partition_by(c: Cursor) -> bool:
+def partition_by(c: Cursor) -> PartitionBy | None:
     """PARTITION BY … with its definitions, if it comes."""
     if not c.accept("PARTITION", "BY"):
-        return False
+        return None
+    at = c.at
     _method(c)
+    names = [str(t.value) for t in c.all[at : c.at] if t.kind == QUOTED or (t.kind == WORD and t.upper not in _METHOD)]
     if c.accept("PARTITIONS"):
         c.integer()
     if c.accept("SUBPARTITION", "BY"):
@@ -20,8 +24,10 @@ def partition_by(c: Cursor) -> bool:
             c.integer()
     if c.upper == "(":
         definitions(c)
-    update_indexes(c)
-    return True
+    return PartitionBy(tuple(names), update_indexes(c))
+
+
+_METHOD = frozenset("LINEAR HASH KEY ALGORITHM RANGE LIST COLUMNS FIELDS INTERVAL SYSTEM_TIME LIMIT".split())
 
 
 def _method(c: Cursor) -> None:
@@ -156,10 +162,12 @@ _NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_ME
           "STORAGE_CLASS")  # fmt: skip
 
 
-def update_indexes(c: Cursor) -> None:
+def update_indexes(c: Cursor) -> bool:
     """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes."""
-    if c.accept("UPDATE", "INDEXES"):
-        c.skip_parentheses()
+    if not c.accept("UPDATE", "INDEXES"):
+        return False
+    c.skip_parentheses()
+    return True
 
 
 def names(c: Cursor) -> None:

@@ -128,13 +128,13 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
         return CreateTable(table, like=like, if_not_exists=lenient, temporary=temporary)
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
-    partitions.partition_by(c)
+    partition = partitions.partition_by(c)
     while c.accept("SPLIT"):
         partitions.split_rule(c)
     if c.upper in ("AS", "SELECT", "WITH", "IGNORE", "REPLACE") or not columns:
         c.fail("a list of columns (TiDB has no CREATE TABLE … SELECT)")
     _on_commit(c)
-    return CreateTable(table, columns, indexes, options, None, lenient, temporary)
+    return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition)
 
 
 def _like(c: Cursor) -> TableName | None:
@@ -156,7 +156,9 @@ def _on_commit(c: Cursor) -> None:
 
 
 def _create_index(c: Cursor) -> Statement:
-    kind: Literal["unique", "index"] = "unique" if c.advance().upper == "UNIQUE" else "index"
+    first = c.advance().upper
+    kind: Literal["unique", "index"] = "unique" if first == "UNIQUE" else "index"
+    special = first if first in ("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR") else ""
     c.accept_any("INDEX", "KEY")
     lenient = c.accept("IF", "NOT", "EXISTS")
     name = c.name("an index's name")
@@ -164,10 +166,10 @@ def _create_index(c: Cursor) -> Statement:
         c.name("BTREE or HASH")
     c.expect("ON")
     table = c.table()
-    parts = index_parts(c)
-    index_options(c)
+    parts, lengths = index_parts(c)
+    index = IndexDef(kind, name, parts, lengths, special, everywhere=index_options(c))
     algorithm_and_lock(c)
-    return AlterTable(table, (AddIndex(IndexDef(kind, name, parts), lenient),))
+    return AlterTable(table, (AddIndex(index, lenient),))
 
 
 def algorithm_and_lock(c: Cursor) -> None:

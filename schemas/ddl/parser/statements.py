@@ -36,7 +36,8 @@ class DataType:
 class DefaultValue:
     """A default value as written. kind: null, text, int, decimal, float, bits, now, date or expr.
 
-    text: digits, the text, or the expression as TiDB stores it; bits: the bytes of x'…' and b'…'.
+    text: digits, the text, the expression as TiDB stores it, or the fraction digits of CURRENT_TIMESTAMP(n); bits: the
+    bytes of x'…' and b'…'.
     """
 
     kind: Literal["null", "text", "int", "decimal", "float", "bits", "now", "date", "expr"]
@@ -60,24 +61,35 @@ class ColumnDef:
     generated: str | None = None
     stored: bool = False
     on_update: bool = False
+    auto_random: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDef:
-    """An index. kind "foreign" and "check" exist for their names only. parts: column names, "" for an expression."""
+    """An index. kind "check" exists for its name only. parts: column names, "" for an expression.
+
+    lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
+    referenced: table and columns that a foreign key names. everywhere: GLOBAL, one index over all partitions.
+    """
 
     kind: Literal["primary", "unique", "index", "foreign", "check"]
     name: str
     parts: tuple[str, ...] = ()
+    lengths: tuple[int | None, ...] = ()
+    special: str = ""
+    references: TableName | None = None
+    referenced: tuple[str, ...] = ()
+    everywhere: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The options of a table that rows can feel; None where not written."""
+    """The options of a table that rows can feel, and its engine; None where not written."""
 
     charset: str | None = None
     collate: str | None = None
     comment: str | None = None
+    engine: str | None = None
 
 
 # ---- clauses of ALTER TABLE
@@ -172,10 +184,20 @@ class ExchangePartition:
 
 
 @dataclass(frozen=True, slots=True)
+class PartitionBy:
+    """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
+    INDEXES says which indexes become global."""
+
+    names: tuple[str, ...] = ()
+    indexes: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class NoColumnEffect:
     """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words."""
 
     what: str
+    partition: PartitionBy | None = None
 
 
 Clause = (
@@ -225,6 +247,7 @@ class CreateTable:
     like: TableName | None = None
     if_not_exists: bool = False
     temporary: Literal["", "local", "global"] = ""
+    partition: PartitionBy | None = None
 
 
 @dataclass(frozen=True, slots=True)

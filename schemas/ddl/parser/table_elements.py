@@ -55,12 +55,13 @@ def index_definition(c: Cursor) -> IndexDef:
         return IndexDef("check", name)
     if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
-    if c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
+    special = c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
+    if special:
         c.accept_any("INDEX", "KEY")
     else:
         c.advance()
     own = optional_name(c, exists=True)
-    return IndexDef("index", name or own, _keys(c))
+    return replace(_keys(c, IndexDef("index", name or own)), special=special)
 
 
 def optional_name(c: Cursor, exists: bool = False) -> str:
@@ -73,22 +74,21 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
 def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
     own = optional_name(c)
-    columns = parts(c)
-    references(c)
-    return IndexDef("foreign", name or own, columns)
+    columns, lengths = parts(c)
+    table, referenced = references(c)
+    return IndexDef("foreign", name or own, columns, lengths, references=table, referenced=referenced)
 
 
 def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
     """The name after CONSTRAINT goes before the index's own."""
     own = optional_name(c)
-    return IndexDef(kind, constraint or own, _keys(c))
+    return _keys(c, IndexDef(kind, constraint or own))
 
 
-def _keys(c: Cursor) -> tuple[str, ...]:
+def _keys(c: Cursor, index: IndexDef) -> IndexDef:
     _using(c)
-    columns = parts(c)
-    index_options(c)
-    return columns
+    columns, lengths = parts(c)
+    return replace(index, parts=columns, lengths=lengths, everywhere=index_options(c))
 
 
 def _using(c: Cursor) -> None:
@@ -96,27 +96,29 @@ def _using(c: Cursor) -> None:
         c.fail("BTREE", "HASH", "HNSW")
 
 
-def parts(c: Cursor) -> tuple[str, ...]:
-    """(column [(length)] | (expression), …): names, "" for an expression."""
+def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
+    """(column [(length)] | (expression), …): names, "" for an expression; and lengths, None where not written."""
     c.expect("(")
-    names = []
+    names, lengths = list[str](), list[int | None]()
     while True:
+        lengths.append(None)
         if c.upper == "(":
             c.skip_parentheses()
             names.append("")
         else:
             names.append(c.column())
             if c.accept("("):
-                c.integer("a length")
+                lengths[-1] = c.integer("a length")
                 c.expect(")")
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             c.expect(")")
-            return tuple(names)
+            return tuple(names), tuple(lengths)
 
 
-def index_options(c: Cursor) -> None:
-    """What may follow an index's columns; none of it has an effect on rows."""
+def index_options(c: Cursor) -> bool:
+    """What may follow an index's columns; none of it has an effect on rows. Whether the index is GLOBAL."""
+    everywhere = False
     while True:
         if c.upper in ("USING", "TYPE"):
             _using(c)
@@ -137,8 +139,10 @@ def index_options(c: Cursor) -> None:
             if c.token.kind == STRING or c.upper == "=":
                 c.skip_equals()
                 c.string()
-        elif not c.accept_any("CLUSTERED", "NONCLUSTERED", "VISIBLE", "INVISIBLE", "GLOBAL", "LOCAL"):
-            return
+        elif c.accept("GLOBAL"):
+            everywhere = True
+        elif not c.accept_any("CLUSTERED", "NONCLUSTERED", "VISIBLE", "INVISIBLE", "LOCAL"):
+            return everywhere
 
 
 # ---- table options
@@ -153,6 +157,10 @@ def _word_option(c: Cursor, options: TableOptions) -> TableOptions:
     else:
         c.word_or_text("a word or a text")
     return options
+
+
+def _engine_option(c: Cursor, options: TableOptions) -> TableOptions:
+    return replace(options, engine=c.word_or_text("an engine"))
 
 
 def _charset_option(c: Cursor, options: TableOptions) -> TableOptions:
@@ -179,13 +187,14 @@ def _union_option(c: Cursor, options: TableOptions) -> TableOptions:
 
 _NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
     SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE""".split()
-_WORDS = """ENGINE ROW_FORMAT COMPRESSION CONNECTION PASSWORD ENCRYPTION INSERT_METHOD TABLESPACE NODEGROUP
+_WORDS = """ROW_FORMAT COMPRESSION CONNECTION PASSWORD ENCRYPTION INSERT_METHOD TABLESPACE NODEGROUP
     STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_SAMPLE_PAGES STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
     SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE TTL_ENABLE TTL_JOB_INTERVAL STORAGE AFFINITY
     AUTOEXTEND_SIZE STORAGE_CLASS PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES
     SEQUENCE""".split()
 _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
     **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option), "COMMENT": _comment_option,
+    "ENGINE": _engine_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
 }  # fmt: skip
 _PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))

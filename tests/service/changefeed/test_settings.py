@@ -17,7 +17,7 @@ from service.changefeed.doctor_input import DoctorInput, topic_patterns
 from service.changefeed.reader import read
 from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import expression_error, topic_name
-from service.ddl_check.check import with_snapshots
+from service.ddl_check.check_input import with_snapshots
 from tests.service.changefeed.test_doctor import PER_TABLE, feed
 from tests.support.service import short_and_long
 from tests.support.table import check_rows

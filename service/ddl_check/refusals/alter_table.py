@@ -1,0 +1,268 @@
+"""What TiDB refuses of ALTER TABLE: each clause against the table before the statement, as TiDB checks them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Final
+
+from schemas.ddl.executor.catalog import Catalog
+from schemas.ddl.executor.charsets import DEFAULT, Charset
+from schemas.ddl.executor.column_types import column
+from schemas.ddl.executor.indexes import PRIMARY, find
+from schemas.ddl.parser.statements import (
+    AddColumns,
+    AddIndex,
+    ChangeColumn,
+    Clause,
+    ConvertTo,
+    DropColumn,
+    DropIndex,
+    ExchangePartition,
+    NoColumnEffect,
+    RenameColumn,
+    RenameIndex,
+    RenameTo,
+    SetDefault,
+    SetOptions,
+)
+from schemas.model.errors import DdlError
+from schemas.model.table import Column, Index, Table
+from service.ddl_check.refusals import indexes
+from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_names, of_name
+from service.ddl_check.refusals.defaults import of_literal
+from service.ddl_check.refusals.definitions import (
+    MAX_COLUMNS,
+    charset_of,
+    of_charset_names,
+    of_definition,
+    of_dependency,
+    of_options,
+    of_partition,
+    of_rename,
+    of_twice,
+    table_id,
+)
+from service.ddl_check.refusals.type_changes import of_change, of_charset
+
+_ALONE: Final = (RenameTo, ExchangePartition)
+_TOGETHER: Final = (
+    "ALGORITHM", "LOCK", "FORCE", "VALIDATION", "ALTER INDEX", "ENABLE KEYS", "DISABLE KEYS", "ORDER BY",
+    "DROP FOREIGN KEY",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Alteration:
+    """The clauses of ALTER TABLE, each against the table before the statement, as TiDB checks them."""
+
+    catalog: Catalog
+    table: Table
+    db: str
+    modes: SqlModes
+
+    def refusals(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
+        for clause in clauses:
+            yield from _CLAUSES[type(clause)](self, clause)
+        yield from self._of_several(clauses)
+
+    def _of_several(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
+        effective = [c for c in clauses if not (isinstance(c, NoColumnEffect) and c.what in _TOGETHER)]
+        if len(effective) > 1:
+            for clause in effective:
+                if isinstance(clause, _ALONE) or (isinstance(clause, NoColumnEffect) and "PARTITION" in clause.what):
+                    what = clause.what if isinstance(clause, NoColumnEffect) else "rename table or exchange partition"
+                    yield Refusal(8200, f"Unsupported multi schema change for {what.lower()}")
+        names = [n.lower() for c in clauses if isinstance(c, (DropColumn, ChangeColumn)) for n in _touched(c)]
+        for name in dict.fromkeys(n for n in names if names.count(n) > 1):
+            yield Refusal(8200, f"Unsupported multi schema change: operate same column '{name}'")
+
+    @property
+    def charset(self) -> Charset:
+        return Charset(self.table.charset, self.table.collate)
+
+    def find(self, name: str) -> Column | None:
+        return find(self.table.columns, name)
+
+    def unknown(self, name: str) -> Refusal:
+        return Refusal(1054, f"Unknown column '{name}' in '{self.table.id.table}'")
+
+    def of_dependents(self, name: str) -> Iterator[Refusal]:
+        """Generated columns that name a column which goes or gets another name."""
+        for one in self.table.columns:
+            names = map(str.lower, generated_names(one.generated or ""))
+            if one.name.lower() != name.lower() and name.lower() in names:
+                yield Refusal(3108, f"Column '{name}' has a generated column dependency.")
+
+
+def _touched(clause: DropColumn | ChangeColumn) -> tuple[str, ...]:
+    return (clause.name,) if isinstance(clause, DropColumn) else (clause.old,)
+
+
+def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:
+    names = [c.name for c in work.table.columns] + [c.name for c in clause.columns]
+    yield from of_twice([c.name for c in clause.columns])
+    for defined in clause.columns:
+        if work.find(defined.name):
+            if not clause.if_not_exists:
+                yield Refusal(1060, f"Duplicate column name '{defined.name}'")
+            continue
+        constraints = {
+            "AUTO_INCREMENT": defined.auto_increment, "PRIMARY KEY": defined.primary_key,
+            "UNIQUE KEY": defined.unique_key, "AUTO_RANDOM": defined.auto_random,
+        }  # fmt: skip
+        for word in (word for word, given in constraints.items() if given):
+            text = f"unsupported add column '{defined.name}' constraint {word} when altering '{work.table.id}'"
+            yield Refusal(8200, text)
+        if defined.generated is not None and defined.stored:
+            text = "'Adding generated stored column through ALTER TABLE' is not supported for generated columns."
+            yield Refusal(3106, text)
+        yield from of_definition(defined, work.charset, work.modes, added=True)
+        yield from of_dependency(defined, names)
+        for name in generated_names(defined.generated or ""):
+            if name.lower() == defined.name.lower():
+                yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
+            source = work.find(name)
+            if source is not None and source.auto_increment:
+                yield Refusal(3109, f"Generated column '{defined.name}' cannot refer to auto-increment column.")
+    if len(names) > MAX_COLUMNS:
+        yield Refusal(1117, "Too many columns")
+    if clause.position and clause.position.after and not find(work.table.columns, clause.position.after):
+        yield work.unknown(clause.position.after)
+    for index in clause.indexes:
+        yield from _add_index(work, AddIndex(index))
+
+
+def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
+    old, defined = work.find(clause.old), clause.column
+    if old is None:
+        if not clause.if_exists:
+            yield work.unknown(clause.old)
+        return
+    if defined.name.lower() != old.name.lower():
+        if work.find(defined.name):
+            yield Refusal(1060, f"Duplicate column name '{defined.name}'")
+        yield from work.of_dependents(old.name)
+    constraints = {
+        "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
+    }  # fmt: skip
+    for word in (word for word, given in constraints.items() if given):
+        yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
+    found = list(of_definition(defined, work.charset, work.modes, added=False))
+    found += of_dependency(defined, [*(c.name for c in work.table.columns), defined.name])
+    yield from found
+    if not found:
+        try:
+            new = column(defined, work.charset)
+        except DdlError:
+            return
+        yield from of_change(old, new, work.table)
+
+
+def _rename_column(work: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
+    if work.find(clause.old) is None:
+        yield work.unknown(clause.old)
+        return
+    yield from of_name(clause.new, 1166, "Incorrect column name '{name}'")
+    if clause.old.lower() != clause.new.lower():
+        yield from work.of_dependents(clause.old)
+
+
+def _drop_column(work: Alteration, clause: DropColumn) -> Iterator[Refusal]:
+    old = work.find(clause.name)
+    if old is None:
+        if not clause.if_exists:
+            yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
+        return
+    yield from work.of_dependents(old.name)
+    if len(work.table.columns) == 1:
+        yield Refusal(1090, f"can't drop only column {old.name} in table {work.table.id.table}")
+    if any(old.name in i.columns and (i.name == PRIMARY or len(i.columns) > 1) for i in work.table.indexes):
+        text = f"can't drop column {old.name} with composite index covered or Primary Key covered now"
+        yield Refusal(8200, text)
+
+
+def _set_default(work: Alteration, clause: SetDefault) -> Iterator[Refusal]:
+    old, default = work.find(clause.column), clause.default
+    if old is None:
+        yield work.unknown(clause.column)
+    elif default is not None and default.kind == "null":
+        if not old.nullable:
+            yield Refusal(1067, f"Invalid default value for '{old.name}'")
+    elif default is not None and default.kind != "expr":
+        yield from of_literal(old, default, work.modes)
+
+
+# ---- indexes and the rest
+def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
+    exists = any(i.name.lower() == clause.index.name.lower() for i in work.table.indexes)
+    if clause.if_not_exists and exists:
+        return
+    yield from indexes.of_indexes(work.table, [clause.index])
+    yield from indexes.of_foreign_key(work.catalog, work.table, clause.index, work.db)
+
+
+def _drop_index(work: Alteration, clause: DropIndex) -> Iterator[Refusal]:
+    if not clause.if_exists and not _index(work.table, clause.name):
+        yield Refusal(1091, f"index {clause.name} doesn't exist")
+
+
+def _rename_index(work: Alteration, clause: RenameIndex) -> Iterator[Refusal]:
+    yield from of_name(clause.new, 1280, "Incorrect index name '{name}'")
+    if not _index(work.table, clause.old):
+        yield Refusal(1176, f"Key '{clause.old}' doesn't exist in table '{work.table.id.table}'")
+    if clause.old.lower() != clause.new.lower() and _index(work.table, clause.new):
+        yield Refusal(1061, f"Duplicate key name '{clause.new}'")
+
+
+def _index(table: Table, name: str) -> Index | None:
+    return next((i for i in table.indexes if i.name.lower() == name.lower()), None)
+
+
+def _rename_to(work: Alteration, clause: RenameTo) -> Iterator[Refusal]:
+    yield from of_rename(work.catalog, work.table.id, clause.new, work.db)
+
+
+def _set_options(work: Alteration, clause: SetOptions) -> Iterator[Refusal]:
+    yield from of_options(clause.options)
+    if clause.options.charset or clause.options.collate:
+        after = charset_of(clause.options.charset, clause.options.collate, work.charset)
+        yield from of_charset(work.charset, after)
+
+
+def _convert(work: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
+    yield from of_charset_names(clause.charset, clause.collate)
+    database = work.catalog.databases.get(work.table.id.db)
+    after = charset_of(clause.charset, clause.collate, database.charset if database else DEFAULT)
+    if not after.name:
+        return
+    for c in work.table.columns:
+        if c.charset not in ("", "binary"):
+            indexed = any(c.name in i.columns for i in work.table.indexes)
+            yield from of_charset(Charset(c.charset, c.collate), after, c.name if indexed else "")
+    if work.charset.name:
+        yield from of_charset(work.charset, after)
+
+
+def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:
+    other = work.catalog.table(table_id(clause.table, work.db))
+    if other is not None and [_form(c) for c in other.columns] != [_form(c) for c in work.table.columns]:
+        yield Refusal(1736, "Tables have different definitions")
+
+
+def _form(c: Column) -> tuple[Any, ...]:
+    return (c.name.lower(), c.type.name, c.unsigned, c.length, c.scale, c.elements, c.nullable, c.generated)
+
+
+def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
+    if clause.partition is not None:
+        unique = [(i.name, i.columns) for i in work.table.indexes if i.unique]
+        yield from of_partition(work.table, clause.partition, unique)
+
+
+_CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {
+    AddColumns: _add_columns, ChangeColumn: _change_column, RenameColumn: _rename_column, DropColumn: _drop_column,
+    SetDefault: _set_default, AddIndex: _add_index, DropIndex: _drop_index, RenameIndex: _rename_index,
+    RenameTo: _rename_to, SetOptions: _set_options, ConvertTo: _convert, ExchangePartition: _exchange,
+    NoColumnEffect: _no_column_effect,
+}  # fmt: skip

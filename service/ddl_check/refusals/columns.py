@@ -1,0 +1,171 @@
+"""What TiDB refuses of a column's definition, whatever the table: names, lengths, elements, generated expressions.
+
+Source: upstream tidb `pkg/planner/core/preprocess.go` (checkColumn), `pkg/ddl/add_column.go`,
+`pkg/ddl/generated_column.go`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from schemas.ddl.executor.charsets import Charset, collation_weight, longest_character
+from schemas.ddl.parser.statements import ColumnDef, DataType
+from schemas.model.types import BY_NAME, Kind
+
+MAX_NAME: Final = 64
+_MAX_COMMENT = 1024
+_MAX_ELEMENT = 255
+
+
+class Refusal(NamedTuple):
+    """An error of TiDB: its number, and its message in TiDB's words as far as we know them."""
+
+    number: int
+    text: str
+
+
+class SqlModes(NamedTuple):
+    """What of the session's sql_mode decides whether TiDB refuses a definition."""
+
+    strict: bool = True
+    no_zero_date: bool = True
+    no_zero_in_date: bool = True
+
+    @classmethod
+    def of(cls, sql_mode: str | None) -> SqlModes:
+        """Of a sql_mode; None is TiDB's default."""
+        if sql_mode is None:
+            return cls()
+        words = {word.strip().upper() for word in sql_mode.split(",")}
+        traditional = "TRADITIONAL" in words
+        return cls(
+            traditional or bool(words & {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"}),
+            traditional or "NO_ZERO_DATE" in words,
+            traditional or "NO_ZERO_IN_DATE" in words,
+        )
+
+
+# Type → its largest length and scale, the error, and the message.
+_LENGTHS: Final = (
+    (("char", "binary"), 255, 1074, "Column length too big for column '{c}' (max = 255); use BLOB or TEXT instead"),
+    (("decimal",), 65, 1426, "Too-big precision {n} specified for '{c}'. Maximum is 65."),
+    (("datetime", "timestamp", "time"), 6, 1426, "Too-big precision {n} specified for '{c}'. Maximum is 6."),
+    (("bit",), 64, 1439, "Display width out of range for column '{c}' (max = 64)"),
+    (("vector",), 16383, 1105, "vectors cannot have more than 16383 dimensions"),
+    (("tinyint", "smallint", "mediumint", "int", "bigint"), 255, 1439,
+     "Display width out of range for column '{c}' (max = 255)"),
+)  # fmt: skip
+_SCALED: Final = ("decimal", "float", "double")
+_INTEGERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE)
+_NOT_IN_GENERATED: Final = frozenset("""
+    benchmark connection_id curdate current_date current_role current_time current_timestamp current_user curtime
+    database found_rows get_lock is_free_lock is_used_lock last_insert_id load_file localtime localtimestamp nextval now
+    rand random_bytes release_all_locks release_lock row_count schema session_user setval sleep sysdate system_user
+    unix_timestamp user utc_date utc_time utc_timestamp uuid uuid_short values version lastval
+""".split())  # fmt: skip
+_CALL = re.compile(r"([a-z_][a-z0-9_]*)\(")
+_NAME = re.compile(r"`((?:[^`]|``)+)`")
+_TEXTS = re.compile(r"'(?:[^']|'')*'")
+
+
+def of_column(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator[Refusal]:
+    """charset: the column's own, resolved."""
+    yield from of_name(defined.name, 1166, "Incorrect column name '{name}'")
+    if defined.name.lower() == "_tidb_rowid":
+        yield Refusal(1166, f"Incorrect column name '{defined.name}'")
+    yield from _of_sizes(defined, charset, modes)
+    if defined.type.name in ("enum", "set"):
+        yield from _of_elements(defined, charset)
+    if modes.strict and len(defined.comment) > _MAX_COMMENT:
+        yield Refusal(1629, f"Comment for field '{defined.name}' is too long (max = {_MAX_COMMENT})")
+    kind = _kind(defined.type)
+    if defined.auto_increment and kind not in _INTEGERS:
+        yield Refusal(1063, f"Incorrect column specifier for column '{defined.name}'")
+    if defined.auto_random and defined.type.name != "bigint":
+        text = f"auto_random option must be defined on `bigint` column, but not on `{defined.type.name}` column"
+        yield Refusal(8216, f"Invalid auto random: {text}")
+    if defined.on_update and kind not in (Kind.DATETIME, Kind.TIMESTAMP):
+        yield Refusal(1294, f"Invalid ON UPDATE clause for '{defined.name}' column")
+    if defined.generated is not None:
+        yield from _of_generated(defined)
+
+
+def of_name(name: str, wrong: int, text: str) -> Iterator[Refusal]:
+    """A name that is too long (1059), empty or ends with a blank. wrong, text: the error for the latter two."""
+    if len(name) > MAX_NAME:
+        yield Refusal(1059, f"Identifier name '{name}' is too long")
+    if not name or name.endswith(" "):
+        yield Refusal(wrong, text.format(name=name))
+
+
+def _kind(type_: DataType) -> Kind | None:
+    named = BY_NAME.get("tinyint" if type_.name == "bool" else type_.name)
+    return named.kind if named else None
+
+
+def _of_sizes(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator[Refusal]:
+    type_, name = defined.type, defined.name
+    length, scale = type_.length, type_.scale
+    for names, limit, number, text in _LENGTHS:
+        if type_.name in names and (length or 0) > limit:
+            yield Refusal(number, text.format(c=name, n=length))
+    if type_.name in ("varchar", "varbinary"):
+        limit = 65535 // (longest_character(charset.name) if type_.name == "varchar" else 1)
+        if (length or 0) > limit and (modes.strict or type_.charset):
+            yield Refusal(1074, f"Column length too big for column '{name}' (max = {limit}); use BLOB or TEXT instead")
+    if type_.name == "bit" and length == 0:
+        yield Refusal(3013, f"Invalid size for column '{name}'.")
+    if type_.name == "year" and length not in (None, 0, 4):
+        yield Refusal(1818, "Supports only YEAR or YEAR(4) column.")
+    if type_.name in _SCALED and scale is not None:
+        if scale > 30:
+            yield Refusal(1425, f"Too big scale {scale} specified for column '{name}'. Maximum is 30.")
+        if type_.name != "decimal" and not 0 < (length or 0) <= 255:
+            yield Refusal(1439, f"Display width out of range for column '{name}' (max = 255)")
+        elif scale > (length or 0):
+            text = f"For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{name}')."
+            yield Refusal(1427, text)
+    elif type_.name == "float" and (length or 0) > 53:
+        yield Refusal(1063, f"Incorrect column specifier for column '{name}'")
+
+
+def _of_elements(defined: ColumnDef, charset: Charset) -> Iterator[Refusal]:
+    word, elements = defined.type.name.upper(), defined.type.elements
+    texts = [e for e in elements if isinstance(e, str)]
+    weights = set[str]()
+    for text in texts:
+        weight = collation_weight(text, charset.collate)
+        if weight in weights:
+            yield Refusal(1291, f"Column '{defined.name}' has duplicated value '{text}' in {word}")
+        weights.add(weight)
+        if word == "SET" and "," in text:
+            yield Refusal(1367, f"Illegal set '{text}' value found during parsing")
+        if len(text) > _MAX_ELEMENT:
+            yield Refusal(3505, f"Too long enumeration/set value for column {defined.name}.")
+    if word == "SET" and len(elements) > 64:
+        yield Refusal(1097, f"Too many strings for column {defined.name} and SET")
+
+
+# ---- generated columns
+def generated_names(expression: str) -> list[str]:
+    """The columns that an expression names, in TiDB's own text of it."""
+    return [name.replace("``", "`") for name in _NAME.findall(_TEXTS.sub("''", expression))]
+
+
+def generated_functions(expression: str) -> list[str]:
+    """The functions that an expression calls, in TiDB's own text of it."""
+    return _CALL.findall(_NAME.sub("``", _TEXTS.sub("''", expression)))
+
+
+def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
+    if defined.default is not None:
+        yield Refusal(1221, "Incorrect usage of DEFAULT and generated column")
+    if defined.auto_increment:
+        yield Refusal(1221, "Incorrect usage of AUTO_INCREMENT and generated column")
+    if defined.primary_key and not defined.stored:
+        text = "'Defining a virtual generated column as primary key' is not supported for generated columns."
+        yield Refusal(3106, text)
+    if any(name in _NOT_IN_GENERATED for name in generated_functions(defined.generated or "")):
+        yield Refusal(3102, f"Expression of generated column '{defined.name}' contains a disallowed function.")

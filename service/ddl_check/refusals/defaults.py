@@ -1,0 +1,141 @@
+"""Defaults that TiDB refuses: values that the type does not hold, types and functions that have none.
+
+Source: upstream tidb `pkg/ddl/add_column.go` (getDefaultValue, checkColumnDefaultValue), `pkg/ddl/column.go`
+(checkDefaultValue).
+"""
+
+from __future__ import annotations
+
+import calendar
+from collections.abc import Iterator
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+from typing import Final
+
+from schemas.ddl.executor.charsets import encodable
+from schemas.ddl.executor.default_values import with_default
+from schemas.ddl.parser.statements import ColumnDef, DefaultValue
+from schemas.model.errors import DdlError
+from schemas.model.table import Column
+from schemas.model.types import Kind
+from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_functions
+
+_LOBS: Final = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
+_NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
+_ALLOWED: Final = frozenset("""
+    convert current_date current_timestamp date_format json_array json_object json_quote nextval now rand replace
+    str_to_date substring_index upper user uuid uuid_to_bin vec_from_text
+""".split())  # fmt: skip
+_UNSAFE: Final = frozenset(("rand", "uuid", "uuid_to_bin", "replace", "upper"))
+
+
+def of_default(defined: ColumnDef, bare: Column, modes: SqlModes, added: bool) -> Iterator[Refusal]:
+    """bare: the column without its default. added: by ALTER TABLE, where a function must not differ from row to row."""
+    default = defined.default
+    if default is None or defined.generated is not None:
+        return
+    if default.kind == "null":
+        if defined.nullable is False or defined.primary_key:
+            yield _invalid(defined.name)
+    elif default.kind == "expr":
+        yield from _of_expression(defined.name, default.text, added)
+    else:
+        yield from of_literal(bare, default, modes)
+        if defined.auto_increment:
+            yield _invalid(defined.name)
+
+
+def of_literal(column: Column, default: DefaultValue, modes: SqlModes) -> Iterator[Refusal]:
+    """A default that is no expression and not NULL."""
+    kind = column.type.kind
+    if column.type.name in _LOBS:
+        if modes.strict or kind is Kind.JSON or default != DefaultValue("text"):
+            yield Refusal(1101, f"BLOB/TEXT/JSON column '{column.name}' can't have a default value")
+    elif kind is Kind.VECTOR:
+        text = "can't have a literal default. Use expression default instead: ((VEC_FROM_TEXT('...')))"
+        yield Refusal(1105, f"VECTOR column '{column.name}' {text}")
+    elif default.kind == "now":
+        digits = int(default.text or 0)
+        if kind not in (Kind.DATETIME, Kind.TIMESTAMP) or digits != (column.scale or 0):
+            yield _invalid(column.name)
+    elif default.kind == "date":
+        if kind in _NUMBERS or kind in (Kind.BIT, Kind.TIME):
+            yield _invalid(column.name)
+    elif not _holds(column, default, modes):
+        yield _invalid(column.name)
+
+
+def _invalid(name: str) -> Refusal:
+    return Refusal(1067, f"Invalid default value for '{name}'")
+
+
+def _of_expression(name: str, text: str, added: bool) -> Iterator[Refusal]:
+    functions = generated_functions(text)
+    first = functions[0] if functions else ""
+    if added and first in _UNSAFE:
+        words = "it uses a system function that may return a different value on the slave"
+        yield Refusal(1674, f"Statement is unsafe because {words}")
+    elif added and first == "nextval":
+        yield Refusal(8230, f"Unsupported using sequence as default value in add column '{name}'")
+    else:
+        unknown = next((f for f in functions if f not in _ALLOWED), None)
+        if unknown:
+            words = f"Default value expression of column '{name}' contains a disallowed function: `{unknown}`."
+            yield Refusal(3770, words)
+
+
+# ---- whether a type holds a value
+def _holds(column: Column, default: DefaultValue, modes: SqlModes) -> bool:
+    try:
+        made = with_default(replace(column, default=None), default).default
+    except DdlError:
+        return False
+    if isinstance(made, bytes):
+        return column.type.kind is not Kind.BINARY or not _too_long(len(made), column, modes)
+    kind, text = column.type.kind, str(made)
+    if kind in _NUMBERS:
+        return _in_range(column, text)
+    if kind is Kind.YEAR:
+        number = _number(text)
+        return number is not None and (0 <= number <= 99 or 1901 <= number <= 2155)
+    if kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP):
+        return _is_date(kind, text, modes)
+    if kind is Kind.TEXT:
+        return not _too_long(len(text), column, modes) and (not modes.strict or encodable(text, column.charset))
+    return True
+
+
+def _too_long(length: int, column: Column, modes: SqlModes) -> bool:
+    return modes.strict and column.length is not None and length > column.length
+
+
+def _number(text: str) -> Decimal | None:
+    try:
+        return Decimal(text.strip())
+    except InvalidOperation:
+        return None
+
+
+def _in_range(column: Column, text: str) -> bool:
+    number = _number(text)
+    if number is None or not number.is_finite() or (column.unsigned and number < 0):
+        return False
+    if column.type.kind is Kind.INTEGER:
+        bits = column.type.bits
+        low, high = (0, (1 << bits) - 1) if column.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+        return low <= number <= high
+    if column.length is not None and column.scale is not None:
+        return abs(number) < Decimal(10) ** (column.length - column.scale)
+    return column.type.kind is not Kind.FLOAT or abs(number) < Decimal("3.4028235e38")
+
+
+def _is_date(kind: Kind, text: str, modes: SqlModes) -> bool:
+    year, month, day = int(text[:4]), int(text[5:7]), int(text[8:10])
+    if not (year or month or day):
+        return not (modes.strict and modes.no_zero_date)
+    if not (month and day):
+        return kind is not Kind.TIMESTAMP and not (modes.strict and modes.no_zero_in_date)
+    if day > calendar.monthrange(year or 2000, month)[1]:
+        return False
+    # A day on either side: the session's time zone is not known here.
+    return kind is not Kind.TIMESTAMP or "1969-12-31" <= text[:10] <= "2038-01-20"

@@ -1,0 +1,135 @@
+"""What TiDB refuses of definitions, in CREATE TABLE and ALTER TABLE alike: names, charsets, columns, partitions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from schemas.ddl.executor.catalog import Catalog
+from schemas.ddl.executor.charsets import Charset, resolve
+from schemas.ddl.executor.column_types import column
+from schemas.ddl.parser.statements import ColumnDef, PartitionBy, TableName, TableOptions
+from schemas.model.errors import DdlError
+from schemas.model.table import Column, Table, TableId
+from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_names, of_column, of_name
+from service.ddl_check.refusals.defaults import of_default
+
+MAX_COLUMNS: Final = 1017  # TiDB's table-column-count-limit
+_COLLATIONS: Final = frozenset("""
+    ascii_bin binary gb18030_bin gb18030_chinese_ci gbk_bin gbk_chinese_ci latin1_bin utf8_bin utf8_general_ci
+    utf8_unicode_ci utf8mb4_0900_ai_ci utf8mb4_0900_bin utf8mb4_bin utf8mb4_general_ci utf8mb4_unicode_ci
+""".split())  # fmt: skip
+_CHARSETS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk", "gb18030")
+_ENGINES: Final = (
+    "archive", "blackhole", "csv", "example", "federated", "innodb", "memory", "merge", "mgr_myisam", "myisam", "ndb",
+    "heap",
+)  # fmt: skip
+
+
+def table_id(name: TableName, db: str) -> TableId:
+    return TableId(name.db or db, name.table)
+
+
+def of_table_name(name: TableName) -> Iterator[Refusal]:
+    yield from of_name(name.table, 1103, "Incorrect table name '{name}'")
+
+
+def of_taken(catalog: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
+    if catalog.exists(table_id(name, db)):
+        yield Refusal(1050, f"Table '{table_id(name, db)}' already exists")
+
+
+def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterator[Refusal]:
+    yield from of_table_name(new)
+    target = table_id(new, db)
+    if target.folded != old.folded:
+        yield from of_taken(catalog, new, db)
+
+
+# ---- character sets
+def of_charset_names(charset: str | None, collate: str | None) -> Iterator[Refusal]:
+    if charset and charset not in (*_CHARSETS, "default"):
+        yield Refusal(1115, f"Unknown character set: '{charset}'")
+    elif collate:
+        known = collate.replace("utf8mb3_", "utf8_")
+        if known not in _COLLATIONS:
+            yield Refusal(1273, f"Unknown collation: '{collate}'")
+        elif charset and charset != "default":
+            owner = "binary" if known == "binary" else known.partition("_")[0]
+            if owner != charset.replace("utf8mb3", "utf8"):
+                yield Refusal(1253, f"COLLATION '{collate}' is not valid for CHARACTER SET '{charset}'")
+
+
+def of_options(options: TableOptions) -> Iterator[Refusal]:
+    yield from of_charset_names(options.charset, options.collate)
+    if options.engine is not None and options.engine.lower() not in _ENGINES:
+        yield Refusal(1286, f"Unknown storage engine '{options.engine}'")
+
+
+def charset_of(charset: str | None, collate: str | None, fallback: Charset) -> Charset:
+    try:
+        return resolve(charset, collate, fallback)
+    except DdlError:
+        return fallback
+
+
+# ---- columns
+def of_definition(defined: ColumnDef, table: Charset, modes: SqlModes, added: bool) -> Iterator[Refusal]:
+    """A column that is defined, in a table of this character set."""
+    yield from of_charset_names(defined.type.charset, defined.collate)
+    own = charset_of(defined.type.charset, defined.collate, table)
+    before = list(of_column(defined, own, modes))
+    yield from before
+    if not before:
+        try:
+            bare = column(replace(defined, default=None), table)
+        except DdlError:
+            return
+        yield from of_default(defined, bare, modes, added)
+
+
+def of_dependency(defined: ColumnDef, names: Sequence[str]) -> Iterator[Refusal]:
+    """names: all columns of the table, with the new one."""
+    known = {name.lower() for name in names}
+    for name in generated_names(defined.generated or ""):
+        if name.lower() not in known:
+            yield Refusal(1054, f"Unknown column '{name}' in 'generated column function'")
+
+
+def of_order(columns: Sequence[ColumnDef]) -> Iterator[Refusal]:
+    """CREATE TABLE: a generated column names only those that are ordinary or come before it."""
+    later = {c.name.lower(): c for c in columns if c.generated is not None}
+    automatic = {c.name.lower() for c in columns if c.auto_increment}
+    for one in columns:
+        for name in map(str.lower, generated_names(one.generated or "")):
+            if name in later:
+                yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
+            if name in automatic:
+                yield Refusal(3109, f"Generated column '{one.name}' cannot refer to auto-increment column.")
+        later.pop(one.name.lower(), None)
+
+
+def of_twice(names: Sequence[str]) -> Iterator[Refusal]:
+    lower = [name.lower() for name in names]
+    yield from (
+        Refusal(1060, f"Duplicate column name '{name}'") for n, name in enumerate(names) if name.lower() in lower[:n]
+    )
+
+
+def bare_columns(defined: Sequence[ColumnDef], charset: Charset) -> tuple[Column, ...] | None:
+    try:
+        return tuple(column(replace(one, default=None), charset) for one in defined)
+    except DdlError:
+        return None
+
+
+def of_partition(
+    table: Table, partition: PartitionBy, unique: Sequence[tuple[str, tuple[str, ...]]]
+) -> Iterator[Refusal]:
+    """Every unique key has the columns that rows are spread by, or is global."""
+    spread = {c.name.lower() for c in table.columns} & {name.lower() for name in partition.names}
+    for name, parts in [] if partition.indexes else unique:
+        if not spread <= {part.lower() for part in parts}:
+            text = "since the unique index is not including all partitioning columns, and GLOBAL is not given"
+            yield Refusal(8264, f"Global Index is needed for index '{name}', {text} as IndexOption")

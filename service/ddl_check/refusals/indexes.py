@@ -1,0 +1,152 @@
+"""Indexes and foreign keys that TiDB refuses (upstream tidb `pkg/ddl/index.go`, `pkg/ddl/foreign_key.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from schemas.ddl.executor.catalog import Catalog
+from schemas.ddl.executor.charsets import longest_character
+from schemas.ddl.executor.indexes import PRIMARY, find
+from schemas.ddl.parser.statements import ColumnDef, IndexDef
+from schemas.model.table import Column, Table, TableId
+from schemas.model.types import Kind
+from service.ddl_check.refusals.columns import Refusal, of_name
+
+_MAX_PARTS: Final = 16
+_MAX_BYTES: Final = 3072
+_MAX_INDEXES: Final = 64
+_STRINGS: Final = (Kind.TEXT, Kind.BINARY)
+_WIDTHS: Final = {
+    Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.DATE: 3, Kind.DATETIME: 8, Kind.TIMESTAMP: 4, Kind.TIME: 3, Kind.YEAR: 1,
+    Kind.ENUM: 2, Kind.SET: 8,
+}  # fmt: skip
+
+
+def of_indexes(table: Table, added: Sequence[IndexDef]) -> Iterator[Refusal]:
+    """Indexes that come to a table; a table that is made has none before."""
+    names = {i.name.lower() for i in table.indexes}
+    primary = sum(i.kind == "primary" for i in added) + (PRIMARY.lower() in names)
+    if primary > 1:
+        yield Refusal(1068, "Multiple primary key defined")
+    kept = [i for i in added if i.kind in ("primary", "unique", "index")]
+    if len(table.indexes) + len(kept) > _MAX_INDEXES:
+        yield Refusal(1069, f"Too many keys specified; max {_MAX_INDEXES} keys allowed")
+    for index in added:
+        if len(index.name) > 64:
+            yield from of_name(index.name, 1280, "Incorrect index name '{name}'")
+        if index.kind not in ("primary", "unique", "index"):
+            continue
+        if index.name.endswith(" ") or (index.name.upper() == PRIMARY and index.kind != "primary"):
+            yield Refusal(1280, f"Incorrect index name '{index.name}'")
+        if index.kind != "primary" and index.name:
+            if index.name.lower() in names:
+                yield Refusal(1061, f"Duplicate key name '{index.name}'")
+            names.add(index.name.lower())
+        yield from _of_parts(table, index)
+
+
+def _of_parts(table: Table, index: IndexDef) -> Iterator[Refusal]:
+    if len(index.parts) > _MAX_PARTS:
+        yield Refusal(1070, f"Too many key parts specified; max {_MAX_PARTS} parts allowed")
+    named = [part.lower() for part in index.parts if part]
+    for name in dict.fromkeys(n for n in named if named.count(n) > 1):
+        yield Refusal(1060, f"Duplicate column name '{name}'")
+    size = 0
+    for part, length in zip(index.parts, index.lengths or (None,) * len(index.parts), strict=True):
+        column = find(table.columns, part) if part else None
+        if part and column is None:
+            yield Refusal(1072, f"column does not exist: {part}")
+        elif column is not None and not index.special:
+            yield from _of_part(index, column, length)
+            size += _bytes(column, length)
+    if size > _MAX_BYTES:
+        yield Refusal(1071, f"Specified key was too long ({size} bytes); max key length is {_MAX_BYTES} bytes")
+
+
+def _of_part(index: IndexDef, column: Column, length: int | None) -> Iterator[Refusal]:
+    kind, name = column.type.kind, column.name
+    if kind is Kind.JSON:
+        yield Refusal(3152, f"JSON column '{name}' cannot be used in key specification.")
+    elif kind is Kind.VECTOR:
+        yield Refusal(8200, f"Unsupported add index on column '{name}': a VECTOR needs a VECTOR INDEX")
+    elif length == 0:
+        yield Refusal(1391, f"Key part '{name}' length cannot be 0")
+    elif length is None and column.type.name.endswith(("text", "blob")):
+        yield Refusal(1170, f"BLOB/TEXT column '{name}' used in key specification without a key length")
+    elif length is not None and (kind not in _STRINGS or _is_longer(column, length)):
+        text = "the used key part isn't a string, the used length is longer than the key part"
+        yield Refusal(1089, f"Incorrect prefix key; {text}, or the storage engine doesn't support unique prefix keys")
+    if index.kind == "primary" and column.virtual:
+        text = "'Defining a virtual generated column as primary key' is not supported for generated columns."
+        yield Refusal(3106, text)
+
+
+def _is_longer(column: Column, length: int) -> bool:
+    return not column.type.name.endswith(("text", "blob")) and length > (column.length or 0)
+
+
+def _bytes(column: Column, length: int | None) -> int:
+    kind = column.type.kind
+    if kind in _STRINGS:
+        units = length if length is not None else column.length or 0
+        return units * (longest_character(column.charset) if kind is Kind.TEXT else 1)
+    if kind is Kind.INTEGER:
+        return (column.type.bits or 8) // 8
+    return _WIDTHS.get(kind, 0)
+
+
+def of_automatic(columns: Sequence[ColumnDef], indexes: Sequence[IndexDef]) -> Iterator[Refusal]:
+    """AUTO_INCREMENT of CREATE TABLE: one column, with which a key begins."""
+    automatic = [c.name.lower() for c in columns if c.auto_increment]
+    firsts = {i.parts[0].lower() for i in indexes if i.parts and i.kind in ("primary", "unique", "index")}
+    if len(automatic) > 1 or any(name not in firsts for name in automatic):
+        text = "there can be only one auto column and it must be defined as a key"
+        yield Refusal(1075, f"Incorrect table definition; {text}")
+
+
+# ---- foreign keys
+def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef, db: str) -> Iterator[Refusal]:
+    """With foreign_key_checks on, as by default."""
+    if index.kind != "foreign" or index.references is None:
+        return
+    for name in index.parts:
+        if not find(table.columns, name):
+            yield Refusal(1072, f"Key column '{name}' doesn't exist in table")
+    if len(index.parts) != len(index.referenced):
+        text = "Key reference and table reference don't match"
+        yield Refusal(
+            1239, f"Incorrect foreign key definition for '{index.name or 'foreign key without name'}': {text}"
+        )
+        return
+    target = TableId(index.references.db or db, index.references.table)
+    parent = table if target.folded == table.id.folded else catalog.table(target)
+    if parent is None:
+        yield Refusal(1824, f"Failed to open the referenced table '{target.table}'")
+        return
+    yield from _of_parent(table, parent, index)
+
+
+def _of_parent(table: Table, parent: Table, index: IndexDef) -> Iterator[Refusal]:
+    name = index.name or "fk_1"
+    columns = [find(parent.columns, part) for part in index.referenced]
+    for part, there in zip(index.referenced, columns, strict=True):
+        if there is None:
+            text = f"Missing column '{part}' for constraint '{name}' in the referenced table '{parent.id.table}'"
+            yield Refusal(3734, f"Failed to add the foreign key constraint. {text}")
+    known = tuple(c.name for c in columns if c is not None)
+    if len(known) < len(columns):
+        return
+    for part, there in zip(index.parts, columns, strict=True):
+        own = find(table.columns, part)
+        if own is not None and there is not None and _form(own) != _form(there):
+            text = f"column '{own.name}' and referenced column '{there.name}' in foreign key constraint '{name}'"
+            yield Refusal(3780, f"Referencing {text} are incompatible.")
+    if parent.indexes and not any(i.columns[: len(known)] == known for i in parent.indexes):
+        text = f"Missing index for constraint '{name}' in the referenced table '{parent.id.table}'"
+        yield Refusal(1822, f"Failed to add the foreign key constraint. {text}")
+
+
+def _form(column: Column) -> tuple[object, ...]:
+    """What must be the same on both sides: type, sign, scale and character set; lengths of texts may differ."""
+    return (column.type.kind, column.type.bits, column.unsigned, column.charset, column.collate)

@@ -1,0 +1,252 @@
+"""What TiDB itself refuses is told with its error number, and nothing that a real TiDB accepted is called refused."""
+
+from __future__ import annotations
+
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Catalog, new_catalog
+from schemas.ddl.parser.lexer import LexicalMode
+from schemas.ddl.parser.statement_parser import parse
+from schemas.model.errors import DdlError
+from service.ddl_check.check import check
+from service.ddl_check.check_input import CheckInput, with_snapshots
+from service.ddl_check.refusals.columns import SqlModes
+from service.ddl_check.refusals.statements import refusals
+from service.ddl_check.report import REFUSED
+from tests.support.ddl_histories import FILES, recorded
+from tests.support.dry_runs import feed, nothing_registered
+from tests.support.table import check_rows
+
+ORDERS = (
+    "CREATE TABLE `orders` (`id` bigint NOT NULL, `customer_id` int NOT NULL, `status` enum('new','paid') NOT NULL "
+    "DEFAULT 'new', `total` decimal(10,2) NOT NULL, `note` varchar(200) DEFAULT NULL, `created` timestamp NOT NULL "
+    "DEFAULT CURRENT_TIMESTAMP, `qty` int unsigned DEFAULT NULL, `tags` set('a','b') DEFAULT NULL, `doc` json DEFAULT "
+    "NULL, `ratio` float DEFAULT '1.5', `g` int GENERATED ALWAYS AS (`qty` + 1) VIRTUAL, `body` text DEFAULT NULL, "
+    "PRIMARY KEY (`id`), UNIQUE KEY `u` (`customer_id`,`created`), KEY `n` (`note`)) ENGINE=InnoDB DEFAULT "
+    "CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
+    "CREATE TABLE `parent` (`id` bigint NOT NULL, `code` int NOT NULL, PRIMARY KEY (`id`)) ENGINE=InnoDB DEFAULT "
+    "CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
+    "CREATE TABLE `auto` (`id` bigint NOT NULL AUTO_INCREMENT, `v` int, PRIMARY KEY (`id`)) ENGINE=InnoDB DEFAULT "
+    "CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
+    "CREATE TABLE `one` (`c` int) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin",
+)
+LONG = "a" * 65
+
+# ALTER TABLE orders …, and TiDB's error.
+CLAUSES = (
+    # names and sizes
+    (f"ADD COLUMN `{LONG}` INT", 1059), (f"ADD INDEX `{LONG}` (qty)", 1059), (f"RENAME COLUMN qty TO `{LONG}`", 1059),
+    (f"RENAME TO `{LONG}`", 1059), (f"RENAME INDEX n TO `{LONG}`", 1059), ("ADD COLUMN `x ` INT", 1166),
+    ("RENAME TO `x `", 1103), ("ADD COLUMN x VARCHAR(70000)", 1074), ("ADD COLUMN x VARCHAR(16384)", 1074),
+    ("ADD COLUMN x VARCHAR(21846) CHARSET utf8", 1074), ("ADD COLUMN x VARBINARY(65536)", 1074),
+    ("ADD COLUMN x CHAR(256)", 1074), ("ADD COLUMN x BINARY(256)", 1074), ("ADD COLUMN x DECIMAL(66,2)", 1426),
+    ("ADD COLUMN x DECIMAL(40,31)", 1425), ("ADD COLUMN x DECIMAL(5,6)", 1427), ("ADD COLUMN x FLOAT(3,4)", 1427),
+    ("ADD COLUMN x FLOAT(54)", 1063), ("ADD COLUMN x DOUBLE(256,2)", 1439), ("ADD COLUMN x BIT(0)", 3013),
+    ("ADD COLUMN x BIT(65)", 1439), ("ADD COLUMN x DATETIME(7)", 1426), ("ADD COLUMN x VECTOR(16384)", 1105),
+    ("MODIFY note VARCHAR(16384)", 1074), ("MODIFY qty INT UNSIGNED COMMENT '" + "c" * 1025 + "'", 1629),
+    # elements
+    ("ADD COLUMN x ENUM('a','A','a')", 1291), ("ADD COLUMN x ENUM('a','A') COLLATE utf8mb4_general_ci", 1291),
+    ("ADD COLUMN x SET('a','a ')", 1291), ("ADD COLUMN x SET('a,b')", 1367),
+    ("ADD COLUMN x SET(" + ",".join(f"'{n}'" for n in range(65)) + ")", 1097),
+    ("ADD COLUMN x ENUM('" + "e" * 256 + "')", 3505),
+    # defaults
+    ("ADD COLUMN x TEXT NOT NULL DEFAULT 'a'", 1101), ("ADD COLUMN x BLOB DEFAULT x'61'", 1101),
+    ("ADD COLUMN x JSON DEFAULT '{}'", 1101), ("MODIFY body TEXT DEFAULT 'a'", 1101),
+    ("ALTER body SET DEFAULT 'a'", 1101), ("ADD COLUMN x VECTOR(3) NOT NULL DEFAULT '[1,2,3]'", 1105),
+    ("ADD COLUMN x INT DEFAULT 99999999999", 1067), ("ADD COLUMN x TINYINT DEFAULT 128", 1067),
+    ("ADD COLUMN x INT UNSIGNED DEFAULT -1", 1067), ("ADD COLUMN x INT DEFAULT 'abc'", 1067),
+    ("ADD COLUMN x DECIMAL(4,2) DEFAULT 100", 1067), ("ADD COLUMN x VARCHAR(2) DEFAULT 'abc'", 1067),
+    ("ADD COLUMN x VARBINARY(2) DEFAULT 'abc'", 1067), ("ADD COLUMN x DATE DEFAULT '2021-02-30'", 1067),
+    ("ADD COLUMN x DATE DEFAULT '0000-00-00'", 1067), ("ADD COLUMN x DATETIME DEFAULT '2021-00-01'", 1067),
+    ("ADD COLUMN x TIMESTAMP DEFAULT '2040-01-01'", 1067), ("ADD COLUMN x YEAR DEFAULT 3000", 1067),
+    ("ADD COLUMN x ENUM('a') DEFAULT 'b'", 1067), ("ADD COLUMN x BIT(2) DEFAULT 9", 1067),
+    ("ADD COLUMN x INT NOT NULL DEFAULT NULL", 1067), ("ALTER total SET DEFAULT NULL", 1067),
+    ("ALTER qty SET DEFAULT -5", 1067), ("ADD COLUMN x INT DEFAULT CURRENT_TIMESTAMP", 1067),
+    ("ADD COLUMN x DATETIME(3) DEFAULT CURRENT_TIMESTAMP", 1067),
+    ("ADD COLUMN x INT ON UPDATE CURRENT_TIMESTAMP", 1294),
+    ("ADD COLUMN x VARCHAR(5) CHARSET gbk DEFAULT '😀'", 1067),
+    ("ADD COLUMN x CHAR(5) CHARSET ascii DEFAULT 'é'", 1067),
+    ("ADD COLUMN x VARCHAR(5) CHARSET utf8 DEFAULT '😀'", 1067), ("ADD COLUMN x CHAR(36) DEFAULT (UUID())", 1674),
+    ("ADD COLUMN x DOUBLE DEFAULT (RAND())", 1674), ("ADD COLUMN x BIGINT DEFAULT (NEXTVAL(s))", 8230),
+    ("ADD COLUMN x VARCHAR(50) DEFAULT (CONCAT('a','b'))", 3770),
+    # character sets
+    ("ADD COLUMN x CHAR(5) CHARSET koi8r", 1115), ("ADD COLUMN x CHAR(5) COLLATE utf8mb4_german2_ci", 1273),
+    ("ADD COLUMN x CHAR(5) CHARSET latin1 COLLATE utf8mb4_bin", 1253), ("CONVERT TO CHARACTER SET latin1", 8200),
+    ("CHARSET latin1", 8200), ("CONVERT TO CHARACTER SET utf8", 8200), ("MODIFY note VARBINARY(200)", 8200),
+    ("MODIFY note VARCHAR(200) CHARSET latin1", 8200), ("MODIFY body BLOB", 8200),
+    ("MODIFY note VARCHAR(200) COLLATE utf8mb4_general_ci", 8200),
+    ("CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci", 8200),
+    # changes of a column
+    ("MODIFY id BIGINT UNSIGNED NOT NULL", 8200), ("MODIFY id INT NOT NULL", 8200), ("MODIFY id VARCHAR(20)", 8200),
+    ("MODIFY note BIT(8)", 8200), ("MODIFY total ENUM('a')", 8200), ("MODIFY total DATETIME", 8200),
+    ("MODIFY status TIME", 8200), ("MODIFY doc VECTOR(3)", 8200), ("MODIFY qty INT UNSIGNED AUTO_INCREMENT", 8200),
+    ("MODIFY qty INT AS (total) VIRTUAL", 3106), ("MODIFY g INT", 3106), ("MODIFY qty INT UNSIGNED UNIQUE", 8200),
+    ("CHANGE qty q INT UNSIGNED", 3108), ("RENAME COLUMN qty TO q", 3108), ("MODIFY nope INT", 1054),
+    ("CHANGE note total VARCHAR(200)", 1060), ("RENAME COLUMN nope TO q", 1054), ("ALTER nope SET DEFAULT 1", 1054),
+    # columns that come and go
+    ("ADD COLUMN id INT", 1060), ("ADD COLUMN (a INT, A INT)", 1060), ("ADD COLUMN x INT AFTER nope", 1054),
+    ("ADD COLUMN x INT AUTO_INCREMENT", 8200), ("ADD COLUMN x INT UNIQUE", 8200),
+    ("ADD COLUMN x INT PRIMARY KEY", 8200),
+    ("ADD COLUMN x INT AS (qty+1) STORED NOT NULL", 3106), ("ADD COLUMN x INT AS (nope+1)", 1054),
+    ("ADD COLUMN x INT AS (x+1)", 3107), ("ADD COLUMN x INT AS (qty) DEFAULT 1", 1221),
+    ("ADD COLUMN x DOUBLE AS (RAND())", 3102), ("ADD COLUMN x DATETIME AS (NOW())", 3102),
+    ("DROP COLUMN customer_id", 8200), ("DROP COLUMN id", 8200), ("DROP COLUMN qty", 3108), ("DROP COLUMN nope", 1091),
+    # keys
+    ("ADD INDEX i (nope)", 1072), ("ADD COLUMN x INT, ADD INDEX i (x)", 1072), ("ADD INDEX n (qty)", 1061),
+    ("ADD INDEX i (qty, qty)", 1060), ("ADD INDEX i (body)", 1170), ("ADD INDEX i (doc)", 3152),
+    ("ADD INDEX i (qty(3))", 1089), ("ADD INDEX i (note(201))", 1089), ("ADD INDEX i (note(0))", 1391),
+    ("ADD INDEX i (body(800))", 1071), ("ADD PRIMARY KEY (qty)", 1068), ("DROP INDEX nope", 1091),
+    ("RENAME INDEX nope TO x", 1176), ("RENAME INDEX n TO u", 1061), ("ADD UNIQUE `primary` (qty)", 1280),
+    ("PARTITION BY HASH(customer_id) PARTITIONS 4", 8264),
+    ("PARTITION BY KEY (created) PARTITIONS 2", 8264),
+    ("ADD CONSTRAINT fk FOREIGN KEY (customer_id) REFERENCES nope(id)", 1824),
+    ("ADD FOREIGN KEY (nope) REFERENCES parent(id)", 1072), ("ADD FOREIGN KEY (id) REFERENCES parent(nope)", 3734),
+    ("ADD FOREIGN KEY (customer_id) REFERENCES parent(id)", 3780),
+    ("ADD FOREIGN KEY (id) REFERENCES parent(id, code)", 1239),
+    ("ADD FOREIGN KEY (customer_id) REFERENCES parent(code)", 1822),
+    # the table
+    ("RENAME TO parent", 1050), ("ENGINE = Falcon", 1286), ("EXCHANGE PARTITION p WITH TABLE parent", 1736),
+    ("ADD COLUMN x INT, RENAME TO o2", 8200), ("ADD COLUMN x INT, TRUNCATE PARTITION p", 8200),
+    ("DROP COLUMN note, MODIFY note INT", 8200),
+)  # fmt: skip
+STATEMENTS = (
+    ("ALTER TABLE one DROP COLUMN c", 1090), ("ALTER TABLE auto MODIFY id BIGINT", 8200),
+    ("ALTER TABLE auto ADD COLUMN x BIGINT AS (id + 1)", 3109), ("CREATE TABLE orders (a INT)", 1050),
+    ("CREATE TABLE x (a INT, b INT, A INT)", 1060), ("CREATE TABLE x (a INT AUTO_INCREMENT, b INT)", 1075),
+    ("CREATE TABLE x (a INT AUTO_INCREMENT KEY, b INT AUTO_INCREMENT UNIQUE)", 1075),
+    ("CREATE TABLE x (a INT PRIMARY KEY, b INT, PRIMARY KEY (b))", 1068), ("CREATE TABLE x (a TEXT PRIMARY KEY)", 1170),
+    ("CREATE TABLE x (a INT, b INT AS (a) VIRTUAL PRIMARY KEY)", 3106),
+    ("CREATE TABLE x (a INT AS (b + 1), b INT AS (1))", 3107),
+    ("CREATE TABLE x (a INT DEFAULT NULL PRIMARY KEY)", 1067),
+    ("CREATE TABLE x (id INT AUTO_RANDOM PRIMARY KEY)", 8216), ("CREATE TABLE x (a INT) ENGINE=Falcon", 1286),
+    ("CREATE TABLE x (a INT, UNIQUE (a), b INT) PARTITION BY HASH (b)", 8264),
+    ("CREATE TABLE x (a INT, KEY (a, b))", 1072), ("CREATE TABLE x (a VARCHAR(800), KEY (a))", 1071),
+    ("CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES parent(nope))", 3734),
+    ("CREATE TABLE x (a INT) CHARSET=utf8mb4 COLLATE=latin1_bin", 1253), (f"CREATE TABLE `{LONG}` (a INT)", 1059),
+    ("CREATE TABLE x (" + ",".join(f"c{n} INT" for n in range(1018)) + ")", 1117),
+    ("CREATE TABLE x (a VARCHAR(5) COMMENT 'c') COMMENT '" + "c" * 2049 + "'", 1628),
+    ("CREATE DATABASE shop", 1007), (f"CREATE DATABASE `{LONG}`", 1059), ("CREATE DATABASE d CHARSET koi8r", 1115),
+    ("RENAME TABLE orders TO parent", 1050), ("CREATE VIEW orders AS SELECT 1", 1050),
+    ("CREATE UNIQUE INDEX n ON orders (qty)", 1061), ("CREATE INDEX i ON orders (doc)", 3152),
+    ("DROP INDEX nope ON orders", 1091),
+)  # fmt: skip
+
+# What depends on rows, on settings of the server or on nothing at all is not refused.
+ACCEPTED = r"""
+ALTER TABLE orders ADD COLUMN x INT NOT NULL
+ALTER TABLE orders ADD COLUMN x VARCHAR(16383)
+ALTER TABLE orders ADD COLUMN x VARCHAR(65535) CHARSET latin1
+ALTER TABLE orders ADD COLUMN x ENUM('a','A')
+ALTER TABLE orders ADD COLUMN x TEXT DEFAULT (JSON_QUOTE('a'))
+ALTER TABLE orders ADD COLUMN x VECTOR(3) DEFAULT (VEC_FROM_TEXT('[1,2,3]'))
+ALTER TABLE orders ADD COLUMN x DATETIME(3) DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3)
+ALTER TABLE orders ADD COLUMN x DATE DEFAULT (CURRENT_DATE)
+ALTER TABLE orders ADD COLUMN x VARCHAR(5) CHARSET gbk DEFAULT '你'
+ALTER TABLE orders ADD COLUMN x VARCHAR(5) CHARSET latin1 DEFAULT 'é'
+ALTER TABLE orders ADD COLUMN x TINYINT UNSIGNED DEFAULT 255
+ALTER TABLE orders ADD COLUMN x DECIMAL(4,2) DEFAULT 99.99
+ALTER TABLE orders ADD COLUMN x DATE DEFAULT '2024-02-29'
+ALTER TABLE orders ADD COLUMN x BIT(2) DEFAULT 3
+ALTER TABLE orders ADD COLUMN IF NOT EXISTS id INT
+ALTER TABLE orders ADD COLUMN x INT AS (`qty` + `customer_id`)
+ALTER TABLE orders ADD COLUMN x VARCHAR(20) AS (CONCAT(note, 'now()`nope`'))
+ALTER TABLE orders MODIFY id BIGINT NOT NULL COMMENT 'x'
+ALTER TABLE orders MODIFY qty BIGINT UNSIGNED NOT NULL
+ALTER TABLE orders MODIFY qty INT
+ALTER TABLE orders MODIFY note VARCHAR(10) NOT NULL
+ALTER TABLE orders MODIFY note TEXT
+ALTER TABLE orders MODIFY note INT
+ALTER TABLE orders MODIFY status ENUM('new')
+ALTER TABLE orders MODIFY total DECIMAL(4,1)
+ALTER TABLE orders MODIFY COLUMN IF EXISTS nope INT
+ALTER TABLE orders CHANGE total sum DECIMAL(10,2) NOT NULL
+ALTER TABLE orders DROP COLUMN note
+ALTER TABLE orders DROP COLUMN g
+ALTER TABLE orders DROP COLUMN IF EXISTS nope
+ALTER TABLE orders ADD INDEX i (body(700))
+ALTER TABLE orders ADD INDEX IF NOT EXISTS n (qty)
+ALTER TABLE orders ADD INDEX i ((qty + nope))
+ALTER TABLE orders ADD COLUMN x INT, ADD COLUMN y INT AFTER note, DROP INDEX n
+ALTER TABLE orders ADD FOREIGN KEY (id) REFERENCES parent(id)
+ALTER TABLE orders PARTITION BY HASH(customer_id) PARTITIONS 4 UPDATE INDEXES (`PRIMARY` GLOBAL)
+ALTER TABLE parent PARTITION BY HASH(id) PARTITIONS 4
+ALTER TABLE orders CONVERT TO CHARACTER SET utf8mb4
+ALTER TABLE orders RENAME TO o2
+ALTER TABLE orders ADD COLUMN x CHAR(5) COLLATE utf8mb4_0900_ai_ci
+CREATE TABLE IF NOT EXISTS orders (a INT)
+CREATE TABLE x (id INT PRIMARY KEY, v VARCHAR(36) DEFAULT (UUID()))
+CREATE TABLE x (a INT AUTO_INCREMENT, KEY (a))
+CREATE TABLE x (a INT, p INT, FOREIGN KEY (p) REFERENCES x(a), KEY (a))
+CREATE TABLE x (a INT, UNIQUE (a) GLOBAL, b INT) PARTITION BY HASH (b)
+RENAME TABLE orders TO parent2, parent TO orders
+"""
+
+
+def tables() -> Catalog:
+    return with_snapshots(new_catalog(), ORDERS, "shop")
+
+
+def numbers(sql: str, sql_mode: str | None = None) -> list[int]:
+    return [r.number for r in refusals(tables(), parse(sql, db="shop"), "shop", SqlModes.of(sql_mode))]
+
+
+def test_statements_that_tidb_refuses() -> None:
+    def check_row(row: tuple[str, int]) -> None:
+        sql, number = row
+        assert number in numbers(sql)
+
+    check_rows([*((f"ALTER TABLE orders {clause}", n) for clause, n in CLAUSES), *STATEMENTS], check_row)
+
+
+def test_statements_that_tidb_takes() -> None:
+    def check_row(sql: str) -> None:
+        assert numbers(sql) == []
+
+    check_rows(ACCEPTED.strip().split("\n"), check_row)
+
+
+# sql_mode '' takes what strict mode refuses.
+LENIENT = ("x TEXT DEFAULT ''", "x VARCHAR(2) DEFAULT 'abc'", "x VARCHAR(70000)", "x DATE DEFAULT '0000-00-00'")
+
+
+def test_the_sql_mode_decides() -> None:
+    def check_row(definition: str) -> None:
+        sql = f"ALTER TABLE orders ADD COLUMN {definition}"
+        assert numbers(sql) != []
+        assert numbers(sql, "ANSI") == []
+        both = f"{sql}; SET sql_mode = 'ANSI'; {sql}"
+        form = check(CheckInput(both, "shop", tables(), feed()), nothing_registered()).form()
+        assert form["statements"][0]["verdict"] == REFUSED
+        assert form["statements"][2]["verdict"] != REFUSED
+
+    check_rows(LENIENT, check_row)
+
+
+def test_nothing_that_a_real_tidb_accepted_is_refused() -> None:
+    wrong, told = [], 0
+    for name in FILES:
+        script, catalog = None, new_catalog()
+        for line in recorded(name):
+            if line["script"] != script:
+                catalog, script = new_catalog(), line["script"]
+            try:
+                statement = parse(line["ddl"], LexicalMode.of_sql_mode(line["sql_mode"]), line["db"])
+            except DdlError:
+                continue
+            refused = refusals(catalog, statement, line["db"], SqlModes.of(line["sql_mode"]))
+            if line["ok"]:
+                catalog = apply(catalog, statement, line["db"])
+                wrong += [(line["ddl"], refused)] if refused else []
+            else:
+                told += line["errno"] in [r.number for r in refused]
+    assert wrong == []
+    assert told >= 11
+
+
+def test_a_refused_statement_changes_nothing_and_is_never_safe() -> None:
+    sql = "ALTER TABLE orders DROP COLUMN customer_id; ALTER TABLE orders ADD INDEX i (customer_id)"
+    report = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered())
+    form = report.form()
+    assert form["verdict"] == REFUSED
+    assert "TiDB refuses it" in form["reason"]
+    assert [r["number"] for r in form["refusals"]] == [8200]
+    assert form["statements"][1]["verdict"] == "safe"
