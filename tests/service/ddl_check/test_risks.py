@@ -69,7 +69,7 @@ def test_each_risk_is_seen_and_others_are_not() -> None:
 
 def test_every_risk_rule_is_tried() -> None:
     rules = {r.id for r in (*PAIR_RULES, *ADDED_RULES, *DROPPED_RULES, *TABLE_RULES)}
-    assert rules == RISKY.keys() | STATEMENTS.keys() | {"checksum-order"}
+    assert rules == RISKY.keys() | STATEMENTS.keys() | SENT.keys() | {"checksum-order"}
     checked = feed(
         "avro&enable-tidb-extension=true&avro-decimal-handling-mode=string&avro-bigint-unsigned-handling-mode=string",
         PER_TABLE + "[integrity]\nintegrity-check-level='correctness'",
