@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from schemas.model.errors import SetupError
-from service.ddl_check.report import SAFE, STOP, UNKNOWN
+from service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
 from tests.support.dry_runs import ask, one
 from tests.support.service import short_and_long
 from tests.support.table import check_rows
@@ -27,7 +27,7 @@ def test_any_text_has_a_verdict_or_is_wrong_usage(examples: int) -> None:
                 assert error.row.code == "USAGE"  # noqa: PT017
             else:
                 json.dumps(form)
-                assert form["verdict"] in (SAFE, STOP, UNKNOWN)
+                assert form["verdict"] in (SAFE, STOP, UNKNOWN, REFUSED)
 
     holds()
 
