@@ -29,7 +29,7 @@ class Ids:
     def __init__(self) -> None:
         self._texts: list[str] = []
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         return self._texts[int(schema_id) - 1]
 
     def newest(self, subject: str) -> str | None:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.inputs.definition_files import SubjectVersion
 from schemas.model.errors import RegistryError, WireError
 from schemas.model.ports import SchemaId
-from service.registry import config, mode, register
+from service.registry import config, mode, register, schemas
 from service.registry.compatibility import check_against, logical_changes, refusal
 from service.registry.config import LEVEL
 from service.registry.identity import identity
-from service.registry.model import DEFAULT_CONTEXT, NewSchema, StoredVersion, VersionRow
+from service.registry.model import NewSchema, Reference, StoredVersion, VersionRow
 from service.registry.names import check_subject
 from service.registry.ports import Store, StoreReader
 from service.registry.registry import Registry
@@ -153,9 +154,11 @@ def view_of_entries(store: Store, entries: Iterable[SubjectVersion], level: str)
     """A registry of these versions, in an empty store. RegistryError for what no registry could have."""
     registry = Registry(store, level)
     mode.update(registry, None, mode.IMPORT)
-    for one in sorted(entries, key=lambda entry: (entry.subject, entry.version)):
+    for one in _in_order(entries):
         if isinstance(one.id, int) and one.id > 0:
-            register.register(registry, one.subject, NewSchema(one.schema, version=one.version, id=one.id))
+            references = tuple(Reference(r.name, r.subject, r.version) for r in one.references)
+            new = NewSchema(one.schema, one.kind, references, version=one.version, id=one.id)
+            register.register(registry, one.subject, new)
         else:  # a UUID of Glue's
             mode.update(registry, None, mode.READWRITE)
             register.register(registry, one.subject, NewSchema(one.schema), force=True)
@@ -164,23 +167,50 @@ def view_of_entries(store: Store, entries: Iterable[SubjectVersion], level: str)
     return RegistryView(registry)
 
 
+def _in_order(entries: Iterable[SubjectVersion]) -> list[SubjectVersion]:
+    """By subject and version, each after those that it refers to: registering asks for them."""
+    by_place = {(one.subject, one.version): one for one in entries}
+    before: dict[tuple[str, int], list[tuple[str, int]]] = {}
+    last: tuple[str, int] | None = None
+    for place in sorted(by_place):
+        earlier = [last] if last is not None and last[0] == place[0] else []
+        before[place] = [*earlier, *((r.subject, r.version) for r in by_place[place].references)]
+        last = place
+    try:
+        return [by_place[place] for place in TopologicalSorter(before).static_order() if place in by_place]
+    except CycleError:
+        return [by_place[place] for place in sorted(by_place)]  # the first of them is refused: what it needs lacks
+
+
 class StoreSchemas:
     """The schemas of a store, for the tracker of a history in it (schemas.model.ports.SchemaSource)."""
 
     def __init__(self, store: Store) -> None:
-        self._store = store
-        self._texts: BoundedCache[int, str] = BoundedCache(10_000, 64 << 20, lambda _, text: len(text))
+        self._store, self._registry = store, Registry(store)
+        self._texts: BoundedCache[tuple[int, str], str] = BoundedCache(10_000, 64 << 20, lambda _, text: len(text))
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         if not isinstance(schema_id, int):
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
-        if schema_id not in self._texts:
-            with self._store.read() as tx:
-                content = tx.schema(DEFAULT_CONTEXT, schema_id)
-            if content is None:
-                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
-            self._texts[schema_id] = content.text
-        return self._texts[schema_id]
+        asked = (schema_id, subject or "")
+        if asked not in self._texts:
+            self._texts[asked] = self._text(schema_id, where, subject or "")
+        return self._texts[asked]
+
+    def _text(self, schema_id: int, where: str, subject: str) -> str:
+        try:
+            stored = schemas.get(self._registry, schema_id, subject=subject).stored
+            if stored.content.kind != "AVRO":
+                details = f"schema id {schema_id} is of type {stored.content.kind}, not Avro"
+                raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
+            return schemas.format_schema(self._registry, stored, "resolved" if stored.content.references else "")
+        except RegistryError as error:
+            if error.code == "SCHEMA_ID_NOT_FOUND":
+                source = "this registry"
+                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=source) from error
+            if error.code == "INVALID_SCHEMA":
+                raise WireError("UNSUPPORTED_SCHEMA", where=where, details=error.detail) from error
+            raise
 
     def newest(self, subject: str) -> str | None:
         with self._store.read() as tx:

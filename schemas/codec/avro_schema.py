@@ -100,6 +100,8 @@ class _Parser:
 
     def _reference(self, name: str, namespace: str) -> SchemaType:
         full = name if "." in name or not namespace else f"{namespace}.{name}"
+        if full not in self._named:
+            full = name  # a type without a namespace, used within one: Avro's Java library takes it so
         definition = self._named.get(full)
         if definition is None:
             raise ValueError(f"the schema refers to {name[:80]!r}, which {_UNKNOWN[full in self._named]}")

@@ -22,6 +22,7 @@ from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.errors import WireError
+from schemas.model.names import topic_subject
 
 _MOST_ABSENT = 1 << 22  # cells of columns that deletes by their keys alone lack, in one batch
 _MOST_TEXTS, _HEAVIEST = 16_384, 64 << 20  # schemas that stay compiled, and their characters
@@ -76,7 +77,7 @@ class AvroReader:
         self._context = context
         self._bare = bare
         self._compiled = compiled or CompiledSchemas(context.options.time_zone)
-        self._programs: BoundedCache[int, RecordSteps | None] = BoundedCache(100_000)
+        self._programs: BoundedCache[tuple[int, str, str | None], RecordSteps | None] = BoundedCache(100_000)
         self._newest = NewestRecords(context.schemas, self._compiled.record)
         self._definitions = DefinitionsOfRecords(context.tables, context.options)
         self._shapes = ShapeCache(context.options.time_zone)  # of table versions, which are the job's
@@ -88,7 +89,7 @@ class AvroReader:
         count = len(values.valid)
         if not COMPILED or not count:
             return _no_rows(), np.arange(count)
-        value, key, programs = self._parts(values, keys)
+        value, key, programs = self._parts(values, keys, topics)
         rows, cells, data = _run(value, key, programs)
         shape = np.full(len(rows.message), -1, np.int64)
         shapes: dict[int, tuple[int, RowShape]] = {}  # by object: one stands for all that are equal
@@ -110,41 +111,52 @@ class AvroReader:
 
     # ---- programs
     def _parts(
-        self, values: Binaries, keys: Binaries
+        self, values: Binaries, keys: Binaries, topics: Topics
     ) -> tuple[kernel.MessagePart, kernel.MessagePart, list[RecordSteps]]:
-        """Values and keys with the programs of their schema ids, and these programs."""
+        """Values and keys with the programs of their schema ids on their topics, and these programs."""
         import numpy as np
 
-        programs: list[RecordSteps] = []
-        places: dict[int, int] = {}
-        parts = []
+        numbers: dict[RecordSteps, int] = {}
+        parts, names = [], topics.names
         for where, binaries in (("value", values), ("key", keys)):
             data, offsets, ids = _split_messages(binaries)
+            if len(names) > 1:
+                ids = ids * len(names) + np.asarray(topics.of, np.int64)
             different = np.unique(ids)
-            places |= _NO_IDS[where]
-            for id_ in different.tolist():
-                if id_ not in places:
-                    program = self._program(id_, where)
-                    places[id_] = kernel.UNREADABLE if program is None else len(programs)
-                    programs += () if program is None else (program,)
-            table = np.array([places[id_] for id_ in different.tolist()], np.int64)
-            chosen = table[np.searchsorted(different, ids)]
+            table = np.empty(len(different), np.int64)
+            for place, code in enumerate(different.tolist()):
+                id_, topic = divmod(code, len(names))
+                table[place] = _NO_IDS[where].get(id_, kernel.UNREADABLE)
+                program = None if id_ in _NO_IDS[where] else self._program(id_, where, names[topic])
+                if program is not None:
+                    table[place] = numbers.setdefault(program, len(numbers))
+            parts.append((data, offsets, table[np.searchsorted(different, ids)]))
+        programs = list(numbers)
+        return self._fitting(parts[0], programs, "value"), self._fitting(parts[1], programs, "key"), programs
+
+    def _fitting(self, part: tuple[Any, Any, Any], programs: list[RecordSteps], where: str) -> kernel.MessagePart:
+        """A part without the programs of messages that are none of theirs: too short, or a value's where a key is."""
+        import numpy as np
+
+        data, offsets, chosen = part
+        if programs:
             unfit = np.array([where == "key" and not p.keyed for p in programs], np.bool_)
             least = np.array([p.least + _HEADER for p in programs], np.int64)
-            if programs:
-                read = np.maximum(chosen, 0)
-                chosen[(chosen >= 0) & (unfit[read] | (np.diff(offsets) < least[read]))] = kernel.UNREADABLE
-            parts.append(kernel.MessagePart(data, offsets, chosen))
-        return parts[0], parts[1], programs
+            read = np.maximum(chosen, 0)
+            chosen[(chosen >= 0) & (unfit[read] | (np.diff(offsets) < least[read]))] = kernel.UNREADABLE
+        return kernel.MessagePart(data, offsets, chosen)
 
-    def _program(self, schema_id: int, where: str) -> RecordSteps | None:
-        if schema_id not in self._programs:
+    def _program(self, schema_id: int, where: str, topic: str | None) -> RecordSteps | None:
+        if not schema_id:
+            return None  # an id of 8 bytes begins so
+        asked = (schema_id, where, topic)
+        if asked not in self._programs:
             try:
-                text = self._context.schemas.by_id(schema_id, where)
+                text = self._context.schemas.by_id(schema_id, where, topic_subject(topic, where))
             except WireError:
                 return None  # not known now: the decoder asks again, and says so
-            self._programs[schema_id] = self._compiled.program(text, where, schema_id)
-        return self._programs[schema_id]
+            self._programs[asked] = self._compiled.program(text, where, schema_id)
+        return self._programs[asked]
 
     # ---- what rows have in common
     def _groups(

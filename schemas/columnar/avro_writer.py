@@ -281,7 +281,7 @@ _FIELDS = {
 class _NoSchemas:
     """A SchemaSource that has one id for all."""
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="nothing")
 
     def newest(self, subject: str) -> str | None:

@@ -77,7 +77,7 @@ class OneTable:
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         return None
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="a table's definition")
 
     def newest(self, subject: str) -> str | None:

@@ -22,7 +22,7 @@ from schemas.codec.json_exact import Number
 from schemas.ddl.parser.column_definitions import TYPE_NAMES
 from schemas.formats.base import Context
 from schemas.formats.definitions import ANY_TYPE, join_definition, same_type
-from schemas.formats.framing import MAX_MESSAGE
+from schemas.formats.framing import MAX_MESSAGE, json_body
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from schemas.model.reasons import reason_of
@@ -153,7 +153,7 @@ def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
-        data = compression.decompress(data, MAX_MESSAGE)
+        data = compression.decompress(json_body(data), MAX_MESSAGE)
         body = json_exact.decode(json_exact.document(data))
     except ValueError as error:
         raise WireError(

@@ -1,6 +1,10 @@
 """How a message says which schema it was written with.
 
-Confluent: 0x00, then the schema id as 4 bytes big-endian (Confluent docs, "Wire format").
+Confluent: 0x00, then the schema id as 4 bytes big-endian (Confluent docs, "Wire format"); or the record headers
+`__key_schema_id` and `__value_schema_id`, each 0x00 and the id or 0x01 and a GUID (upstream schema-registry
+`schema/id/SchemaId.java`, `DualSchemaIdDeserializer.java`), and then the body is bare.
+Apicurio: 0x00 and 8 bytes, or the headers `apicurio.value.globalId` or `.contentId` of 8 bytes, and those of the key
+(upstream apicurio-registry `KafkaSerdeHeaders`).
 AWS Glue: 0x03, a compression byte (0 none, 5 zlib), then a 16-byte UUID (upstream ticdc `avro/decoder.go`, which
 knows the first only; awslabs/aws-glue-schema-registry `AWSSchemaRegistryConstants`).
 """
@@ -8,14 +12,131 @@ knows the first only; awslabs/aws-glue-schema-registry `AWSSchemaRegistryConstan
 from __future__ import annotations
 
 import zlib
+from collections.abc import Callable, Mapping
 from uuid import UUID
 
 from schemas.codec.byte_signatures import with_body_name
 from schemas.model.errors import WireError
-from schemas.model.ports import SchemaId
+from schemas.model.ports import EITHER, ApicurioId, SchemaId
 
 _CONFLUENT, _GLUE, _ZLIB = 0, 3, 5
 MAX_MESSAGE = 64 * 1024 * 1024
+
+Headers = tuple[tuple[str, bytes | None], ...]
+"""A message's record headers (`Message.headers`)."""
+
+
+FramedBody = tuple[SchemaId, bytes, int, str]
+"""Of a key or value: the schema's id; the buffer that its body is in, and where that begins; for errors, "key" or
+"value", and how the id is said where that is not in Confluent's 5 bytes.
+"""
+
+
+# ---------------------------------------------------------------------------------------------- record headers
+def _id_of_confluent(value: bytes) -> SchemaId:
+    if value[:1] == b"\x00" and len(value) == 5:
+        return int.from_bytes(value[1:], "big", signed=True)
+    if value[:1] == b"\x01" and len(value) == 17:
+        return str(UUID(bytes=value[1:]))
+    if (value[:1] == b"\x00" and len(value) > 5) or (value[:1] == b"\x01" and len(value) > 17):
+        raise ValueError("has bytes after the id, as Protobuf's has, and Protobuf is not read")
+    raise ValueError("is neither 0x00 with an id of 4 bytes nor 0x01 with a GUID of 16")
+
+
+def _id_of_apicurio(space: str) -> Callable[[bytes], SchemaId]:
+    def read(value: bytes) -> SchemaId:
+        if len(value) != 8:
+            raise ValueError(f"has {len(value)} bytes, where an id has 8")
+        return ApicurioId(space, int.from_bytes(value, "big", signed=True)).schema_id
+
+    return read
+
+
+_APICURIO = "apicurio."
+_ID_HEADERS: Mapping[str, tuple[tuple[str, Callable[[bytes], SchemaId]], ...]] = {
+    part: (
+        (f"__{part}_schema_id", _id_of_confluent),
+        (f"{_APICURIO}{part}.globalId", _id_of_apicurio("globalId")),
+        (f"{_APICURIO}{part}.contentId", _id_of_apicurio("contentId")),
+    )
+    for part in ("key", "value")
+}
+"""The headers that say a schema's id, in the order in which they are looked for, and what reads their values."""
+_UNREAD_HEADERS = ("artifactId", "contentHash")
+"""What Apicurio's serialisers may name a schema by beside its ids."""
+SCHEMA_HEADERS: Mapping[str, tuple[str, ...]] = {
+    part: (
+        *(name for name, _ in ids),
+        *(f"{_APICURIO}{part}.{name}" for name in (*_UNREAD_HEADERS, "encoding")),
+    )
+    for part, ids in _ID_HEADERS.items()
+}
+"""By part of the message, the headers that say which schema it has, or how its bare body is written."""
+
+
+def names_schema(headers: Headers, part: str | None = None) -> bool:
+    """Whether headers say which schema a part has (None: either): its body is bare then."""
+    parts = ("key", "value") if part is None else (part,)
+    return any(name in SCHEMA_HEADERS[one] for name, value in headers if value is not None for one in parts)
+
+
+def _unframe_by_header(data: bytes, part: str, headers: Headers) -> FramedBody | None:
+    """None where no header names the schema. WireError MALFORMED, UNSUPPORTED_SCHEMA for one that can't be read."""
+    values = dict(headers)  # of two the last counts
+    encoding = values.get(_encoding_header(part))
+    if encoding not in (None, b"BINARY"):
+        said = (encoding or b"")[:20].decode(errors="replace")
+        details = f"the header {_encoding_header(part)} says {said}: only BINARY is read (apicurio.avro.encoding)"
+        raise WireError("UNSUPPORTED_SCHEMA", where=part, details=details)
+    for name, read in _ID_HEADERS[part]:
+        value = values.get(name)
+        if value is not None:
+            try:
+                return read(value), data, 0, f"{part} (header {name})"
+            except ValueError as error:
+                raise WireError("MALFORMED", where=part, details=f"the header {name} {error}") from error
+    others = [name for name in values if name in [f"{_APICURIO}{part}.{other}" for other in _UNREAD_HEADERS]]
+    if others and data[:1] not in (b"\x00", b"\x03"):
+        details = (
+            f"the header {others[0]} names its schema, and only {_APICURIO}{part}.globalId and .contentId are read"
+        )
+        raise WireError("NOT_FRAMED", where=part, details=details)
+    return None
+
+
+def _encoding_header(part: str) -> str:
+    return f"{_APICURIO}{part}.encoding"
+
+
+# ---------------------------------------------------------------------------------------------- keys and values
+def unframe_part(data: bytes, part: str, headers: Headers = ()) -> FramedBody:
+    """A key or value → its schema's id and its body; of Glue's zlib form the inflated one.
+
+    WireError NOT_FRAMED, TRUNCATED, TOO_LARGE; MALFORMED for a header or a compressed body that is none.
+    """
+    if not headers and data[:1] == b"\x00" and 5 <= len(data) <= MAX_MESSAGE and data[1:5] != b"\x00\x00\x00\x00":
+        return int.from_bytes(data[1:5], "big", signed=True), data, 5, part  # nearly all
+    if headers and (framed := _unframe_by_header(data, part, headers)) is not None:
+        if len(data) > MAX_MESSAGE:
+            raise WireError("TOO_LARGE", where=part, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+        return framed
+    schema_id, data, pos = unframe_inflated(data, part)
+    return schema_id, data, pos, f"{part} (8-byte schema id)" if pos == _EIGHT_BYTES else part
+
+
+_EIGHT_BYTES = 9
+"""Where the body begins behind 0x00 and an id of 8 bytes."""
+
+
+def json_body(data: bytes) -> bytes:
+    """What a JSON Schema serialiser framed, without its schema id; anything else as it is.
+
+    In: a key or value of a format in JSON. Nothing else begins with 0x00 and is a JSON object from the id's end on.
+    """
+    if data[:1] != b"\x00":
+        return data
+    pos = _EIGHT_BYTES if data[1:5] == bytes(4) else 5
+    return data[pos:] if data[pos : pos + 1] == b"{" and data.rstrip()[-1:] == b"}" else data
 
 
 def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
@@ -27,6 +148,8 @@ def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
     if data[0] == _CONFLUENT:
         if len(data) < 5:
             raise WireError("TRUNCATED", where=where, field="the header", details=f"5 bytes needed, {len(data)} there")
+        if data[1:5] == bytes(4) and len(data) >= _EIGHT_BYTES:  # no registry gives the id 0
+            return ApicurioId(EITHER, int.from_bytes(data[5:9], "big")).schema_id, _EIGHT_BYTES
         return int.from_bytes(data[1:5], "big", signed=True), 5
     if data[0] == _GLUE and len(data) >= 18:
         if data[1]:

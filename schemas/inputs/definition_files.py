@@ -2,7 +2,8 @@
 
 DDL: JSON lines {"commit_ts", "db", "query"} with statements as TiCDC sends them; `"typed": true` marks a statement as
 typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE. Or SQL (schemas.inputs.sql_files).
-Schemas: JSON lines {"subject", "version", "id", "schema"}. Either can be a golden's meta.json.
+Schemas: JSON lines {"subject", "version", "id", "schema"}, with "schemaType", "references" and "guid" as a registry
+answers them. Either can be a golden's meta.json.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from schemas.codec.avro_references import Reference, read_references
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from schemas.inputs.sql_files import is_sql, sql_statements
@@ -26,6 +28,9 @@ class SubjectVersion(NamedTuple):
     version: int
     id: int | str
     schema: str
+    kind: str = "AVRO"
+    references: tuple[Reference, ...] = ()
+    guid: str = ""
 
 
 def ddl_lines(text: str) -> list[DdlText]:
@@ -87,9 +92,12 @@ def _number_lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _read_version(row: dict[str, Any]) -> SubjectVersion:
-    version = SubjectVersion(row["subject"], row["version"], row["id"], row["schema"])
-    if not isinstance(version.subject, str) or not isinstance(version.schema, str):
-        raise ValueError("subject and schema must be texts")
+    kind, guid, references = row.get("schemaType") or "AVRO", row.get("guid") or "", row.get("references")
+    version = SubjectVersion(
+        row["subject"], row["version"], row["id"], row["schema"], kind, read_references(references), guid
+    )
+    if not all(isinstance(text, str) for text in (version.subject, version.schema, kind, guid)):
+        raise ValueError("subject, schema, schemaType and guid must be texts")
     if type(version.version) is not int or version.version < 1:
         raise ValueError("version must be a whole number from 1 on")
     if type(version.id) not in (int, str) or (isinstance(version.id, int) and version.id < 1):

@@ -8,8 +8,8 @@ from schemas.formats.format_table import FORMATS
 from schemas.inspect.format_detection import sniff
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message
+from schemas.model.names import topic_subject
 from schemas.model.options import Options
-from schemas.model.ports import SchemaId
 
 _OF_FLATTENED = ("table", "table_from_topic", "add_fields_prefix", "add_headers_prefix")
 
@@ -40,7 +40,9 @@ class AutoDecoder:
         topic_format = self._by_topic.get(message.topic)
         if message.value is None and topic_format is not None and message.topic is not None:
             return topic_format
-        detection = sniff(message.key, message.value, self._schema_of)
+        part = "key" if message.value is None else "value"
+        by_id, subject = self._context.schemas.by_id, topic_subject(message.topic, part)
+        detection = sniff(message.key, message.value, lambda i: by_id(i, part, subject), message.headers)
         name = detection.format
         if name is None and message.value is None:
             name = topic_format
@@ -57,9 +59,6 @@ class AutoDecoder:
         if any(header in self._flattened_headers for header, _ in message.headers):
             return True
         return self._has_flattened and (message.value or b"").lstrip()[:1] == b"{"
-
-    def _schema_of(self, schema_id: SchemaId) -> str:
-        return self._context.schemas.by_id(schema_id, "the message")
 
 
 def _auto(context: Context) -> Decoder:

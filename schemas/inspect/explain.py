@@ -12,13 +12,13 @@ from typing import Any
 
 from schemas.formats.base import Context, Decoder, FieldPosition
 from schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
-from schemas.formats.framing import unframe_inflated
+from schemas.formats.framing import names_schema, unframe_part
 from schemas.inspect.field_positions import traces
 from schemas.inspect.format_detection import sniff
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import BridgeError, SetupError, WireError
 from schemas.model.event import Bootstrap, Event, Message, RowChange, tso_physical_ms
-from schemas.model.names import sanitise_name
+from schemas.model.names import sanitise_name, topic_subject
 from schemas.model.options import Options
 from schemas.model.ports import SchemaId, TableSource
 from schemas.model.table import Column
@@ -32,8 +32,8 @@ _FIRST_BYTE = {
 }
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-Registered = Callable[[SchemaId], list[tuple[str, int]]]
-"""Schema id → the subjects and versions it is registered as."""
+Registered = Callable[[SchemaId, str | None], list[tuple[str, int]]]
+"""Schema id, and the subject of the message's topic → the subjects and versions it is registered as."""
 
 
 class SchemasInMemory:
@@ -42,7 +42,7 @@ class SchemasInMemory:
     def __init__(self) -> None:
         self._texts: list[str] = []
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         if not isinstance(schema_id, int) or not 0 < schema_id <= len(self._texts):
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="explain")
         return self._texts[schema_id - 1]
@@ -76,7 +76,10 @@ def explain(question: ExplainRequest) -> dict[str, Any]:
     answer: dict[str, Any] = {"message": _message_position(message), "format": question.format, "told_by": None}
     if question.format == "auto":
         try:
-            detection = sniff(message.key, message.value, lambda i: question.context.schemas.by_id(i, "the message"))
+            by_id, subject = question.context.schemas.by_id, topic_subject(message.topic, _first_part(message))
+            detection = sniff(
+                message.key, message.value, lambda i: by_id(i, _first_part(message), subject), message.headers
+            )
         except WireError as error:  # it is framed Avro of a schema that can't be had
             framing = list(_framing("avro", message))
             return {**answer, "format": None, "framing": framing, "error": _error(error), "raw": _first_bytes(message)}
@@ -147,8 +150,8 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
             head = data[: 16 if part == "key" else 8]
             says = "version 1, then length and body of each event" if part == "key" else "length and body of each event"
             yield {"part": part, "hex": head.hex(), "says": says}
-        elif name in WITH_SCHEMA_IDS and data[:1] in (b"\x00", b"\x03") and len(data) != 9:
-            yield _header(part, data)
+        elif name in WITH_SCHEMA_IDS and _has_schema_id(part, data, message):
+            yield _header(part, data, message)
         elif name == "avro" and data[:1] == b"\x03":
             yield {"part": part, "hex": data[:1].hex(), "says": "0x03, then the delete's commit_ts, uint64 big-endian"}
         elif name == "avro" and data[:1] and data[0] in _OUT_OF_BAND:
@@ -159,11 +162,26 @@ def _framing(name: str, message: Message) -> Iterable[dict[str, Any]]:
             yield {"part": part, "hex": data[:1].hex(), "says": _FIRST_BYTE.get(name, "")}
 
 
-def _header(part: str, data: bytes) -> dict[str, Any]:
+def _first_part(message: Message) -> str:
+    return "key" if message.value is None else "value"
+
+
+def _has_schema_id(part: str, data: bytes, message: Message) -> bool:
+    """Whether a part of a message in Avro says a schema's id; a delete of avro-enable-watermark says none."""
+    if names_schema(message.headers, part):
+        return True
+    return data[:1] == b"\x00" or (data[:1] == b"\x03" and len(data) != 9)
+
+
+def _header(part: str, data: bytes, message: Message) -> dict[str, Any]:
     try:
-        schema_id = unframe_inflated(data, part)[0]
+        schema_id, _, _, where = unframe_part(data, part, message.headers)
     except WireError as error:
         return {"part": part, "hex": data[:5].hex(), "says": error.detail}
+    if names_schema(message.headers, part) and where != part:
+        return {"part": part, "hex": "", "says": f"none: schema {schema_id} by {where.partition('(')[2][:-1]}"}
+    if data[:1] == b"\x00" and not isinstance(schema_id, int):
+        return {"part": part, "hex": data[:9].hex(), "says": f"0x00, schema id {schema_id}"}
     if isinstance(schema_id, int):
         return {"part": part, "hex": data[:5].hex(), "says": f"Confluent: 0x00, schema id {schema_id}"}
     suffix = ", body in zlib" if data[1] else ""
@@ -173,22 +191,17 @@ def _header(part: str, data: bytes) -> dict[str, Any]:
 def _schemas(name: str, question: ExplainRequest) -> Iterable[dict[str, Any]]:
     message = question.message
     for part, data in (("key", message.key), ("value", message.value)):
-        if (
-            name not in WITH_SCHEMA_IDS
-            or data is None
-            or data[:1] not in (b"\x00", b"\x03")
-            or len(data) < 5
-            or len(data) == 9
-        ):
+        if name not in WITH_SCHEMA_IDS or data is None or not _has_schema_id(part, data, message):
             continue
         try:
-            schema_id = unframe_inflated(data, part)[0]
+            schema_id = unframe_part(data, part, message.headers)[0]
         except WireError:
             continue
         entry: dict[str, Any] = {"part": part, "id": schema_id, "registered": None}
         if question.registered is not None:
             try:
-                entry["registered"] = [{"subject": s, "version": v} for s, v in question.registered(schema_id)]
+                registered = question.registered(schema_id, topic_subject(message.topic, part))
+                entry["registered"] = [{"subject": s, "version": v} for s, v in registered]
             except BridgeError as error:
                 entry["error"] = _error(error)
         yield entry

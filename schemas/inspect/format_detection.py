@@ -16,7 +16,8 @@ from schemas.codec import avro as binary
 from schemas.codec import compression, json_exact
 from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.debezium.side_messages import READ_BY, java_text, other_connector, side_message
-from schemas.formats.framing import MAX_MESSAGE, unframe
+from schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
+from schemas.model.errors import WireError
 from schemas.model.event import ms_to_tso
 from schemas.model.ports import SchemaId
 from schemas.model.reasons import reason_of
@@ -38,10 +39,15 @@ class DetectedFormat:
     reason: str
 
 
-def sniff(key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = None) -> DetectedFormat:
+def sniff(
+    key: bytes | None, value: bytes | None, schema_of: SchemaOf | None = None, headers: Headers = ()
+) -> DetectedFormat:
     """The format of a message. schema_of: id → schema text; its errors are passed on. Nothing else is raised."""
     if len(key or b"") > MAX_MESSAGE or len(value or b"") > MAX_MESSAGE:
         return DetectedFormat(None, f"more than {MAX_MESSAGE} bytes")
+    part, data = ("key", key) if value is None else ("value", value)
+    if headers and data is not None and names_schema(headers, part) and data[:1] != b"{":
+        return _detect_framed(data, part, schema_of, headers)
     if value is None:
         return _detect_tombstone(key, schema_of)
     if not value:
@@ -79,16 +85,32 @@ def _detect_tombstone(key: bytes | None, schema_of: SchemaOf | None) -> Detected
 
 
 # ---- Avro
-def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None) -> DetectedFormat:
-    if len(data) < 5 or (data[0] == 3 and (len(data) < 18 or data[1] not in (0, 5))):
+def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None, headers: Headers = ()) -> DetectedFormat:
+    by_header = bool(headers) and names_schema(headers, where)
+    if not by_header and (len(data) < 5 or (data[0] == 3 and (len(data) < 18 or data[1] not in (0, 5)))):
         return DetectedFormat(None, f"the {where} begins like framed Avro, and its header is cut or of no known form")
-    plain = data if data[0] == 0 else data[:1] + b"\x00" + data[2:]
-    schema_id = unframe(plain, where)[0]
+    glue = data[:1] == b"\x03" and not by_header  # its body may be compressed, which is of no account to the id
+    try:
+        schema_id = unframe_part(data[:1] + b"\x00" + data[2:] if glue else data, where, headers)[0]
+    except WireError as error:
+        return DetectedFormat(None, error.detail)
+    body = json_body(data)
+    if body[:1] == b"{" and (schema_of is None or not _is_avro(schema_of, schema_id)):
+        detection = sniff(None, body)
+        return DetectedFormat(detection.format, f"JSON behind schema id {schema_id}; in it {detection.reason}")
     if schema_of is None:
         return DetectedFormat(
             None, f"framed Avro of schema id {schema_id}: {_AVROS}, the schema tells; give a registry"
         )
     return _of_schema(schema_of(schema_id), schema_id)
+
+
+def _is_avro(schema_of: SchemaOf, schema_id: SchemaId) -> bool:
+    try:
+        schema_of(schema_id)
+    except WireError:  # a JSON Schema, or none that is known
+        return False
+    return True
 
 
 def _of_schema(text: str, schema_id: SchemaId) -> DetectedFormat:

@@ -43,6 +43,11 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def topic_subject(topic: str | None, part: str) -> str | None:
+    """The subject of a topic's `key` or `value` as Confluent's clients name it; None without a topic."""
+    return None if topic is None else f"{topic}-{part}"
+
+
 def avro_subject(topic: str, part: str) -> str:
     """The subject of a topic's `key` or `value`; TiCDC's Avro encoder writes `_` for each dot of the topic."""
     return f"{topic.replace('.', '_')}-{part}"

@@ -2,19 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from schemas.model.table import TableId, TableVersion
 
 SchemaId = int | str
-"""A Confluent id, or a Glue UUID as text."""
+"""A Confluent id; as text a UUID (Glue's, or a GUID of Confluent's), or an id of Apicurio's (`ApicurioId`)."""
+
+
+EITHER = "8 bytes"
+
+
+class ApicurioId(NamedTuple):
+    """An id that Apicurio's serialisers wrote. space: globalId or contentId, whose numbers are not each other's; EITHER
+    where the message does not say which (8 bytes before the body).
+    """
+
+    space: str
+    number: int
+
+    @property
+    def schema_id(self) -> str:
+        return f"{self.number} ({self.space})"
+
+
+def apicurio_id(schema_id: SchemaId) -> ApicurioId | None:
+    """The inverse of `ApicurioId.schema_id`; None for other ids."""
+    if isinstance(schema_id, int) or not schema_id.endswith(")"):
+        return None
+    number, _, space = schema_id[:-1].partition(" (")
+    return ApicurioId(space, int(number))
 
 
 class SchemaSource(Protocol):
     """A schema registry, or a file that stands in for one."""
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
-        """Schema text. WireError UNKNOWN_SCHEMA_ID; SetupError when the registry can't be reached."""
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
+        """Avro schema text that defines all types it uses. where: the part of the message, for errors.
+
+        subject: what the topic's schemas are registered under (`avro_subject`), where that is known: ids are counted
+        in each context of a registry, and this says which is meant.
+        WireError UNKNOWN_SCHEMA_ID; UNSUPPORTED_SCHEMA for what is no Avro schema, or that of another topic;
+        SetupError when the registry can't be reached.
+        """
         ...
 
     def newest(self, subject: str) -> str | None:

@@ -14,7 +14,7 @@ from schemas.formats.definitions import in_letters
 from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
-from schemas.model.names import avro_subject, own_names
+from schemas.model.names import avro_subject, own_names, topic_subject
 from schemas.model.reasons import reason_of
 from schemas.model.table import Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
@@ -183,18 +183,20 @@ class PlainDecoder:
             return version.table, version
         schema_id = fields.get("schema_id")
         if fields["format"] == "avro" and schema_id is not None:
-            return self._registered_table(schema_id, tuple(fields["key"]), id_, message.topic, row), None
+            keys = tuple(fields["key"])
+            part = "key" if fields["op"] == "d" and set(row) <= set(keys) else "value"
+            return self._registered_table(schema_id, part, keys, id_, message.topic, row), None
         details = f"table {id_} is not known at commit_ts {commit_ts}; give table definitions (--ddl)"
         raise WireError("TYPE_UNKNOWN", column="*", details=details)
 
     def _registered_table(
-        self, schema_id: Any, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row
+        self, schema_id: Any, part: str, keys: tuple[str, ...], id_: TableId, topic: str | None, row: Row
     ) -> Table:
         """The table of a registered schema. A delete names its key's; the topic's newest value schema tells more."""
-        entry = self._tables.get((schema_id, keys, topic, id_))
+        entry = self._tables.get((schema_id, part, keys, topic, id_))
         if entry is not None:
             return entry
-        record = self._record(schema_id)
+        record = self._record(schema_id, topic_subject(topic, part))
         if record is None:
             raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=f"schema id {schema_id} is not TiCDC's")
         if {c.name for c in record.columns} <= set(keys) and topic is not None:
@@ -203,13 +205,14 @@ class PlainDecoder:
             if newest and newest.id == record.id and set(keys) <= {c.name for c in newest.columns}:
                 record = newest
         columns = tuple(replace(c, handle_key=c.name in keys, primary_key=c.name in keys) for c in record.columns)
-        table = self._tables[schema_id, keys, topic, id_] = Table(id_, columns)
+        table = self._tables[schema_id, part, keys, topic, id_] = Table(id_, columns)
         return table
 
-    def _record(self, schema_id: Any) -> RecordReader | None:
-        if schema_id not in self._records:
-            self._records[schema_id] = _try_compile(self._context.schemas.by_id(schema_id, "schema_id"))
-        return self._records[schema_id]
+    def _record(self, schema_id: Any, subject: str | None) -> RecordReader | None:
+        asked = (schema_id, subject)
+        if asked not in self._records:
+            self._records[asked] = _try_compile(self._context.schemas.by_id(schema_id, "schema_id", subject))
+        return self._records[asked]
 
 
 def _try_compile(text: str | None) -> RecordReader | None:

@@ -147,7 +147,7 @@ def _form(record: DdlRecord, table: Table, partial: str) -> DdlRecord:
 
 
 class _NoSchemas(SchemaSource):
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="a snapshot")
 
     def newest(self, subject: str) -> str | None:

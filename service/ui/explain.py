@@ -46,10 +46,15 @@ class ApiSchemas:
         self._api = api
         self._within = ("contexts", context) if context else ()
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
-        answer = self._get("schemas", "ids", str(schema_id))
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
+        place = "ids" if isinstance(schema_id, int) else "guids"
+        answer = self._get("schemas", place, str(schema_id), subject=subject or "", format="resolved")
         if not answer.is_ok:
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="this registry")
+        kind = answer.value.get("schemaType", "AVRO")
+        if kind != "AVRO":
+            details = f"schema id {schema_id} is of type {kind}, not Avro"
+            raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
         return str(answer.value["schema"])
 
     def newest(self, subject: str) -> str | None:
@@ -59,13 +64,13 @@ class ApiSchemas:
     def id_of(self, subject: str, schema: str) -> SchemaId:
         raise WireError("SCHEMA_NOT_FOUND", subject=subject, where="this page registers nothing")
 
-    def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
-        answer = self._get("schemas", "ids", str(schema_id), "versions")
+    def versions_of_id(self, schema_id: SchemaId, subject: str | None) -> list[tuple[str, int]]:
+        answer = self._get("schemas", "ids", str(schema_id), "versions", subject=subject or "")
         return [(one["subject"], one["version"]) for one in answer.value] if answer.is_ok else []
 
-    def _get(self, *path: str) -> ApiAnswer:
+    def _get(self, *path: str, **query: str) -> ApiAnswer:
         async def get() -> ApiAnswer:
-            return await self._api.get(*self._within, *path)
+            return await self._api.get(*self._within, *path, **query)
 
         return anyio.from_thread.run(get)
 

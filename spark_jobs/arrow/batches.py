@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from importlib import import_module
 from typing import Any
@@ -18,6 +19,7 @@ import pyarrow.compute
 
 from schemas.columnar import READERS
 from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, freeze
+from schemas.formats.framing import SCHEMA_HEADERS
 from schemas.model.event import Message
 from spark_jobs.arrow.input_batches import messages_of_lines
 from spark_jobs.arrow.view_checks import view_of
@@ -88,10 +90,35 @@ def reader_of(side: CodecConfig, bare: bool = False, whole: bool = False) -> Row
 
 
 def read_rows(reader: RowsReader, batch: Any) -> tuple[Rows, Any, Topics]:
-    """A batch with key, value and topic → (rows, indices of the messages that are left, the messages' topics)."""
+    """A batch with key, value and topic → (rows, indices of the messages that are left, the messages' topics).
+
+    Left are messages, too, whose schemas their headers name: the kernels know no headers.
+    """
     topics = _topics(batch.column("topic"))
-    rows, left = reader.read(binaries(batch.column("key")), binaries(batch.column("value")), topics)
+    parts = [binaries(batch.column(name)) for name in ("key", "value")]
+    named = _named_by_headers(batch)
+    if named is not None:
+        parts = [replace(part, valid=freeze(part.valid & ~named)) for part in parts]
+    rows, left = reader.read(parts[0], parts[1], topics)
     return rows, left, topics
+
+
+def _named_by_headers(batch: Any) -> Any:
+    """Which messages (bool) have a schema's id in their headers; None where none has, as almost always."""
+    place = batch.schema.get_field_index("headers")
+    if place < 0 or not pa.types.is_list(batch.column(place).type):
+        return None
+    column = batch.column(place)
+    flat = column.flatten()
+    if not len(flat):
+        return None
+    match = pyarrow.compute.is_in(flat.field("key"), value_set=_SCHEMA_HEADERS)
+    named = np.zeros(batch.num_rows, bool)
+    named[np.asarray(pyarrow.compute.list_parent_indices(column))[np.asarray(match)]] = True
+    return named if named.any() else None
+
+
+_SCHEMA_HEADERS = pa.array([name for names in SCHEMA_HEADERS.values() for name in names], pa.string())
 
 
 def other_messages(batch: Any, rows: Rows, left: Any) -> Any:

@@ -19,6 +19,7 @@ from schemas.formats.base import Encoder
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
+from schemas.model.names import topic_subject
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import Kind
 from schemas.plain.column_check import ColumnCheck
@@ -84,19 +85,22 @@ class _Tables:
         self._made: dict[tuple[Any, ...], Table] = {}
         self.held = ColumnCheck()
 
-    def of(self, id_: TableId, commit_ts: int | None, schema_id: Any, key: tuple[str, ...]) -> tuple[Table, int | None]:
-        """The table and its version. WireError TYPE_UNKNOWN."""
+    def of(
+        self, id_: TableId, commit_ts: int | None, schema_id: Any, key: tuple[str, ...], subject: str | None
+    ) -> tuple[Table, int | None]:
+        """The table and its version. WireError TYPE_UNKNOWN. subject: of the topic that the event came from."""
         version = self._side.tables.at(id_, commit_ts) if self._side.tables is not None else None
         if version is not None:
             return version.table, version.commit_ts
         if schema_id is None:
             details = f"table {id_} at commit_ts {commit_ts} has no definition, and the event no schema_id: give ddl="
             raise WireError("TYPE_UNKNOWN", column="*", details=details)
-        table = self._made.get((id_, schema_id, key))
+        table = self._made.get((id_, schema_id, key, subject))
         if table is None:
-            record = compile_record(self._side.schemas.by_id(schema_id, "event"), f"schema id {schema_id}")
+            text = self._side.schemas.by_id(schema_id, "event", subject)
+            record = compile_record(text, f"schema id {schema_id}")
             columns = (replace(c, handle_key=c.name in key, primary_key=c.name in key) for c in record.columns)
-            table = self._made[id_, schema_id, key] = Table(id_, tuple(columns))
+            table = self._made[id_, schema_id, key, subject] = Table(id_, tuple(columns))
         return table, None
 
 
@@ -116,7 +120,9 @@ def _event(row: Mapping[str, Any], tables: _Tables, zone: str) -> Event:
             details = "the value did not fit its Spark type, and NULL stands for it: decode with types='exact'"
             raise WireError("INVALID_VALUE", column=flag.partition(":")[2], details=details)
     key = tuple(row.get("key") or ())
-    table, version = tables.of(TableId(db, name), commit_ts, row.get("schema_id"), key)
+    topic = (row.get("source") or {}).get("topic")
+    subject = topic_subject(topic, "key" if row["op"] == "d" else "value")
+    table, version = tables.of(TableId(db, name), commit_ts, row.get("schema_id"), key, subject)
     before, after = (_row(table, row.get(side), zone) for side in ("before", "after"))
     # A frame does not say whether BIT's length was known where it was made.
     tables.held.check(table, (before, after), flags, listed=version is None, fewest=True)

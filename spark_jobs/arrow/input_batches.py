@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow
 
+from schemas.formats.framing import names_schema
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from spark_jobs.arrow.change_schema import HEADERS
@@ -80,9 +81,9 @@ def batch_items(items: Iterator[Item]) -> Iterator[Item]:
 def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     """The messages as Kafka's columns have them; what failed is one without key and value. None where they can't be.
 
-    timed: with their timestamps.
+    So is a message whose headers name its schemas: the codec reads it. timed: with their timestamps.
     """
-    messages = [item if isinstance(item, Message) else _NONE for item in chunk]
+    messages = [_NONE if not isinstance(m, Message) or (m.headers and names_schema(m.headers)) else m for m in chunk]
     for m in messages:
         if (m.partition or 0) not in _INT32 or (m.offset or 0) not in _INT64 or (m.timestamp or 0) not in _STAMPS:
             return None

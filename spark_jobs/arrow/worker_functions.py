@@ -94,22 +94,25 @@ def rescued_type(row: str) -> str:
     )
 
 
-def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, Any], Any]:
-    """(key, value, topic) arrays → struct array `rescued_type`: what the in-process decoder makes of each message.
+def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, Any, Any], Any]:
+    """(key, value, topic, headers) arrays → struct array `rescued_type`: what the in-process decoder makes of each
+    message.
 
     Null for a message that was not sent (topic null). kind is "other" for a row of another table than `table`.
     schema: the Arrow type of the result.
     """
 
     # Spark infers the kind of function from exactly these annotations.
-    def events(keys: pa.Array, values: pa.Array, topics: pa.Array) -> pa.Array:  # type: ignore[type-arg]
+    def events(keys: pa.Array, values: pa.Array, topics: pa.Array, headers: pa.Array) -> pa.Array:  # type: ignore[type-arg]
         decoder = side.decoder()
         out: list[dict[str, Any] | None] = []
-        for key, value, topic in zip(keys.to_pylist(), values.to_pylist(), topics.to_pylist(), strict=True):
+        columns = (column.to_pylist() for column in (keys, values, topics, headers))
+        for key, value, topic, named in zip(*columns, strict=True):
             if topic is None:
                 out.append(None)
                 continue
-            result = decode_one(decoder, Message(key, value, topic or None))
+            pairs = tuple((header["key"], header["value"]) for header in named or ())
+            result = decode_one(decoder, Message(key, value, topic or None, headers=pairs))
             if result.error is not None:
                 out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
             else:

@@ -38,6 +38,12 @@ class CodecConfig:
     view: TableView | None = None
     damaged_topics: set[str | None] = field(default_factory=set, compare=False)
 
+    @property
+    def uses_schemas(self) -> bool:
+        """Whether its messages may have registered schemas."""
+        side_format = format_named(self.format)
+        return side_format.needs_schemas or side_format.uses_schemas
+
     def context(self) -> Context:
         schemas, table = with_strategy(self.schemas, self.strategy), self.view.table.id if self.view else None
         return Context(schemas, self.tables, self.options, self.claims, table, self.damaged_topics)

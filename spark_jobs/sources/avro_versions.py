@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.model.errors import WireError
 from schemas.model.names import sanitise_name
+from schemas.model.ports import SchemaId
 from schemas.model.table import TableId
 from spark_jobs.sources.schema_registry import Name, RegisteredSchema, Schemas, name_of
+from spark_jobs.sources.subject_names import topics_of_subjects, without_context
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,14 +26,16 @@ class WriterSchema:
 class RegisteredVersions:
     """What a registry has of one table.
 
-    keys, values: compiled, the newest last; unreadable: versions that are none that TiCDC registers, and why; others:
-    the schemas of other records.
+    keys, values: compiled, the newest last, of the default context if that has any; unreadable: versions that are none
+    that TiCDC registers, and why; others: the schemas of other records; unclear: ids that contexts use for different
+    schemas, so that the message's topic has to say which is meant.
     """
 
     keys: tuple[WriterSchema, ...]
     values: tuple[WriterSchema, ...]
     unreadable: tuple[tuple[RegisteredSchema, WireError], ...]
     others: tuple[RegisteredSchema, ...]
+    unclear: frozenset[SchemaId] = frozenset()
 
 
 _IDS = range(1 << 31)
@@ -56,11 +61,19 @@ def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> 
             continue  # what is no record: the codec says so of each message
         if record.columns:  # no table is without: it says nothing of this one's
             ours.append(WriterSchema(entry, record))
+    texts: dict[SchemaId, str] = {}
+    unclear = frozenset(e.id for e in entries if texts.setdefault(e.id, e.schema) != e.schema)
+    ours = [w for w in ours if w.entry.subject == without_context(w.entry.subject)] or ours
     newest = {w.entry.subject: w.entry.id for w in sorted(ours, key=lambda w: w.entry.version)}
     ours.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
     keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
     values = tuple(w for w in ours if not w.entry.subject.endswith("-key"))
-    return RegisteredVersions(keys, values, tuple(unreadable), tuple(others))
+    return RegisteredVersions(keys, values, tuple(unreadable), tuple(others), unclear)
+
+
+def topics_of(writers: Iterable[WriterSchema]) -> frozenset[str] | None:
+    """The topics whose messages have these schemas; None where their subjects do not say (strategies by record)."""
+    return topics_of_subjects(w.entry.subject for w in writers)
 
 
 def record_of(id_: TableId) -> Name:

@@ -77,7 +77,10 @@ class JsonClient:
         return patient
 
     def refusal_error(self, what: str, status: int, answer: Any) -> SetupError:
-        return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=f"HTTP {status}: {message_of(answer)}")
+        details = f"HTTP {status}: {message_of(answer)}"
+        if status == 401 and "Authorization" not in self._headers:
+            details += " (give user and password in the URL: http://user:password@host)"
+        return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=details)
 
     def read_field(self, answer: Any, name: str, kind: type[T]) -> T:
         """A field of a good answer. SetupError REGISTRY_REFUSED when it is not what a registry answers."""
@@ -86,6 +89,12 @@ class JsonClient:
             details = f"an answer without {name!r}: {json.dumps(answer)[:200]}; is this a schema registry?"
             raise SetupError("REGISTRY_REFUSED", url=self.name, what="the question", details=details)
         return value
+
+    def at_root(self, url: str) -> Self:
+        """The same service under another URL, where answers may have any type."""
+        other = copy(self)
+        other.name, other._headers = url, {**self._headers, "Accept": "*/*"}
+        return other
 
     def call(self, method: str, path: str, body: dict[str, Any] | None = None) -> tuple[int, Any]:
         """One exchange → (status, decoded body). Passing errors are tried again until `wait` is over."""
@@ -141,4 +150,6 @@ def _json(text: bytes) -> Any:
     try:
         return json.loads(text)
     except ValueError:
+        if text.lstrip()[:1] == b"<":
+            return {"message": "the answer is an HTML page, not JSON: is this the URL of the service?"}
         return {"message": text[:200].decode(errors="replace")}

@@ -1,122 +1,51 @@
-"""Schemas by id: from a registry over HTTP, or from a file that stands in for one. Both pickle into Spark workers."""
+"""Schemas by id from a registry over HTTP. They pickle into Spark workers, as those of a file do."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
+from schemas.codec.avro_references import Reference, ReferringSchema, read_references, resolve
 from schemas.codec.bounded_cache import BoundedCache
-from schemas.inputs import definition_files
-from schemas.model.errors import SetupError, WireError
-from schemas.model.ports import SchemaId
-from schemas.model.reasons import reason_of
+from schemas.model.errors import WireError
+from schemas.model.ports import EITHER, ApicurioId, SchemaId, apicurio_id
 from spark_jobs.sources.http_client import JsonClient, message_of
+from spark_jobs.sources.schema_files import AVRO, FileSchemas, Name, RegisteredSchema, name_of, not_avro_error
+from spark_jobs.sources.subject_names import is_of_topic, record_name, without_context
+
+__all__ = ["FileSchemas", "HttpSchemas", "Name", "RegisteredSchema", "Schemas", "name_of"]
 
 _MISSING_FOR, _KNOWN_FOR = 5.0, 60.0  # seconds
+_NOT_FOUND = 40403
+_LARGEST_ID = (1 << 31) - 1
+_CCOMPAT = "/apis/ccompat/"
+_NATIVE = ("/apis/registry/v3", "/apis/registry/v2")
+_SPACES = {"globalId": ("globalIds",), "contentId": ("contentIds",), EITHER: ("globalIds", "contentIds")}
+"""Apicurio's spaces of ids → where its own API has them."""
 
-
-@dataclass(frozen=True, slots=True)
-class RegisteredSchema:
-    """One version of a subject."""
-
-    subject: str
-    version: int
-    id: SchemaId
-    schema: str
-
-
-Name = tuple[str, str]
-"""What a record is called: the last part of its namespace, and its name. TiCDC: the sanitised db and table."""
-
-
-def name_of(schema: str) -> Name | None:
-    """The name of a schema's record in lower case, as TiDB compares names; None for what is no record."""
-    try:
-        record = json.loads(schema)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict) or not isinstance(record.get("name"), str):
-        return None
-    return str(record.get("namespace", "")).rpartition(".")[2].lower(), record["name"].lower()
-
-
-class FileSchemas:
-    """`--schemas FILE`: JSON lines {"subject","version","id","schema"}, or a golden's meta.json.
-
-    Nothing can be registered: a schema that is not in the file has no id.
-    """
-
-    def __init__(self, entries: list[RegisteredSchema], name: str = "the schemas given") -> None:
-        self.name = name
-        self._entries = entries
-        self._by_id = {e.id: e.schema for e in entries}
-        self._ids = {(e.subject, _normal_form(e.schema)): e.id for e in entries}
-        self._any = {_normal_form(e.schema): e.id for e in entries}
-
-    @classmethod
-    def read(cls, path: Path) -> FileSchemas:
-        """SetupError USAGE when the file has another form."""
-        try:
-            rows = definition_files.schemas(path.read_text(encoding="utf-8"))
-            return cls([RegisteredSchema(*row) for row in rows], path.name)
-        except OSError as error:
-            raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error
-        except (ValueError, KeyError, TypeError) as error:
-            details = f'--schemas {path}: lines {{"subject","version","id","schema"}} or a golden meta.json are needed'
-            raise SetupError("USAGE", details=f"{details} ({reason_of(error)})") from error
-
-    def add_known(self, entries: Iterable[RegisteredSchema]) -> None:
-        """Schemas that are found by their id alone."""
-        self._by_id.update({entry.id: entry.schema for entry in entries})
-
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
-        if schema_id not in self._by_id:
-            raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
-        return self._by_id[schema_id]
-
-    def newest(self, subject: str) -> str | None:
-        entries = [e for e in self._entries if e.subject == subject]
-        return max(entries, key=lambda e: e.version).schema if entries else None
-
-    def id_of(self, subject: str, schema: str) -> SchemaId:
-        same = _normal_form(schema)
-        schema_id = self._ids.get((subject, same), self._any.get(same))
-        if schema_id is None:
-            details = f"{self.name} has no such schema for {subject}: {schema[:200]}"
-            raise WireError("UNSUPPORTED_SCHEMA", where="schema", details=details)
-        return schema_id
-
-    def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
-        """The subjects and versions of an id."""
-        return [(e.subject, e.version) for e in self._entries if e.id == schema_id]
-
-    def all(self, record_name: Name | None = None) -> Iterator[RegisteredSchema]:
-        """Every version of every subject. record_name: as `HttpSchemas.all`."""
-        yield from self._entries
-
-
-def _normal_form(schema: str) -> str:
-    """Schemas are the same when their JSON is, spaces and the order of keys aside."""
-    try:
-        return json.dumps(json.loads(schema), sort_keys=True)
-    except (ValueError, RecursionError):
-        return schema
+_Asked = tuple[SchemaId, str | None]
+"""A schema id, and the subject that it is asked for with, `_` for each dot: TiCDC's Avro knows no other form."""
 
 
 class _Answers:
-    """What a registry told this process. What an id stands for does not change."""
+    """What a registry told this process. What an id stands for, for a subject, does not change.
+
+    failed: until when an id's error is not asked about again. warned: subjects that a warning was printed for.
+    """
 
     def __init__(self) -> None:
-        self.by_id: dict[SchemaId, str] = {}
-        self.missing: BoundedCache[SchemaId, float] = BoundedCache(10_000)
+        self.by_id: dict[_Asked, str] = {}
+        self.failed: BoundedCache[_Asked, tuple[float, WireError]] = BoundedCache(10_000)
         self.ids: dict[tuple[str, str], SchemaId | WireError] = {}
         self.versions: dict[tuple[str, int], tuple[float, RegisteredSchema | None]] = {}
+        self.referred: dict[tuple[str, int], ReferringSchema] = {}
         self.names: dict[str, tuple[float, Name | None]] = {}  # of subjects all of whose versions have one
+        self.warned: set[str] = set()
 
     def __getstate__(self) -> dict[str, Any]:
         """Not which subjects have what: that changes, and is all that the registry has."""
@@ -149,31 +78,160 @@ class HttpSchemas(JsonClient):
     def check(self) -> HttpSchemas:
         """SetupError REGISTRY_UNREACHABLE or REGISTRY_REFUSED unless the registry answers."""
         status, answer = self.call("GET", "/")
+        if status == 404 and self.call("GET", "/schemas/types")[0] == 200:
+            return self  # Apicurio has nothing at the root of its Confluent API
         if status >= 400:
             raise self.refusal_error("GET /", status, answer)
         return self
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
-        text = self._told_by.by_id.get(schema_id)
+    # ---- one schema
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
+        """As `SchemaSource.by_id`; a request for each id and subject, and one for each schema it refers to.
+
+        An id that the registry has under other subjects than the topic's is an error where the topic's has schemas of
+        another record, else a warning, once a topic.
+        """
+        asked, told = (schema_id, subject and subject.replace(".", "_")), self._told_by
+        text = told.by_id.get(asked)
         if text is None:
-            if time.monotonic() < self._told_by.missing.get(schema_id, 0.0):
-                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
-            status, answer = self.call("GET", f"/schemas/ids/{schema_id}")
-            if status != 200:
-                if isinstance(answer, dict) and answer.get("error_code") == 40403:
-                    self._told_by.missing[schema_id] = time.monotonic() + _MISSING_FOR
-                    raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
-                raise self.refusal_error(f"schema id {schema_id}", status, answer)
-            text = self.read_field(answer, "schema", str)
-            if answer.get("schemaType", "AVRO") != "AVRO":
-                details = f"schema id {schema_id} is {answer['schemaType']}, not Avro"
-                raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
-            self._told_by.by_id[schema_id] = text
+            until, last = told.failed.get(asked, (0.0, None))
+            if last is not None and time.monotonic() < until:
+                raise WireError(last.code, **{**last.fields, "where": where})
+            try:
+                text = told.by_id[asked] = self._ask(schema_id, where, subject)
+            except WireError as error:
+                told.failed[asked] = time.monotonic() + _MISSING_FOR, error
+                raise
         return text
 
+    def _ask(self, schema_id: SchemaId, where: str, subject: str | None) -> str:
+        status, answer = self._answer_of_id(schema_id, subject)
+        if status != 200:
+            code = answer.get("error_code") if isinstance(answer, dict) else None
+            if code == _NOT_FOUND or (status == 404 and isinstance(schema_id, str)):  # of GUIDs, not all know
+                source = self.name if subject is None else f"{self.name} (asked for subject {subject})"
+                raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=source)
+            raise self.refusal_error(f"schema id {schema_id}", status, answer)
+        text, kind = self.read_field(answer, "schema", str), str(answer.get("schemaType") or AVRO)
+        if kind != AVRO:
+            raise not_avro_error(schema_id, where, kind)
+        owner = answer.get("subject")
+        try:
+            text = self._resolved(answer, owner if isinstance(owner, str) else "", text)
+        except ValueError as error:
+            raise WireError("UNSUPPORTED_SCHEMA", where=where, details=f"schema id {schema_id}: {error}") from error
+        of_apicurio = apicurio_id(schema_id)
+        number = schema_id if of_apicurio is None else of_apicurio.number
+        if subject is not None and isinstance(number, int) and (of_apicurio is None or _CCOMPAT not in self.name):
+            self._check_subject(number, where, subject, text, owner)
+        return text
+
+    def _answer_of_id(self, schema_id: SchemaId, subject: str | None) -> tuple[int, Any]:
+        """What the registry says of an id. A subject that it does not know may not hide the id."""
+        of_apicurio = apicurio_id(schema_id)
+        if of_apicurio is not None:
+            if _CCOMPAT in self.name:
+                return self._answer_of_apicurio(of_apicurio)
+            schema_id = of_apicurio.number  # another registry has the ids as they were moved to it
+            if schema_id > _LARGEST_ID:
+                return 404, {"error_code": _NOT_FOUND}
+        elif isinstance(schema_id, str):
+            return self.call("GET", f"/schemas/guids/{schema_id}")
+        path, first = f"/schemas/ids/{schema_id}", None
+        for name in dict.fromkeys((subject, subject.replace(".", "_"))) if subject else ():
+            status, answer = self.call("GET", f"{path}?subject={quote(name, safe='')}")
+            if status == 404:
+                continue
+            owner = answer.get("subject", name) if isinstance(answer, dict) else name
+            if status != 200 or is_of_topic(str(owner), str(subject), ""):
+                return status, answer
+            first = first or (status, answer)
+        return first or self.call("GET", path)
+
+    def _answer_of_apicurio(self, of: ApicurioId) -> tuple[int, Any]:
+        """The schema that Apicurio's own API has for an id, with what it refers to put in, in an answer's form."""
+        native, found = self.at_root(self.name.partition(_CCOMPAT)[0]), {}
+        for space in _SPACES[of.space]:
+            for api in _NATIVE:
+                path = f"{api}/ids/{space}/{of.number}?references=DEREFERENCE&dereference=true"
+                status, schema = native.call("GET", path)
+                if status == 200:
+                    found[space] = json.dumps(schema)
+                    break
+                if status != 404:
+                    return status, schema
+        if len(set(found.values())) > 1:
+            details = f"8-byte id {of.number} is both a globalId and a contentId there, of different schemas"
+            raise WireError("UNSUPPORTED_SCHEMA", where="value", details=details)
+        if not found:
+            return 404, {"error_code": _NOT_FOUND}
+        return 200, {"schema": next(iter(found.values()))}
+
+    # ---- whose schema it is
+    def _check_subject(self, schema_id: int, where: str, subject: str, text: str, owner: Any) -> None:
+        """WireError UNSUPPORTED_SCHEMA for the schema of another topic; a warning where that can't be known."""
+        record = _record_of(text)
+        name = record_name(record)
+        if isinstance(owner, str) and is_of_topic(owner, subject, name):
+            return
+        subjects = self._subjects_of_id(schema_id)
+        if not subjects or any(is_of_topic(one, subject, name) for one in subjects):
+            return
+        holders = " and ".join(subjects[:3])
+        own = self.newest(subject)
+        advice = "give the URL of the context or registry that has them"
+        if own is not None and record_name(_record_of(own)) != name:
+            details = (
+                f"schema id {schema_id} is that of {holders} ({name}) in {self.name}, and {subject} has no such id: "
+                f"the topic's schemas are elsewhere; {advice}"
+            )
+            raise WireError("UNSUPPORTED_SCHEMA", where=where, details=details)
+        if subject not in self._told_by.warned:
+            self._told_by.warned.add(subject)
+            text = (
+                f"warning: schema id {schema_id} of a topic whose subject would be {subject} is that of {holders} in "
+                f"{self.name}; it is used. If the topic's schemas are elsewhere, {advice}"
+            )
+            print(text, file=sys.stderr)
+
+    def _subjects_of_id(self, schema_id: int) -> list[str]:
+        """The subjects that have an id, none where the registry does not say."""
+        status, answer = self.call("GET", f"/schemas/ids/{schema_id}/versions?deleted=true")
+        rows = answer if status == 200 and isinstance(answer, list) else ()
+        return sorted({row["subject"] for row in rows if isinstance(row, dict) and isinstance(row.get("subject"), str)})
+
+    # ---- references
+    def _resolved(self, answer: Any, owner: str, text: str) -> str:
+        """A schema's text with the types that it refers to. ValueError. owner: its subject, "" if not known."""
+        context = owner[: len(owner) - len(without_context(owner))]
+        return resolve(
+            ReferringSchema(text, read_references(answer.get("references"))),
+            lambda reference: self._referred(reference, context),
+        )
+
+    def _referred(self, reference: Reference, context: str) -> ReferringSchema:
+        """The version referred to; a subject that names no context is in that of the schema that refers to it."""
+        subject = reference.subject if reference.subject.startswith(":.") else context + reference.subject
+        place = (subject, reference.version)
+        if place not in self._told_by.referred:
+            version = "latest" if reference.version == -1 else reference.version
+            path = f"/subjects/{quote(subject, safe='')}/versions/{version}?deleted=true"
+            status, answer = self.call("GET", path)
+            if status == 404:
+                what = f"{reference.name} of subject {subject} version {reference.version}"
+                raise ValueError(f"it refers to {what}, which {self.name} does not have")
+            if status != 200:
+                raise self.refusal_error(f"{subject} version {version}", status, answer)
+            text = self.read_field(answer, "schema", str)
+            self._told_by.referred[place] = ReferringSchema(text, read_references(answer.get("references")))
+        return self._told_by.referred[place]
+
+    # ---- subjects
     def add_known(self, entries: Iterable[RegisteredSchema]) -> None:
         """What `all` told: those that this is sent to need not ask for these ids."""
-        self._told_by.by_id.update({entry.id: entry.schema for entry in entries})
+        for entry in entries:
+            for subject in (None, without_context(entry.subject)):
+                self._told_by.by_id.setdefault((entry.id, subject and subject.replace(".", "_")), entry.schema)
 
     def newest(self, subject: str) -> str | None:
         status, answer = self.call("GET", f"/subjects/{quote(subject, safe='')}/versions/latest")
@@ -181,7 +239,11 @@ class HttpSchemas(JsonClient):
             return None
         if status != 200:
             raise self.refusal_error(f"subject {subject}", status, answer)
-        return self.read_field(answer, "schema", str)
+        text = self.read_field(answer, "schema", str)
+        try:
+            return self._resolved(answer, str(answer.get("subject") or subject), text)
+        except ValueError:
+            return text  # whoever compiles it says which type lacks
 
     def id_of(self, subject: str, schema: str) -> SchemaId:
         result = self._told_by.ids.get((subject, schema))
@@ -201,9 +263,12 @@ class HttpSchemas(JsonClient):
             raise result
         return result
 
-    def versions_of_id(self, schema_id: SchemaId) -> list[tuple[str, int]]:
-        """The subjects and versions of an id, none for an id that is not there."""
-        status, answer = self.call("GET", f"/schemas/ids/{schema_id}/versions")
+    def versions_of_id(self, schema_id: SchemaId, subject: str | None = None) -> list[tuple[str, int]]:
+        """The subjects and versions of an id, none for an id that is not there. subject: as `by_id` has it."""
+        if not isinstance(schema_id, int):
+            return []  # of GUIDs and Apicurio's ids this is not told
+        query = f"?subject={quote(subject, safe='')}" if subject else ""
+        status, answer = self.call("GET", f"/schemas/ids/{schema_id}/versions{query}")
         if status == 404:
             return []
         if status != 200 or not isinstance(answer, list):
@@ -236,18 +301,36 @@ class HttpSchemas(JsonClient):
                     continue  # deleted since it was listed
                 if status != 200:
                     raise self.refusal_error(f"{subject} version {version}", status, answer)
-                is_avro = answer.get("schemaType", "AVRO") == "AVRO"
+                is_avro = (answer.get("schemaType") or AVRO) == AVRO
                 id_, text = self.read_field(answer, "id", int), self.read_field(answer, "schema", str)
                 entry = RegisteredSchema(subject, version, id_, text) if is_avro else None
+                if entry is not None:
+                    entry = self._with_references(entry, answer)
                 versions[subject, version] = time.monotonic() + _KNOWN_FOR, entry
             if entry is not None:
                 yield entry
+
+    def _with_references(self, entry: RegisteredSchema, answer: Any) -> RegisteredSchema:
+        """The entry with the types that it refers to; as it is where they can't be had: its compilation says so."""
+        try:
+            return replace(entry, schema=self._resolved(answer, entry.subject, entry.schema))
+        except ValueError:
+            return entry
 
     def _list(self, path: str) -> list[Any]:
         status, answer = self.call("GET", path)
         if status != 200 or not isinstance(answer, list):
             raise self.refusal_error(path, status, answer)
         return answer
+
+
+def _record_of(text: str) -> dict[str, Any]:
+    """A schema's record; an empty one for what is none."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 Schemas = FileSchemas | HttpSchemas

@@ -8,7 +8,8 @@ would be versions of one subject and refuse each other.
 from __future__ import annotations
 
 import json
-from typing import Literal, get_args
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal, get_args
 
 from schemas.model.ports import SchemaId, SchemaSource
 
@@ -22,8 +23,8 @@ class ByRecord:
     def __init__(self, schemas: SchemaSource, with_topic: bool) -> None:
         self._schemas, self._with_topic = schemas, with_topic
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
-        return self._schemas.by_id(schema_id, where)
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
+        return self._schemas.by_id(schema_id, where, subject)
 
     def newest(self, subject: str) -> str | None:
         return self._schemas.newest(subject)
@@ -36,9 +37,46 @@ class ByRecord:
         record = json.loads(schema)
         if not (isinstance(record, dict) and dash and part in ("key", "value")):
             return subject  # Debezium's records of DDL and watermarks have their names as subjects already
-        name = ".".join(filter(None, (record.get("namespace"), record["name"])))
+        name = record_name(record)
         suffix = "-key" if part == "key" and "connect.name" not in record else ""  # Debezium's records have one
         return f"{topic}-{name}{suffix}" if self._with_topic else name + suffix
+
+
+def record_name(record: Mapping[str, Any]) -> str:
+    """The full name of a record's schema."""
+    name = str(record.get("name", ""))
+    return name if "." in name else ".".join(filter(None, (record.get("namespace"), name)))
+
+
+def without_context(subject: str) -> str:
+    """`:.context:subject` → `subject`."""
+    return subject.partition(":")[2].partition(":")[2] if subject.startswith(":.") else subject
+
+
+def topics_of_subjects(subjects: Iterable[str]) -> frozenset[str] | None:
+    """The topics that subjects are of; None where one is called otherwise than `topic-key` or `topic-value`."""
+    parts = [without_context(subject).rpartition("-") for subject in subjects]
+    if any(not dash or part not in ("key", "value") or "." in topic for topic, dash, part in parts):
+        return None  # by record: `default.db.table`, `default.db.table-key`, `topic-default.db.table`
+    return frozenset(topic for topic, _, _ in parts)
+
+
+def is_of_topic(registered: str, subject: str, name: str) -> bool:
+    """Whether a schema that is registered under a subject may be that of a topic's messages, by any of the strategies.
+
+    subject: the topic's, `topic-key` or `topic-value` (key or value is of no account); name: the record's full name. A
+    mirrored topic has the name of its cluster before its own (MirrorMaker's `DefaultReplicationPolicy`), and its
+    schemas have not.
+    """
+    registered = without_context(registered)
+    topic, own = subject.rpartition("-")[0], registered
+    if registered in (name, f"{name}-key", f"{topic}-{name}", f"{topic}-{name}-key"):
+        return True
+    if registered.endswith(("-key", "-value")):
+        own = registered.rpartition("-")[0]
+    parts = topic.split(".")
+    by_ticdc = ("_".join(parts[n:]) for n in range(len(parts)))  # its Avro has `_` for each dot of the topic
+    return topic == own or own in by_ticdc or topic.endswith("." + own)
 
 
 def with_strategy(schemas: SchemaSource, strategy: Strategy) -> SchemaSource:

@@ -102,7 +102,9 @@ def decode(
         claims_of(claim_checks),
     )
     check_any_order(side)
-    frame = kafka_columns(messages).drop("headers")  # no event says them
+    frame = kafka_columns(messages)
+    if not side.uses_schemas:
+        frame = frame.drop("headers")  # no event says them; of the others they may name the schema
     if table is not None:
         return typed_changes_of(
             frame, side, table_id(table), check, (SparkTypes(types, time), missing, on_lossy or "error")

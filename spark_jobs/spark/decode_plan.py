@@ -20,7 +20,7 @@ from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
 from spark_jobs.spark.skipped_rows import count_skipped, without_skipped
 from spark_jobs.spark.sql_expressions import is_of, typed_row
 from spark_jobs.spark.temporal_sql import typed_view
-from spark_jobs.spark.transport import map_batches
+from spark_jobs.spark.transport import map_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -66,10 +66,8 @@ def _decode_by_kernels(
     view = side.view
     assert view is not None
     schema, id_ = rows_schema(view.table, side.format), view.table.id
-    if side.format == "avro":
-        frame = frame.drop("headers")  # Avro's decoder asks for none
     kind = _with_tidb_types(schema, view.table, certain=side.tables is not None)
-    changes = _select_table(map_batches(frame, TableRows(side, schema, tuple(key)), kind), id_, others)
+    changes = _select_table(map_messages(frame, TableRows(side, schema, tuple(key)), kind), id_, others)
     return typed_view(changes.select(*_columns(id_, list(key), changes.columns)), side)
 
 
@@ -192,7 +190,7 @@ def decoded_changes(frame: DataFrame, side: CodecConfig, name: str = "") -> Data
     """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
     if side.view is None and (side.tables is not None or side.format == "avro"):
         warm_changes(side.format)
-    changes = map_batches(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    changes = map_messages(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
     return without_skipped(changes, changes["kind"], name)
 
 

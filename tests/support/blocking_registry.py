@@ -56,7 +56,7 @@ class Gate:
     def _asked(self, path: str, client: int) -> None:
         if not path.startswith(_BY_ID):
             return
-        id_ = int(path.removeprefix(_BY_ID))
+        id_ = int(path.removeprefix(_BY_ID).partition("?")[0].partition("/")[0])
         worker = next((c.pid for c in psutil.net_connections("tcp") if c.laddr.port == client and c.pid), None)
         if worker is None or not _is_worker(worker):
             return

@@ -188,7 +188,7 @@ class Registry:
         self.subjects: dict[str, list[str]] = {}
         self._texts: list[str] = []
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         if not isinstance(schema_id, int) or not 0 < schema_id <= len(self._texts):
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="the test's registry")
         return self._texts[schema_id - 1]

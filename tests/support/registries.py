@@ -82,11 +82,14 @@ def golden_registry(golden: Golden) -> Respond:
     def respond(method: str, path: str, body: bytes) -> Answer:
         if path == "/":
             return answer(200, {})
+        path = path.partition("?")[0]
         if path.startswith("/schemas/ids/"):
-            for row in rows:
-                if str(row["id"]) == path.rpartition("/")[2]:
-                    return answer(200, {"schema": row["schema"]})
-            return answer(404, {"error_code": 40403, "message": "Schema not found"})
+            held = [row for row in rows if str(row["id"]) == path.split("/")[3]]
+            if not held:
+                return answer(404, {"error_code": 40403, "message": "Schema not found"})
+            if path.endswith("/versions"):
+                return answer(200, [{"subject": row["subject"], "version": row["version"]} for row in held])
+            return answer(200, {"schema": held[0]["schema"]})
         subject = path.split("/")[2]
         found = [row for row in rows if row["subject"] == subject]
         if not found:

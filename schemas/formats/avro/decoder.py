@@ -20,10 +20,10 @@ from schemas.formats.avro.definitions import DefinitionsOfRecords
 from schemas.formats.avro.field_positions import trace_record
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context, FieldPosition
-from schemas.formats.framing import unframe_inflated
+from schemas.formats.framing import names_schema, unframe_part
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
-from schemas.model.names import avro_subject, own_names
+from schemas.model.names import avro_subject, own_names, topic_subject
 from schemas.model.ports import SchemaId, SchemaSource
 from schemas.model.reasons import reason_of
 from schemas.model.table import Table, Value
@@ -42,7 +42,7 @@ class AvroDecoder:
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._records: BoundedCache[SchemaId, RecordReader] = BoundedCache(100_000)
+        self._records: BoundedCache[tuple[SchemaId, str, str | None], RecordReader] = BoundedCache(100_000)
         self._tables: BoundedCache[tuple[Any, ...], tuple[RecordReader, Table]] = BoundedCache(100_000)
         self._newest = NewestRecords(context.schemas)
         self._definitions = DefinitionsOfRecords(context.tables, context.options)
@@ -56,42 +56,46 @@ class AvroDecoder:
                 "and which row it was can't be known"
             )
             raise WireError("EMPTY_RECORD", details=details)
-        if value and message.key is None and value[0] in (DDL, WATERMARK):
-            return [_read_out_of_band(value)]
-        if value and value[0] == DELETE and len(value) == 9:
-            return [self._delete(message, int.from_bytes(value[1:], "big"))]
+        if value and value[0] in (DDL, WATERMARK, DELETE) and not names_schema(message.headers, "value"):
+            if message.key is None and value[0] != DELETE:
+                return [_read_out_of_band(value)]
+            if value[0] == DELETE and len(value) == 9:
+                return [self._delete(message, int.from_bytes(value[1:], "big"))]
         return [self._delete(message, None) if value is None else self._upsert(message, value)]
 
     def trace(self, message: Message) -> list[FieldPosition]:
         """The fields of key and value; a Glue message's offsets are in its inflated body."""
         fields: list[FieldPosition] = []
         for part, data in (("key", message.key), ("value", message.value)):
-            if data is not None and data[:1] not in (b"\x01", b"\x02") and not (data[0] == DELETE and len(data) == 9):
-                schema_id, body, pos = unframe_inflated(data, part)
+            if data is not None and (names_schema(message.headers, part) or _is_framed(data)):
+                schema_id, body, pos, where = unframe_part(data, part, message.headers)
                 side = "key" if part == "key" else "after"
-                traced = trace_record(self._record(schema_id, part), body, pos, part, side)
+                record = self._record((schema_id, part, message.topic), where)
+                traced = trace_record(record, body, pos, part, side)
                 if any(t.name == "_tidb_op" and t.raw == b"\x02d" for t in traced):
                     traced = [replace(t, side="before") if t.side == "after" else t for t in traced]
                 fields += traced
         return fields
 
-    def _record(self, schema_id: SchemaId, where: str) -> RecordReader:
-        record = self._records.get(schema_id)
+    def _record(self, asked: tuple[SchemaId, str, str | None], where: str) -> RecordReader:
+        """asked: the schema's id, the part of the message, and the topic, which says whose id it is."""
+        record = self._records.get(asked)
         if record is None:
-            record = compile_record(self._context.schemas.by_id(schema_id, where), where)
-            self._records[schema_id] = record
+            schema_id, part, topic = asked
+            text = self._context.schemas.by_id(schema_id, where, topic_subject(topic, part))
+            record = self._records[asked] = compile_record(text, where)
         return record
 
-    def _read(self, data: bytes, where: str) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
-        schema_id, data, pos = unframe_inflated(data, where)
-        record = self._record(schema_id, where)
+    def _read(self, message: Message, part: str, data: bytes) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
+        schema_id, data, pos, where = unframe_part(data, part, message.headers)
+        record = self._record((schema_id, part, message.topic), where)
         row, pos = record.read(data, pos, where)
         if pos != len(data):
             raise WireError("TRAILING_BYTES", where=where, count=len(data) - pos)
         return schema_id, record, row
 
-    def _key(self, data: bytes) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
-        schema_id, key, row = self._read(data, "key")
+    def _key(self, message: Message, data: bytes) -> tuple[SchemaId, RecordReader, dict[str, Any]]:
+        schema_id, key, row = self._read(message, "key", data)
         if key.of_value:
             beside = ", ".join(f.name for f in key.fields if f.name in key.extension or f.name == publish.BEFORE)
             raise WireError(
@@ -100,8 +104,8 @@ class AvroDecoder:
         return schema_id, key, row
 
     def _upsert(self, message: Message, value: bytes) -> RowChange:
-        schema_id, record, row = self._read(value, "value")
-        key = None if message.key is None else self._key(message.key)[1]
+        schema_id, record, row = self._read(message, "value", value)
+        key = None if message.key is None else self._key(message, message.key)[1]
         flags: list[str] = []
         extra = {k: row.pop(k) for k in record.extension}
         op, commit_ts = extra.pop("_tidb_op", None), extra.pop("_tidb_commit_ts", None)
@@ -123,7 +127,7 @@ class AvroDecoder:
     def _delete(self, message: Message, commit_ts: int | None) -> RowChange:
         if message.key is None:
             raise WireError("EMPTY_RECORD", details="a delete without a key: which row it was can't be known")
-        schema_id, key, row = self._key(message.key)
+        schema_id, key, row = self._key(message, message.key)
         # The key record lists only the key; the newest value schema of the topic tells the other columns' names.
         record = self._newest.of(message.topic) or key
         if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
@@ -199,6 +203,11 @@ class NewestRecords:
             except WireError:
                 self._found[topic] = None
         return self._found[topic]
+
+
+def _is_framed(data: bytes) -> bool:
+    """Whether a key or value is no DDL, watermark or delete of avro-enable-watermark."""
+    return data[:1] not in (b"\x01", b"\x02") and not (data[0] == DELETE and len(data) == 9)
 
 
 def _checksum(extra: dict[str, Any]) -> dict[str, Any]:

@@ -73,6 +73,11 @@ def compile_record(text: str, where: str) -> RecordReader:
 def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
     if schema["type"] != "record":
         raise ValueError(f"a record is needed, this is a {schema['type']}")
+    if isinstance(schema.get("connect.name"), str):
+        name = schema["connect.name"][:100]
+        raise ValueError(
+            f"it is Kafka Connect's schema {name}; read the topic as debezium-mysql, debezium-avro or auto"
+        )
     keyspace, _, db = schema.get("namespace", "").rpartition(".")
     fields, columns, extension, before = [], [], [], None
     for field in schema["fields"]:
@@ -92,8 +97,10 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
             read, convert, primitive = binary.READERS[kind], _utf8 if kind == "string" else None, kind
             extension.append(name)
         else:
-            if not isinstance(kind, dict):  # a named type among them, of a reference
-                raise ValueError(f"field {name!r} has the type {kind!r}, which no column gets")
+            if isinstance(kind, str) and kind not in binary.READERS:
+                raise ValueError(f"field {name!r} has the type {kind!r}, which the schema does not define")
+            if not isinstance(kind, dict) or not isinstance(kind.get("connect.parameters"), dict):
+                raise ValueError(_NO_TYPE.format(name=name))
             column = _column(name, kind, field, nullable)
             wide = column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64
             if kind["type"] not in (("long", "string") if wide else _PRIMITIVES[column.type.kind]):
@@ -112,10 +119,20 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
     return RecordReader(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
+_NO_TYPE = (
+    "field {name!r} has no tidb_type in connect.parameters, where TiCDC says each column's type: "
+    "Avro of another writer, or of a TiCDC that is too old to say it, is not read"
+)
+
+
 def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullable: bool) -> Column:
     parameters = kind["connect.parameters"]
-    tidb_type = parameters["tidb_type"]
+    tidb_type = parameters.get("tidb_type")
+    if not isinstance(tidb_type, str):
+        raise ValueError(_NO_TYPE.format(name=name))
     unsigned = tidb_type.endswith(" UNSIGNED")
+    if tidb_type.removesuffix(" UNSIGNED") not in BY_AVRO_NAME:
+        raise ValueError(f"field {name!r} has the tidb_type {tidb_type[:60]!r}, which TiCDC does not write")
     row = BY_AVRO_NAME[tidb_type.removesuffix(" UNSIGNED")]
     if unsigned and row.name == "int" and kind["type"] == "int":
         row = _SMALL_UNSIGNED

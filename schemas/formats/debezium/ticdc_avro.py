@@ -21,12 +21,15 @@ from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.connect.document import ConnectSchema, document
 from schemas.formats.debezium.connect.value_writers import RowValues, row_values
 from schemas.formats.debezium.row_reader import DebeziumRowReader
-from schemas.formats.framing import frame, unframe
+from schemas.formats.framing import frame, unframe_part
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, tso_physical_ms
-from schemas.model.names import sanitise_name
+from schemas.model.names import sanitise_name, topic_subject
 from schemas.model.ports import SchemaId
 from schemas.model.table import Table, TableId
+
+_Asked = tuple[SchemaId, str, str | None]
+"""A schema's id, the part of the message that has it, and the topic: ids are counted in each context of a registry."""
 
 
 # ---------------------------------------------------------------------------------------------- decoder
@@ -36,25 +39,28 @@ class DebeziumAvroDecoder:
     def __init__(self, context: Context) -> None:
         self._source = context.schemas
         self._rows = DebeziumRowReader(fields.ticdc_dialect("debezium-avro"), context)
-        self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
+        self._documents: BoundedCache[_Asked, ConnectSchema] = BoundedCache(100_000)
 
     def decode(self, message: Message) -> list[Event]:
         """One message → one event. WireError as the error table says."""
         if message.value is None:
             raise WireError("EMPTY_RECORD", details="a message without a value: TiCDC's Debezium has no tombstones")
-        payload, schema_id, schema = self._read(message.value, "value")
-        keys = () if message.key is None else tuple(self._read(message.key, "key")[0])
-        event = ticdc.event("debezium-avro", self._rows, payload, keys, schema_id, lambda: schema)
-        if isinstance(event, RowChange) and isinstance(schema_id, int):
-            event.schema_id = schema_id
+        payload, asked, schema = self._read(message, "value", message.value)
+        keys = () if message.key is None else tuple(self._read(message, "key", message.key)[0])
+        event = ticdc.event("debezium-avro", self._rows, payload, keys, asked, lambda: schema)
+        if isinstance(event, RowChange) and isinstance(asked[0], int):
+            event.schema_id = asked[0]
         return [event]
 
-    def _read(self, data: bytes, where: str) -> tuple[dict[str, Any], SchemaId, dict[str, Any]]:
-        schema_id, pos = unframe(data, where)
-        doc = self._documents.get(schema_id)
+    def _read(self, message: Message, part: str, data: bytes) -> tuple[dict[str, Any], _Asked, dict[str, Any]]:
+        """(payload, what stands for the schema in caches, schema)."""
+        schema_id, data, pos, where = unframe_part(data, part, message.headers)
+        asked = (schema_id, part, message.topic)
+        doc = self._documents.get(asked)
         if doc is None:
-            doc = self._documents[schema_id] = document(self._source.by_id(schema_id, where), where)
-        return doc.read(data, pos, where), schema_id, doc.schema
+            text = self._source.by_id(schema_id, where, topic_subject(message.topic, part))
+            doc = self._documents[asked] = document(text, where)
+        return doc.read(data, pos, where), asked, doc.schema
 
 
 # ---------------------------------------------------------------------------------------------- encoder

@@ -29,7 +29,7 @@ from schemas.formats.debezium import ticdc_events as ticdc
 from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.row_reader import ANY_TYPE, DebeziumRowReader
 from schemas.formats.debezium.side_messages import java_text, of_somebody_else
-from schemas.formats.framing import MAX_MESSAGE
+from schemas.formats.framing import MAX_MESSAGE, json_body
 from schemas.model import values
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
@@ -55,7 +55,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
     if len(data) > MAX_MESSAGE:
         raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
-        text = json_exact.document(compression.decompress(data, MAX_MESSAGE))
+        text = json_exact.document(compression.decompress(json_body(data), MAX_MESSAGE))
         payload, rest = None, ""
         if text.startswith(_PAYLOAD + "{"):
             payload, end = json_exact.decode_from(text, len(_PAYLOAD))

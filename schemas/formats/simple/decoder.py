@@ -17,7 +17,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.base import Context
 from schemas.formats.definitions import join_definition, same_type
-from schemas.formats.framing import MAX_MESSAGE
+from schemas.formats.framing import MAX_MESSAGE, json_body
 from schemas.formats.simple import avro
 from schemas.formats.simple.table_schema import boolean, table_of, text, whole_number
 from schemas.model import values
@@ -211,7 +211,7 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
         raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
     try:
         # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
-        data = data if data[:1] == _AVRO else compression.decompress(data, MAX_MESSAGE)
+        data = data if data[:1] == _AVRO else compression.decompress(json_body(data), MAX_MESSAGE)
         if data[:1] == _AVRO:
             return avro.read(data), False, True
         body = json_exact.decode(json_exact.document(data))

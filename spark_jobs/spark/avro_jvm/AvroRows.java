@@ -32,15 +32,15 @@ public final class AvroRows implements Serializable {
     /**
      * A message → (code, id, op, commit_ts, op_unknown, key, before, after): code is 0, or why it is refused; key is
      * the number of the names of its key's columns, 0 where it has none. It holds until the next call, as do rows that
-     * Spark's own expressions give.
+     * Spark's own expressions give. named: something else than its first bytes says which schema it has.
      */
-    public InternalRow read(byte[] key, byte[] value) {
+    public InternalRow read(byte[] key, byte[] value, boolean named) {
         Reader mine = reader;
         if (mine == null || mine.owner != Thread.currentThread()) { // a thread that finds another's makes its own
             mine = new Reader(programs);
             reader = mine;
         }
-        return mine.read(key, value);
+        return mine.read(key, value, named);
     }
 
     private static final class Program {
@@ -124,7 +124,7 @@ public final class AvroRows implements Serializable {
         }
 
         // ------------------------------------------------------------------------------------ messages
-        InternalRow read(byte[] key, byte[] value) {
+        InternalRow read(byte[] key, byte[] value, boolean named) {
             op = 0;
             timed = false;
             wrong = false;
@@ -133,6 +133,9 @@ public final class AvroRows implements Serializable {
             top.reset();
             top.zeroOutNullBytes();
             try {
+                if (named) {
+                    throw new Refused(Refused.NAMED);
+                }
                 event(key, value);
             } catch (Refused refused) {
                 top.reset();

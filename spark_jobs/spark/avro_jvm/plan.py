@@ -13,8 +13,9 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from schemas.formats.framing import frame
+from schemas.formats.framing import SCHEMA_HEADERS, frame
 from schemas.model.errors import WireError
+from schemas.model.ports import SchemaId
 from schemas.model.spark_types import MAX_SPARK_PRECISION, row_type, spark_type, widens
 from schemas.model.table import Table, TableId
 from schemas.model.types import Kind
@@ -23,7 +24,7 @@ from spark_jobs.arrow.worker_functions import rescue, rescued_type
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.row_conversion import RowConversion
 from spark_jobs.pipeline.table_view import Missing
-from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, unique_writers
+from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, topics_of, unique_writers
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.avro_jvm.programs import ERRORS, OTHER_TABLE, JvmPrograms, programs
@@ -31,6 +32,17 @@ from spark_jobs.spark.avro_jvm.refused_rows import ANSWER, ask_python
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+
+def named_by_headers(messages: DataFrame) -> Column:
+    """Whether a message's record headers say which schemas it has: its first bytes say nothing of them then."""
+    from pyspark.sql import functions as F
+
+    if "headers" not in messages.columns:
+        return F.lit(False)
+    names = F.array(*(F.lit(name) for part in SCHEMA_HEADERS.values() for name in part))
+    named = F.arrays_overlap(F.col("headers.key"), names)
+    return F.coalesce(F.when(F.size("headers") > 0, named), F.lit(False))
 
 
 def without_headers(messages: DataFrame, theirs: Collection[bytes], table: TableId) -> DataFrame:
@@ -41,7 +53,7 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
     from pyspark.sql import functions as F
 
     header = F.substring(F.coalesce("value", "key"), 1, 5)
-    has_header = header.isin(*[F.lit(h) for h in theirs]) if theirs else F.lit(False)
+    has_header = header.isin(*[F.lit(h) for h in theirs]) & ~named_by_headers(messages) if theirs else F.lit(False)
     counted = messages.withColumn("_theirs", F.coalesce(has_header, F.lit(False)))
     counted = counted.observe(metric("other_tables", table), F.count(F.when(F.col("_theirs"), 1)).alias("rows"))
     return counted.where(~F.col("_theirs")).drop("_theirs")
@@ -56,7 +68,8 @@ class AvroPlan:
     """How one table's messages are decoded: its key and value schemas, and the columns of the result.
 
     others: headers of other tables' records, which are left out and counted. missing: what a row has for a column that
-    its version lacks. unreadable: registered versions that can't be read, and why.
+    its version lacks. unreadable: registered versions that can't be read, and why. unclear: ids that contexts of the
+    registry use for different schemas: their messages go to the in-process decoder.
     """
 
     side: CodecConfig
@@ -66,6 +79,7 @@ class AvroPlan:
     exact: bool
     missing: Missing = "null"
     unreadable: tuple[tuple[RegisteredSchema, WireError], ...] = ()
+    unclear: frozenset[SchemaId] = frozenset()
 
     @classmethod
     def of(cls, side: CodecConfig, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
@@ -75,8 +89,8 @@ class AvroPlan:
             return None
         ours = (*versions.keys, *versions.values)
         if isinstance(side.schemas, HttpSchemas):
-            side.schemas.add_known(w.entry for w in ours)
-        ids = {w.entry.id for w in ours}
+            side.schemas.add_known(w.entry for w in ours if w.entry.id not in versions.unclear)
+        ids = {w.entry.id for w in ours} | versions.unclear
         others = tuple({frame(e.id, b"") for e in versions.others if e.id not in ids})
         return cls(
             side,
@@ -86,6 +100,7 @@ class AvroPlan:
             exact,
             missing,
             versions.unreadable,
+            versions.unclear,
         )
 
     @property
@@ -111,16 +126,21 @@ class AvroPlan:
         if reader is None:
             return None
         zone = self.side.options.time_zone
-        jvm_programs = programs(self.table, self.keys, self.values, self._refused_ids(), self.missing, zone)
+        keys, values = ([w for w in some if w.entry.id not in self.unclear] for some in (self.keys, self.values))
+        jvm_programs = programs(self.table, keys, values, self._refused_ids(), self.missing, zone)
+        named = named_by_headers(messages)
+        if self.exact:
+            named = named | ~self._of_their_topics()
         # A select for each step: what several columns of the next one use is then worked out once.
-        read = messages.select("*", _read(spark, reader, jvm_programs, self.table).alias("_read"))
+        read = messages.select("*", _read(spark, reader, jvm_programs, self.table, named).alias("_read"))
         if self.others:
             theirs = F.col("_read.code") == OTHER_TABLE
             counts = F.count(F.when(theirs, 1)).alias("rows")
             read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
         bad = F.col("_read.code") != 0
         # Of the message only what an error says goes on: what Python is asked about, rows are copied with it.
-        bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in ("key", "value")]
+        asked = ("key", "value", *(("headers",) if "headers" in messages.columns else ()))
+        bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in asked]
         message_columns = ("_key", "_value") if keep else ()
         whole = [F.col(name[1:]).alias(name) for name in message_columns]
         changes = read.select(F.struct(*_SOURCE).alias("source"), "_read", *bad_bytes, *whole)
@@ -134,6 +154,21 @@ class AvroPlan:
     def without_others(self, messages: DataFrame) -> DataFrame:
         """The messages without those of other tables, as far as their schema ids are known; these are counted."""
         return without_headers(messages, self.others, self.table.id)
+
+    def _of_their_topics(self) -> Column:
+        """Whether a message's topic is one that the schemas are registered for: of others their ids may mean another
+        schema, elsewhere. A mirrored topic has the name of its cluster before its own.
+        """
+        from pyspark.sql import functions as F
+
+        topics = topics_of((*self.keys, *self.values)) if isinstance(self.side.schemas, HttpSchemas) else None
+        if topics is None:
+            return F.lit(True)
+        of_topics = F.col("topic").isNull() | F.col("topic").isin(*topics)
+        of_topics = of_topics | F.replace("topic", F.lit("."), F.lit("_")).isin(*topics)
+        for topic in sorted(topics):
+            of_topics = of_topics | F.endswith("topic", F.lit(f".{topic}"))
+        return of_topics
 
     def _refused_ids(self) -> dict[int, int]:
         """Schema ids of which every message is refused, with the reader's code."""
@@ -152,7 +187,9 @@ class AvroPlan:
         kind = rescued_type(row_type(self.table))
         rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
         topic = F.when(F.col("_read.code") != 0, F.coalesce("source.topic", F.lit("")))
-        answer = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic)  # type: ignore[call-overload]
+        none = F.lit(None).cast("array<struct<key:string,value:binary>>")
+        headers = F.col("_bad_headers") if "_bad_headers" in read.columns else none
+        answer = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic, headers)  # type: ignore[call-overload]
         return ask_python(
             read, answer, metric("late_tables", self.table.id),
             F.coalesce(F.col("kind") == "other", F.lit(False)),
@@ -214,15 +251,15 @@ def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> C
     return names  # type: ignore[no-any-return]
 
 
-def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Table) -> Column:
-    """What the reader tells of the message in `key` and `value`: struct of _TOLD."""
+def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Table, named: Column) -> Column:
+    """What the reader tells of the message in `key` and `value`: struct of _TOLD. named: as AvroRows has it."""
     from pyspark.sql import Column, functions
 
     jvm: Any = spark._jvm
     sql = jvm.org.apache.spark.sql
     one = avro_jvm.instance(spark, reader, bytearray(jvm_programs.packed))
     columns = sql.classic.ExpressionUtils
-    arguments = [columns.expression(functions.col(name)._jc) for name in ("key", "value")]
+    arguments = [columns.expression(c._jc) for c in (functions.col("key"), functions.col("value"), named)]
     result_type = sql.types.DataType.fromJson(json.dumps(_rescue_type(table)))
     # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
     call = avro_jvm.invoke(spark, one, "read", result_type, *arguments, deterministic=False)

@@ -37,6 +37,7 @@ ERRORS = (
     ("TRUNCATED", 'the record ends too early; check="exact" says where'),
     ("MALFORMED", 'the record is none of its schema; check="exact" says why'),
     ("TRAILING_BYTES", 'there are bytes after the record; check="exact" says how many'),
+    ("NOT_FRAMED", 'the record headers name the schema, not the first bytes; check="exact" reads it'),
 )
 """Error code and detail of what the reader refuses, from its code 1 on."""
 assert ERRORS[MALFORMED - 1][0] == "MALFORMED"

@@ -51,7 +51,7 @@ class _All:
     def __init__(self) -> None:
         self._of = [golden.schemas for golden in GOLDENS]
 
-    def by_id(self, schema_id: SchemaId, where: str) -> str:
+    def by_id(self, schema_id: SchemaId, where: str, subject: str | None = None) -> str:
         assert isinstance(schema_id, int)
         if not 0 <= schema_id // 1000 < len(self._of):
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source="the goldens")

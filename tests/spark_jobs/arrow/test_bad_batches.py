@@ -202,7 +202,8 @@ def test_workers_of_the_api(golden: Golden) -> None:
     if table is not None and not FORMATS[golden.format].in_order:
         kind = pa.struct([("kind", pa.string()), ("code", pa.string()), ("detail", pa.string())])
         keys, values = (pa.array([getattr(m, part) for m in messages], pa.binary()) for part in ("key", "value"))
-        found = rescue(golden.side(), table, kind)(keys, values, pa.array(["t"] * len(messages))).to_pylist()
+        topics, headers = pa.array(["t"] * len(messages)), pa.nulls(len(messages))
+        found = rescue(golden.side(), table, kind)(keys, values, topics, headers).to_pylist()
         assert [r["kind"] == "error" for r in found] == [not good for good in own]
 
 

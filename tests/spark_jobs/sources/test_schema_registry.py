@@ -173,7 +173,7 @@ def test_unknown_id_is_an_error_of_the_message() -> None:
 def test_schema_of_another_kind() -> None:
     with (
         serving(lambda *_: answer(200, {"schemaType": "PROTOBUF", "schema": "x"})) as server,
-        pytest.raises(WireError, match="PROTOBUF"),
+        pytest.raises(WireError, match="schema id 1 is a Protobuf schema, not Avro"),
     ):
         HttpSchemas(server.url).by_id(1, "value")
 

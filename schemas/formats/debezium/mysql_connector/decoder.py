@@ -27,13 +27,16 @@ from schemas.formats.debezium.mysql_connector.message_keys import NO_KEY, OPAQUE
 from schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
 from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.debezium.side_messages import check_connector, java_text, side_message
-from schemas.formats.framing import MAX_MESSAGE, unframe
+from schemas.formats.framing import MAX_MESSAGE, json_body, names_schema, unframe_part
 from schemas.model.errors import WireError
 from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
-from schemas.model.names import quote_name
+from schemas.model.names import quote_name, topic_subject
 from schemas.model.ports import SchemaId
 from schemas.model.reasons import reason_of
 from schemas.model.table import TableId
+
+_Payload = tuple[Any, Hashable, Mapping[str, Any] | None]
+"""Payload, what stands for the schema in caches (of Avro: its id, the part, the topic), schema or None."""
 
 
 class _Content(NamedTuple):
@@ -58,7 +61,7 @@ class DebeziumMysqlDecoder:
         self._schemas, self._tables = context.schemas, context.tables
         self._rows = DebeziumRowReader(values.dialect(context.options, self.connector.format), context)
         self._flattened = FlattenedRows(context)
-        self._documents: BoundedCache[SchemaId, ConnectSchema] = BoundedCache(100_000)
+        self._documents: BoundedCache[tuple[SchemaId, str, str | None], ConnectSchema] = BoundedCache(100_000)
         self._recent = _RecentSchemas()
         self._memory = TopicMemory()
 
@@ -66,21 +69,21 @@ class DebeziumMysqlDecoder:
         """One message → one event, none for a null value after its delete. WireError as the error table says."""
         if message.value is None:
             return self._tombstone(message)
-        payload, token, schema = self._read(message.value, "value")
+        payload, token, schema = self._read(message, "value", message.value)
         if payload is None:
             return self._tombstone(message)
         if not isinstance(payload, dict):
             reason = with_body_name("it is no object", message.value)
             raise _malformed_error("value", f"not a message of Debezium's MySQL connector: {reason}")
-        key = self._key(message.key)
+        key = self._key(message)
         try:
             event = self._event(_Content(message, payload, token, schema, key))
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             details = f"not an event of Debezium's MySQL connector: {reason_of(error)}"
             raise _malformed_error("value", details) from error
         if isinstance(event, RowChange):
-            if isinstance(token, int):
-                event.schema_id = token
+            if isinstance(token, tuple) and isinstance(token[0], int):
+                event.schema_id = token[0]
             if key.given and event.table_version is None and (not event.key or len(event.key) < len(key.columns)):
                 event.flag("key_unknown")
         return [event]
@@ -158,7 +161,7 @@ class DebeziumMysqlDecoder:
                 details = "a null value without a key: a row of this topic was deleted, and nothing says which"
                 raise WireError("EMPTY_RECORD", details=details)
             return []
-        key = self._key(message.key)
+        key = self._key(message)
         table, by_topic = self._table_of_tombstone(key, message), False
         if table is None:
             table, by_topic = self._memory.only_table(message.topic), True
@@ -202,19 +205,20 @@ class DebeziumMysqlDecoder:
         event.key_only = True
         return event
 
-    def _key(self, data: bytes | None) -> MessageKey:
+    def _key(self, message: Message) -> MessageKey:
         """A message's key; one of another converter says nothing. WireError for one that is damaged."""
+        data = message.key
         if data is None:
             return NO_KEY
-        if data[:1] in _FRAMES:
+        if data[:1] in _FRAMES or (message.headers and names_schema(message.headers, "key")):
             try:
-                return message_key(*self._read(data, "key"))
+                return message_key(*self._read(message, "key", data))
             except WireError as error:
                 if error.code in ("UNKNOWN_SCHEMA_ID", "UNSUPPORTED_SCHEMA") or len(data) in _INTEGER_SIZES:
                     return OPAQUE_KEY
                 raise
         if _OBJECT.match(data):
-            return message_key(*self._read(data, "key"))
+            return message_key(*self._read(message, "key", data))
         try:
             text = json_exact.document(data)
         except ValueError:
@@ -225,14 +229,12 @@ class DebeziumMysqlDecoder:
             return message_key(text, None, None)
 
     # ------------------------------------------------------------------------------ bytes → payload
-    def _read(self, data: bytes, where: str) -> tuple[Any, Hashable, Mapping[str, Any] | None]:
-        """(payload, what stands for the schema in caches, schema or None)."""
-        if data[:1] in _FRAMES:  # Confluent's header, or AWS Glue's: no JSON begins so
-            schema_id, pos = unframe(data, where)
-            doc = self._documents.get(schema_id)
-            if doc is None:
-                doc = self._documents[schema_id] = document(self._schemas.by_id(schema_id, where), where)
-            return doc.read(data, pos, where), schema_id, doc.schema
+    def _read(self, message: Message, where: str, data: bytes) -> _Payload:
+        if data[:1] in _FRAMES or (message.headers and names_schema(message.headers, where)):
+            avro = self._read_framed(message, where, data)
+            if avro is not None:
+                return avro
+            data = json_body(data)
         if len(data) > MAX_MESSAGE:
             raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
         try:
@@ -241,7 +243,28 @@ class DebeziumMysqlDecoder:
             details = java_text(data) or with_body_name(reason_of(error), data)
             raise _malformed_error(where, f"not a message of Debezium's MySQL connector: {details}") from error
 
-    def _json(self, text: str) -> tuple[Any, Hashable, Mapping[str, Any] | None]:
+    def _read_framed(self, message: Message, where: str, data: bytes) -> _Payload | None:
+        """None for JSON behind the id of a JSON Schema, or of a schema that is not known. WireError."""
+        is_json = json_body(data)[:1] == b"{"
+        try:
+            schema_id, data, pos, told = unframe_part(data, where, message.headers)
+        except WireError as error:
+            if is_json and error.code == "NOT_FRAMED":
+                return None
+            raise
+        asked = (schema_id, where, message.topic)
+        doc = self._documents.get(asked)
+        if doc is None:
+            try:
+                text = self._schemas.by_id(schema_id, told, topic_subject(message.topic, where))
+                doc = self._documents[asked] = document(text, told)
+            except WireError:
+                if is_json:
+                    return None
+                raise
+        return doc.read(data, pos, told), asked, doc.schema
+
+    def _json(self, text: str) -> _Payload:
         """`{"schema":…,"payload":…}`, the payload with our own wrapper, or the payload alone. ValueError.
 
         Kafka's JsonConverter writes the schema first: it is looked up by its text, and parsed once.
@@ -259,7 +282,7 @@ class DebeziumMysqlDecoder:
             token = json_exact.dump(whole["schema"])
             self._recent.add(text, whole["schema"])
             return whole["payload"], token, whole["schema"]
-        if set(whole) in ({"payload"}, {"schema", "payload"}) and isinstance(whole["payload"], dict | None):
+        if set(whole) in _WRAPPERS and isinstance(whole["payload"], dict | None):
             return whole["payload"], None, None
         return whole, None, None
 
@@ -314,6 +337,7 @@ class _RecentSchemas:
             self._found = [_KnownSchema(text[: end + len(_PAYLOAD)], schema), *self._found][:_MOST_RECENT]
 
 
+_WRAPPERS = ({"payload"}, {"schema", "payload"}, {"schemaId", "payload"})  # the last is Apicurio's ExtJsonConverter
 _MOST_RECENT, _LARGEST = 64, 1 << 18
 _SCHEMA, _PAYLOAD = '{"schema":', ',"payload":'
 

@@ -1,0 +1,313 @@
+"""Schema ids that are not Confluent's five bytes: in record headers, of eight bytes, before JSON; and references."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from schemas.codec.avro_references import Reference
+from schemas.formats.base import Decoder
+from schemas.formats.framing import json_body, names_schema, unframe_part
+from schemas.inspect.explain import ExplainRequest, explain
+from schemas.model.errors import WireError
+from schemas.model.event import Event, Message, RowChange
+from schemas.model.options import Options
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from tests.support import connector
+from tests.support.golden import WIDE, Golden
+from tests.support.schema_ids import WAYS, with_guids
+from tests.support.table import check_rows
+
+AVROS = ("avro", "debezium-avro", "debezium-mysql")
+_ID = 0x77000000  # of schemas that are taken out of a golden's
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Messages in framed Avro, and the schemas that they were written with."""
+
+    format: str
+    messages: list[Message]
+    schemas: FileSchemas
+    zone: str = "UTC"
+
+    def __str__(self) -> str:
+        return self.format
+
+    def decoder(self, schemas: FileSchemas | None = None, read_as: str | None = None) -> Decoder:
+        options = Options.of({}, time_zone=self.zone, on_lossy="flag")
+        return CodecConfig(read_as or self.format, schemas or self.schemas, options).decoder()
+
+    def with_guids(self) -> FileSchemas:
+        return with_guids(self.schemas)
+
+
+def _of(format_: str, case: str = "") -> _Source:
+    if format_ == "debezium-mysql":
+        messages = [m for m in connector.avro_messages("default") if m.value is not None][:100]
+        return _Source(format_, messages, connector.avro_schemas("default"))
+    golden = Golden(format_, case or WIDE[format_])
+    return _Source(format_, golden.messages(), golden.schemas, golden.zone)
+
+
+def _plain(events: list[Event]) -> list[Any]:
+    """What events say beside the format's id of the schema, which only Confluent's own ids are."""
+    return [replace(e, schema_id=None, flags=list(e.flags)) if isinstance(e, RowChange) else e for e in events]
+
+
+def test_ids_elsewhere_give_the_same_rows() -> None:
+    def check(row: tuple[str, bool, str]) -> None:
+        format_, by_auto, way = row
+        source = _of(format_)
+        decoder, plain = source.decoder(source.with_guids(), "auto" if by_auto else None), source.decoder()
+        rows = 0
+        for message in source.messages:
+            want = decode_one(plain, message)
+            got = decode_one(decoder, WAYS[way](message))
+            if want.error is None:
+                assert got.error is None, got.error
+                assert _plain(got.events) == _plain(want.events)
+                if way == "id":
+                    assert got.events == want.events
+                rows += len(got.events)
+        assert rows
+
+    check_rows([(f, by_auto, way) for f in AVROS for by_auto in (False, True) for way in WAYS], check)
+
+
+def test_an_id_that_is_not_known_is_called_what_it_is() -> None:
+    golden = Golden("avro", WIDE["avro"])
+    message = next(m for m in golden.messages() if m.key and m.value)
+    words = {
+        "id": "value (header __value_schema_id): schema id ",
+        "guid": "value (header __value_schema_id): schema id 01020304-0506-0708-090a-",
+        "globalId": "value (header apicurio.value.globalId): schema id ",
+        "contentId": "value (header apicurio.value.contentId): schema id ",
+        "eight bytes": "value (8-byte schema id): schema id ",
+    }
+
+    def check(way: str) -> None:
+        decoder = CodecConfig("avro", FileSchemas([], "my.jsonl"), Options.of({})).decoder()
+        error = decode_one(decoder, WAYS[way](message)).error
+        assert error is not None
+        assert (error.code, error.detail.startswith(words[way])) == ("UNKNOWN_SCHEMA_ID", True), error.detail
+
+    check_rows(WAYS, check)
+
+
+def test_headers_that_can_not_be_read_are_named() -> None:
+    rows: list[tuple[str, bytes, str, list[str]]] = [
+        ("__value_schema_id", b"", "MALFORMED", ["__value_schema_id", "4 bytes", "16"]),
+        ("__value_schema_id", b"\0\0\0", "MALFORMED", ["__value_schema_id"]),
+        ("__value_schema_id", b"\2\0\0\0\1", "MALFORMED", ["__value_schema_id"]),
+        ("__value_schema_id", b"\0\0\0\0\1\0", "MALFORMED", ["__value_schema_id", "Protobuf"]),
+        ("apicurio.value.globalId", b"27", "MALFORMED", ["apicurio.value.globalId", "2 bytes", "8"]),
+        ("apicurio.value.encoding", b"JSON", "UNSUPPORTED_SCHEMA", ["apicurio.value.encoding", "JSON", "BINARY"]),
+        ("apicurio.value.artifactId", b"orders", "NOT_FRAMED", ["apicurio.value.artifactId", "globalId"]),
+        ("apicurio.value.contentHash", b"ab", "NOT_FRAMED", ["apicurio.value.contentHash", "contentId"]),
+    ]
+
+    def check(row: tuple[str, bytes, str, list[str]]) -> None:
+        name, value, code, words = row
+        for format_ in ("avro", "debezium-avro", "debezium-mysql"):
+            decoder = CodecConfig(format_, FileSchemas([]), Options.of({})).decoder()
+            error = decode_one(decoder, Message(None, b"\2\2", "t", headers=((name, value),))).error
+            assert error is not None
+            assert error.code == code
+            assert all(word in error.detail for word in words), error.detail
+
+    check_rows(rows, check)
+
+
+def test_the_last_header_of_a_name_counts_and_null_is_none() -> None:
+    first, last = ("__value_schema_id", b"\0\0\0\0\1"), ("__value_schema_id", b"\0\0\0\0\2")
+    assert unframe_part(b"xy", "value", (first, last))[0] == 2
+    assert unframe_part(b"\0\0\0\0\5y", "value", (first, ("__value_schema_id", None)))[0] == 5
+    assert unframe_part(b"\0\0\0\0\5y", "key", (first,)) == (5, b"\0\0\0\0\5y", 5, "key")
+    assert names_schema((first,), "value")
+    assert not names_schema((first,), "key")
+    assert not names_schema((("__value_schema_id", None), ("trace", b"1")))
+
+
+_JSON = ("debezium", "canal-json", "simple")
+
+
+def test_json_behind_a_schema_id_is_json() -> None:
+    """As Confluent's JSON Schema converter frames it, and Apicurio's; whatever its schema is called, or without one."""
+    kinds = [
+        RegisteredSchema("t-value", 1, 7, '{"type":"object"}', "JSON"),
+        RegisteredSchema("t-key", 1, 7, "{}", "JSON"),
+    ]
+
+    def check(row: tuple[str, str, bytes, bool]) -> None:
+        format_, read_as, head, known = row
+        golden = Golden(format_, WIDE[format_])
+        side = CodecConfig(read_as, FileSchemas(kinds if known else []), Options.of({}, time_zone=golden.zone))
+        decoder, plain = side.decoder(), golden.side().decoder()
+        rows = 0
+        for message in golden.messages():
+            key, value = (None if part is None else head + part for part in (message.key, message.value))
+            want, got = decode_one(plain, message), decode_one(decoder, replace(message, key=key, value=value))
+            assert got.events == want.events
+            assert str(got.error) == str(want.error)
+            rows += len(got.events)
+        assert rows
+
+    heads = (b"\0\0\0\0\7", b"\0" + b"\0" * 7 + b"\7")
+    check_rows([(f, r, head, known) for f in _JSON for r in (f, "auto") for head in heads for known in (True, False)],
+               check)  # fmt: skip
+
+
+def test_only_json_is_taken_for_json() -> None:
+    rows = {
+        b'\0\0\0\0\5{"a":1}': b'{"a":1}', b'\0\0\0\0\5{} \n': b"{} \n", b'\0\0\0\0\0\0\0\0\5{"a":1}': b'{"a":1}',
+        b"\0\0\0\0\5{": None, b'\0\0\0\0\5["a"]': None, b"\0\0\0\0\5": None, b"": None, b'{"a":1}': None,
+    }  # fmt: skip
+    check_rows(rows, lambda data: _same(json_body(data), data if rows[data] is None else rows[data]))
+
+
+def _same(left: object, right: object) -> None:
+    assert left == right
+
+
+def test_schemas_of_other_kinds_are_named_in_every_avro_format() -> None:
+    entries = [RegisteredSchema("t-value", 1, 7, "{}", "JSON"), RegisteredSchema("p-value", 1, 8, "syntax", "PROTOBUF")]
+
+    def check(row: tuple[str, int, str]) -> None:
+        format_, id_, word = row
+        decoder = CodecConfig(format_, FileSchemas(entries), Options.of({})).decoder()
+        error = decode_one(decoder, Message(None, b"\0" + id_.to_bytes(4, "big") + b"\2\2", "t")).error
+        assert error is not None
+        assert f"schema id {id_} is {word}, not Avro" in error.detail
+
+    kinds = ((7, "a JSON Schema"), (8, "a Protobuf schema"))
+    check_rows([(f, *k) for f in ("avro", "debezium-avro", "debezium-mysql", "auto") for k in kinds], check)
+
+
+# ---- references
+def _split(entry: RegisteredSchema, name: str) -> list[RegisteredSchema]:
+    """A schema whose record `name` is another subject's, and that."""
+    taken: dict[str, Any] = {}
+
+    def walk(node: Any, namespace: str) -> Any:
+        if isinstance(node, list):
+            return [walk(one, namespace) for one in node]
+        if not isinstance(node, dict):
+            return node
+        inner = node.get("namespace", namespace)
+        if node.get("type") == "record" and node["name"] == name:
+            taken.setdefault("schema", {**node, "namespace": inner})
+            return f"{inner}.{name}" if inner else name
+        parts = {part: walk(node[part], inner) for part in ("type", "fields", "items") if part in node}
+        return {**node, **parts}
+
+    whole = json.loads(entry.schema)
+    rest = walk(whole, "")
+    reference = Reference(name, f"{entry.subject}.{name}", 1)
+    return [
+        RegisteredSchema(reference.subject, 1, _ID + int(entry.id), json.dumps(taken["schema"])),
+        replace(entry, schema=json.dumps(rest), references=(reference,)),
+    ]
+
+
+def test_references_give_the_same_rows() -> None:
+    """The old row of TiCDC's Avro, the source block and the row of its Debezium Avro are other subjects' records."""
+
+    def check(row: tuple[str, str, Callable[[RegisteredSchema], str | None]]) -> None:
+        format_, case, part = row
+        source = _of(format_, case)
+        entries: list[RegisteredSchema] = []
+        for entry in source.schemas.all():
+            name = part(entry)
+            entries += [entry] if name is None else _split(entry, name)
+        assert any(e.references for e in entries)
+        plain = source.decoder()
+        for read_as in (format_, "auto"):
+            decoder = source.decoder(FileSchemas(entries), read_as)
+            for message in source.messages:
+                assert decode_one(decoder, message).events == decode_one(plain, message).events
+
+    def old_row(entry: RegisteredSchema) -> str | None:
+        return _name_with(entry.schema, "_before") or None
+
+    def source(entry: RegisteredSchema) -> str | None:
+        return "Source" if '"name":"Source"' in entry.schema.replace(" ", "") else None
+
+    check_rows(
+        [("avro", "wide.before.ext1", old_row), ("debezium-avro", "", source), ("debezium-mysql", "", source)], check
+    )
+
+
+def _name_with(text: str, ending: str) -> str:
+    match = re.search(rf'"name":\s*"(\w+{ending})"', text.replace('"_ticdc_before"', '""'))
+    return match[1] if match else ""
+
+
+def test_a_file_names_what_a_reference_lacks() -> None:
+    record = '{"type":"record","name":"t","namespace":"a.b","fields":[{"name":"x","type":"n.X"}]}'
+    missing = RegisteredSchema("t-value", 1, 3, record, references=(Reference("n.X", "x", 4),))
+    circle = RegisteredSchema("c-value", 1, 5, record, references=(Reference("n.X", "c-value", 1),))
+    rows = {3: "refers to n.X of subject x version 4, which my.jsonl does not have",
+            5: "in a circle: c-value version 1, which refers to c-value version 1"}  # fmt: skip
+
+    def check(id_: int) -> None:
+        for format_ in ("avro", "debezium-avro", "debezium-mysql", "auto"):
+            decoder = CodecConfig(format_, FileSchemas([missing, circle], "my.jsonl"), Options.of({})).decoder()
+            error = decode_one(decoder, Message(None, b"\0" + id_.to_bytes(4, "big") + b"\2", "t")).error
+            assert error is not None
+            assert (error.code, rows[id_] in error.detail) == ("UNSUPPORTED_SCHEMA", True), error.detail
+
+    check_rows(rows, check)
+
+
+# ---- contexts in a file
+def test_an_id_of_two_contexts_is_that_of_the_topics_subject() -> None:
+    def entry(subject: str, table: str, id_: int = 2) -> RegisteredSchema:
+        kind = '{"type":"int","connect.parameters":{"tidb_type":"INT"}}'
+        text = (
+            f'{{"type":"record","name":"{table}","namespace":"default.shop","fields":[{{"name":"id","type":{kind}}}]}}'
+        )
+        return RegisteredSchema(subject, 1, id_, text)
+
+    both = [entry("items-value", "items"), entry(":.dev:a_orders-value", "orders")]
+    rows: list[tuple[list[RegisteredSchema], str | None, str]] = [
+        (both, "items", "items"), (both, "a_orders", "orders"), (both, "a.orders", "orders"),
+        ([*both, entry("a_orders-value", "news")], "a.orders", "news"), ([both[1]], "else", "orders"),
+    ]  # fmt: skip
+
+    def check(row: tuple[list[RegisteredSchema], str | None, str]) -> None:
+        entries, topic, table = row
+        decoder = CodecConfig("avro", FileSchemas(entries), Options.of({})).decoder()
+        (event,) = decode_one(decoder, Message(None, b"\0\0\0\0\2\2", topic)).events
+        assert isinstance(event, RowChange)
+        assert event.table_name == table
+
+    check_rows(rows, check)
+    for topic, word in (("else", "else-value is neither"), (None, "no topic")):
+        decoder = CodecConfig("avro", FileSchemas(both), Options.of({})).decoder()
+        error = decode_one(decoder, Message(None, b"\0\0\0\0\2\2", topic)).error
+        assert isinstance(error, WireError)
+        assert "items-value and of :.dev:a_orders-value" in error.detail
+        assert word in error.detail
+
+
+# ---- explain
+def test_explain_says_where_the_id_stands() -> None:
+    golden = Golden("avro", WIDE["avro"])
+    message = next(m for m in golden.messages() if m.key and m.value)
+    words = {"id": "none: schema ", "guid": "by header __value_schema_id", "globalId": "apicurio.value.globalId",
+             "contentId": "by header apicurio.value.contentId", "eight bytes": "(8 bytes)"}  # fmt: skip
+
+    def check(way: str) -> None:
+        side = CodecConfig("auto", _of("avro").with_guids(), Options.of({}, time_zone=golden.zone))
+        answer = explain(ExplainRequest(WAYS[way](message), "auto", side.context(), side.options))
+        assert answer["format"] == "avro"
+        assert words[way] in answer["framing"][1]["says"]
+        assert [f["column"] for f in answer["events"][0]["fields"] if f["hex"] is None] == []
+
+    check_rows(WAYS, check)
