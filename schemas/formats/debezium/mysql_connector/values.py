@@ -135,22 +135,25 @@ def _decimal(column: Column, mode: str, connect: str, value: Any) -> tuple[Value
     return values.decimal_text(unscaled, column.scale), ""
 
 
-_DOUBLE_DIGITS = 17  # that a double has at most when it is written
-
-
 def _decimal_number(column: Column, mode: str, connect: str, value: Number) -> tuple[Value, str]:
     """A JSON number: all digits of the DECIMAL with decimal.format=NUMERIC, a double with decimal.handling.mode=double.
 
-    The schema says which it is, else decimal_handling_mode; else a number with more digits than doubles have.
+    The schema says which it is, else decimal_handling_mode, else the number's text.
     """
-    digits = value.lower().partition("e")[0].replace(".", "").lstrip("-0")
-    by_value = not connect and mode == "auto" and len(digits) > _DOUBLE_DIGITS
-    if connect in ("double", "float") or not (connect or by_value or mode in ("precise", "string")):
+    by_text = not connect and mode == "auto" and not _may_be_double(value)
+    if connect in ("double", "float") or not (connect or by_text or mode in ("precise", "string")):
         return fields.reader(column)(value)
     text = values.plain_decimal(value, column.scale)
     if column.length is not None and column.scale is not None:
         values.unscaled_decimal(text, column.length, column.scale)
     return text, ""
+
+
+def _may_be_double(text: str) -> bool:
+    """Whether Java writes a double so: with 17 digits at most, and with an exponent from 10^7 on (Double.toString)."""
+    number, exponent, _ = text.lower().partition("e")
+    whole, _, fraction = number.lstrip("-").partition(".")
+    return len((whole + fraction).strip("0")) <= 17 and (bool(exponent) or len(whole) <= 7)
 
 
 def _is_precise(column: Column, mode: str, value: Any) -> bool:
