@@ -34,6 +34,13 @@ _ROWS: dict[str, tuple[tuple[str, str, Path], ...]] = {
     "simple": (("value", "before", ("old",)), ("value", "after", ("data",))),
     "canal-json": (("value", "before", ("old", 0)), ("value", "shown", ("data", 0))),
 }
+# Of a row that a transform flattened.
+_FLATTENED: tuple[tuple[str, str, Path], ...] = (
+    ("key", "key", ("payload",)),
+    ("key", "key", ()),
+    ("value", "shown", ("payload",)),
+    ("value", "shown", ()),
+)
 _OPEN = ("open", "open-tiflow")
 _OPEN_SIDES = {"u": "after", "p": "before", "d": "before"}
 
@@ -47,7 +54,8 @@ def traces(format_: str, decoder: Decoder, message: Message, events: Sequence[Ev
             return list(_simple_avro(message.value))
         if format_ in _OPEN:
             return list(_open(message))
-        return list(_json(_ROWS.get(format_, ()), message, events))
+        is_flat = any(isinstance(event, RowChange) and "flattened" in event.extra for event in events)
+        return list(_json(_FLATTENED if is_flat else _ROWS.get(format_, ()), message, events))
     except (WireError, ValueError, LookupError, TypeError, AttributeError, TruncatedValue):
         return []  # compressed, fetched from elsewhere, or of another form: the values are still told
 
@@ -60,14 +68,16 @@ def _simple_avro(data: bytes) -> Iterator[FieldPosition]:
 
 def _json(rows: Sequence[tuple[str, str, Path]], message: Message, events: Sequence[Event]) -> Iterator[FieldPosition]:
     is_delete = bool(events) and isinstance(events[0], RowChange) and events[0].op == "d"
+    seen = set[tuple[str, str]]()
     for part, side, path in rows:
         data = message.key if part == "key" else message.value
-        if not data or not data.lstrip().startswith(b"{"):
+        if (part, side) in seen or not data or not data.lstrip().startswith(b"{"):
             continue
         row_side = ("before" if is_delete else "after") if side == "shown" else side
         text = json_exact.document(data)
         start = json_spans.find(text, path)
         if start is not None and json_spans.kind_of(text, start) == "object":
+            seen.add((part, side))
             yield from _members(text, start, part, row_side, 0, 0)
 
 

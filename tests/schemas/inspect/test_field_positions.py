@@ -5,8 +5,11 @@ from __future__ import annotations
 import pytest
 
 from schemas.codec import json_spans
+from schemas.formats.base import Context
 from schemas.inspect.field_positions import traces
+from schemas.inspect.format_lookup import format_named
 from schemas.model.event import Message
+from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.each import each
 
 
@@ -61,3 +64,18 @@ def test_members_and_paths() -> None:
 def test_documents_that_are_cut(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
         list(json_spans.members(text, 0))
+
+
+def test_flattened_rows() -> None:
+    """The columns are the document's own members, with a schema around them or without."""
+    row = '{"id":1,"name":"a","__op":"c","__db":"shop","__table":"t"}'
+    fields = ",".join(f'{{"type":"string","field":"{name}"}}' for name in ("name", "__op", "__db", "__table"))
+    schema = f'{{"type":"struct","fields":[{{"type":"int32","optional":false,"field":"id"}},{fields}]}}'
+    schema = schema.replace('"type":"string"', '"type":"string","optional":true')
+    decoder = format_named("debezium-mysql").decoder(Context(FileSchemas([])))
+    for value in (row, f'{{"schema":{schema},"payload":{row}}}'):
+        message = Message(b'{"id":1}', value.encode())
+        places = {(f.side, f.name): f.raw for f in traces("debezium-mysql", decoder, message, decoder.decode(message))}
+        assert places["after", "id"] == b"1"
+        assert places["after", "name"] == b'"a"'
+        assert places["key", "id"] == b"1"
