@@ -191,8 +191,11 @@ class DebeziumMysqlDecoder:
     def _deleted_row(self, table: TableId, key: MessageKey) -> RowChange:
         columns, schema = dict(key.values), None
         version = self._tables.at(table, None) if self._tables is not None else None
-        if not columns and key.single is not None and version is not None and len(version.table.handle_key) == 1:
-            columns = {version.table.handle_key[0]: key.single}
+        handle_key = version.table.handle_key if version is not None else ()
+        if not columns and key.single is not None and len(handle_key) == 1:
+            columns = {handle_key[0]: key.single}
+        elif handle_key and columns.keys() > set(handle_key):  # a router or a transform added to the key
+            columns = {name: value for name, value in columns.items() if name in handle_key}
         if not columns:
             details = f"a null value says that a row of {table} was deleted, and its key names no columns; give --ddl"
             raise WireError("EMPTY_RECORD", details=details)

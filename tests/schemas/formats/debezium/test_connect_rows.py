@@ -168,6 +168,7 @@ NULLS: list[Case] = [
     ("by topic", [message(None, {"id": 1}, "srv.shop.orders")], (), BY_TOPIC, [DELETE]),
     ("typed by the definition", [message(None, {"b": "x", "a": 1})], PAIRS, SHOP,
      [("d", "shop.orders", ["b", "a"], {"b": "x", "a": "1"}, None)]),
+    ("more in the key", [message(None, {"id": 1, "shard": "a"})], ORDERS, SHOP, [DELETE]),
     ("a bare number as key", [message(None, "1")], ORDERS, SHOP, [DELETE]),
     ("a JSON text as key", [message(None, '"1"')], "CREATE TABLE orders (id VARCHAR(9) PRIMARY KEY)", SHOP, [DELETE]),
     ("plain text as key", [message(None, "order-4")], "CREATE TABLE orders (id VARCHAR(9) PRIMARY KEY)", SHOP,
