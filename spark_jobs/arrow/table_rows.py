@@ -35,6 +35,7 @@ from spark_jobs.arrow.view_checks import find_wrong_times
 from spark_jobs.io.message_files import message_of_row
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.pipeline.result import warn_of_mismatches
 from spark_jobs.pipeline.table_view import TableView, default_of
 
 pa: Any = pyarrow  # the stubs know less than the library
@@ -193,6 +194,7 @@ class TableRows:
         origin = message_of_row(input_row)
         result, rows, source = decode_one(decoder, origin), list[dict[str, Any]](), source_of(origin)
         error = result.error
+        warn_of_mismatches(result)
         for number, event in enumerate(result.events):
             change = change_row(event)
             row = {name: change.get(name) for name in ("op", "commit_ts", "table_version")}

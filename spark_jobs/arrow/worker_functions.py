@@ -18,7 +18,7 @@ from spark_jobs.arrow.event_rows import Batches, change_row, change_rows, messag
 from spark_jobs.io.message_files import message_of_row
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import MessageResult
+from spark_jobs.pipeline.result import MessageResult, warn_of_mismatches
 
 
 # ---- the DataFrame API
@@ -77,7 +77,9 @@ def _process_batches(
 
     def read_row(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         message = message_of_row(row)
-        return rows(codecs.one(message), message)
+        result = codecs.one(message)
+        warn_of_mismatches(result)
+        return rows(result, message)
 
     for batch in batches:
         for part, fast, rest in codecs.parts(batch):

@@ -74,6 +74,8 @@ def run(args: argparse.Namespace) -> int:
          "target": args.against, "tables": lineage.tables_of(report.used), "messages": report.messages, "written": 0,
          "failed": report.kinds.total()},
     )  # fmt: skip
+    for text in report.warnings():
+        print(f"warning: {text}", file=sys.stderr)
     if args.format_out == "json":
         print(json_line(report.as_json()))
     else:

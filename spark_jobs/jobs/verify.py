@@ -29,7 +29,7 @@ from schemas.plain.writer import plain_value
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, change_id, split_key_change
 from spark_jobs.pipeline.message_codec import decode_one, position_text
-from spark_jobs.pipeline.result import Used
+from spark_jobs.pipeline.result import Used, mismatch_warning
 from spark_jobs.pipeline.stream_definitions import LearningDecoder
 
 _BUCKETS = 64
@@ -41,7 +41,7 @@ Key = tuple[str, str, tuple[tuple[str, Any], ...]]
 class VerifyReport:
     """What a comparison found. events: rows of each side. expected: known losses by format and name.
 
-    messages: read on both sides; used: where their rows came from.
+    messages: read on both sides; used: where their rows came from; mismatches: definitions that were not used.
     """
 
     events: list[int] = field(default_factory=lambda: [0, 0])
@@ -56,6 +56,7 @@ class VerifyReport:
     most: int = 1000
     messages: int = 0
     used: Counter[Used] = field(default_factory=Counter)
+    mismatches: Counter[str] = field(default_factory=Counter)
 
     def add(self, kind: str, **more: Any) -> None:
         """Counts a difference, and keeps the first `most` of them."""
@@ -74,6 +75,11 @@ class VerifyReport:
             "expected_losses": dict(sorted(self.expected.items())), "checksums": dict(sorted(self.checksums.items())),
             "differences": dict(sorted(self.kinds.items())), "listed": self.differences,
         }  # fmt: skip
+
+    def warnings(self) -> list[str]:
+        """Definitions that were not used, and no rows at all."""
+        told = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
+        return told if any(self.events) or not self.messages else [*told, f"{self.messages} messages, and no row"]
 
     def lines(self) -> Iterator[str]:
         """The report for people."""
@@ -182,6 +188,8 @@ def _read(one: ComparedInput, spool: _Spool, report: VerifyReport, n: int) -> se
             if not isinstance(event, RowChange):
                 continue
             report.events[n] += 1
+            if event.mismatch is not None:
+                report.mismatches[str(event.mismatch)] += 1
             report.used[message.topic, event.db, event.table_name, event.table_version, event.schema_id] += 1
             # With its values: a change that comes again and says something else is no repetition.
             id_ = change_id(event, message, number) + repr((event.before, event.after)).encode("utf-8", "replace")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -110,7 +111,7 @@ class Summary:
 
         table: whose rows were asked for.
         """
-        told = [_mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
+        told = [mismatch_warning(text, count) for text, count in sorted(self.mismatches.items())]
         if not self.messages or self.errors.total() >= self.messages:
             return told
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
@@ -122,7 +123,7 @@ class Summary:
 
     def new_mismatches(self, earlier: Summary) -> list[str]:
         """Warnings of definitions that were not used, but for those that an earlier part of the run had."""
-        return [_mismatch_warning(t, n) for t, n in sorted(self.mismatches.items()) if t not in earlier.mismatches]
+        return [mismatch_warning(t, n) for t, n in sorted(self.mismatches.items()) if t not in earlier.mismatches]
 
     def _list_tables(self) -> str:
         counts = Counter[str]()
@@ -138,7 +139,8 @@ class Summary:
         return ", ".join(f"{kind} {count}" for kind, count in sorted(counts.items())) or "nothing that is known"
 
 
-def _mismatch_warning(text: str, count: int) -> str:
+def mismatch_warning(text: str, count: int) -> str:
+    """What people are told of rows that were read without their definition. text: of a DefinitionMismatch."""
     rows = f"{_number(count, 'row')} {'was' if count == 1 else 'were'}"
     return f"{text}; {rows} read without the definition: give the one that was in force (--ddl, --history)"
 
@@ -172,6 +174,14 @@ def skipped_kind(event: Event) -> str:
 
 def _list_counts(counts: Counter[str]) -> str:
     return f" ({', '.join(f'{name} {n}' for name, n in sorted(counts.items()))})" if counts else ""
+
+
+def warn_of_mismatches(result: MessageResult) -> None:
+    """A Python warning of each definition that was not used, once in a process: where no summary is told."""
+    for event in result.events:
+        if isinstance(event, RowChange) and event.mismatch is not None:
+            text = f"{event.mismatch}: its rows are read without the definition, flagged definition_mismatch"
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
 
 
 @dataclass(slots=True)

@@ -57,7 +57,7 @@ def _bootstrap() -> Message:
     return Message(None, json.dumps(body).encode())
 
 
-def _canal() -> Message:
+def canal_message() -> Message:
     body: dict[str, Any] = {
         "id": 0, "database": "shop", "table": "t", "pkNames": ["id"], "isDdl": False, "type": "INSERT",
         "es": 1_764_000_000_000, "ts": 1, "sql": "", "sqlType": {"id": 4, "v": -5, "state": 12},
@@ -69,7 +69,7 @@ def _canal() -> Message:
 
 def _messages(format_: str) -> tuple[list[Message], Registry]:
     if format_ == "canal-json":
-        return [_canal()], Registry()
+        return [canal_message()], Registry()
     if format_ == "simple":
         return [_bootstrap(), _simple()], Registry()
     pair = Pair(format_, enable_tidb_extension=True, avro_include_before_value=format_ == "avro")
