@@ -26,11 +26,13 @@ from schemas.model.types import BY_NAME, Kind
 def temporal_reader(options: Options, column: Column, field: Mapping[str, Any] | None) -> Read:
     """Compiled reader of a temporal column's values: by the field's semantic name. Text of a custom converter has none.
 
-    field: None without schema; then the options say, and the value itself. ValueError for a name of another type.
+    field: None without schema; then the options say, and the value itself; so they do of a number that has lost its
+    name. ValueError for a name of another type.
     """
     kind = column.type.kind
     read_text = partial(_temporal_text, column, options.time_zone)
-    semantic = _semantic_of(options, column) if field is None else field.get("name", "")
+    is_by_options = field is None or is_bare(options, field)
+    semantic = _semantic_of(options, column) if is_by_options or field is None else field.get("name", "")
     if field is not None and not semantic and field["type"] == "string":
         return read_text
     if semantic == _UNKNOWN_UNIT:
@@ -46,6 +48,12 @@ def temporal_reader(options: Options, column: Column, field: Mapping[str, Any] |
     if field is not None or ".Iso" in semantic:
         return by_name
     return partial(_text_or, read_text, by_name, "Z" if kind is Kind.TIMESTAMP else "")
+
+
+def is_bare(options: Options, field: Mapping[str, Any]) -> bool:
+    """Whether a field is a number without semantic name, and `time_precision_mode` says in which unit a time is."""
+    has_unit = options.time_precision_mode not in ("auto", "isostring")
+    return has_unit and not field.get("name") and field["type"] in ("int32", "int64")
 
 
 def _semantic_of(options: Options, column: Column) -> str:

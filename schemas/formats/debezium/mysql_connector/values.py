@@ -19,7 +19,7 @@ from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.connect.value_writers import unescaped
 from schemas.formats.debezium.mysql_connector.columns import GEOMETRY, adjusted_names, column_of, fits
-from schemas.formats.debezium.mysql_connector.temporal_values import TEMPORAL_KINDS, temporal_reader
+from schemas.formats.debezium.mysql_connector.temporal_values import TEMPORAL_KINDS, is_bare, temporal_reader
 from schemas.formats.debezium.row_reader import DebeziumDialect, Read
 from schemas.formats.debezium.values import json_number, json_string
 from schemas.model import values
@@ -32,7 +32,18 @@ from schemas.model.types import Kind
 def dialect(options: Options, format_: str = "debezium-mysql") -> DebeziumDialect:
     """How the connector writes columns; what its messages leave open is taken from the options."""
     images = defaults.null_images, defaults.default_images
-    return DebeziumDialect(format_, column_of_field, partial(reader, options), *images, fits, True, adjusted_names)
+    fitting = partial(_fits_options, options)
+    return DebeziumDialect(format_, column_of_field, partial(reader, options), *images, fitting, True, adjusted_names)
+
+
+def _fits_options(options: Options, column: Column, field: Mapping[str, Any]) -> bool:
+    """Whether a definition's column can be the field's. A number that has lost its semantic name can be a date or time
+    where the options say in which unit.
+    """
+    return fits(column, field) or (is_bare(options, field) and column.type.kind in _BARE)
+
+
+_BARE = (Kind.DATE, Kind.DATETIME, Kind.TIME, Kind.YEAR)
 
 
 def column_of_field(field: Mapping[str, Any]) -> Column:

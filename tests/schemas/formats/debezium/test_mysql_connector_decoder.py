@@ -12,16 +12,21 @@ from typing import Any
 
 import pytest
 
+from schemas.formats.base import Context
+from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Message, RowChange
-from schemas.model.table import Column, TableId, TableVersion, Value
-from schemas.model.types import Kind
+from schemas.model.options import Options
+from schemas.model.table import Column, Table, TableId, TableVersion, Value
+from schemas.model.types import BY_NAME, Kind
 from schemas.model.values import shift_zone
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import Summary
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
+from tests.support.golden import Registry
+from tests.support.rows import Tables
 
 WIDE = [n for n in connector.settings() if not n.startswith(("edge", "ticdc_foo"))]
 MODES: dict[str, dict[str, Any]] = {
@@ -296,3 +301,30 @@ def test_tombstones_truncations_and_schema_changes() -> None:
 def test_key_is_in_index_order() -> None:
     keys = {e.key for e in _wanted() if e.table.id == TableId("dbz", "cpk")}
     assert keys == {("k_biu", "k_dec", "k_dt", "k_bin", "k_en")}
+
+
+_BARE = [("paid_on", "int32", 19724), ("seen_at", "int64", 1704164645678), ("at", "int64", 11045000000)]
+
+
+@each(("mode", "values"), [
+    ("adaptive_time_microseconds", {"paid_on": "2024-01-02", "seen_at": "2024-01-02 03:04:05.678", "at": "03:04:05"}),
+    ("auto", {"paid_on": "19724", "seen_at": "1704164645678", "at": "11045000000"}),
+])  # fmt: skip
+def test_numbers_that_lost_their_semantic_names(mode: str, values: dict[str, str]) -> None:
+    """Only time_precision_mode makes dates and times of them; without it the definition is not used."""
+    fields = [{"type": kind, "optional": True, "field": name} for name, kind, _ in _BARE]
+    row = {"type": "struct", "fields": fields, "optional": True, "name": "s.shop.t.Value", "field": "after"}
+    schema = {"type": "struct", "fields": [row], "optional": False, "name": "s.shop.t.Envelope"}
+    source = {"connector": "mysql", "name": "s", "db": "shop", "table": "t", "file": "b.000001", "pos": 1, "row": 0}
+    payload = {"before": None, "after": {n: v for n, _, v in _BARE}, "source": source, "op": "c", "ts_ms": 1}
+    message = Message(None, json.dumps({"schema": schema, "payload": payload}).encode())
+    definition = Table(
+        TableId("shop", "t"),
+        (Column("paid_on", BY_NAME["date"]), Column("seen_at", BY_NAME["datetime"], scale=3),
+         Column("at", BY_NAME["time"], scale=0)),
+    )  # fmt: skip
+    context = Context(Registry(), Tables(definition), Options.of({"time_precision_mode": mode}))
+    [event] = format_named("debezium-mysql").decoder(context).decode(message)
+    assert isinstance(event, RowChange)
+    assert event.after == values
+    assert (event.mismatch is None) is (mode != "auto")
