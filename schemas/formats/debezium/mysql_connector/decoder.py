@@ -60,7 +60,7 @@ class DebeziumMysqlDecoder:
     def __init__(self, context: Context) -> None:
         self._schemas, self._tables = context.schemas, context.tables
         self._rows = DebeziumRowReader(values.dialect(context.options, self.connector.format), context)
-        self._flattened = FlattenedRows(context)
+        self._flattened = FlattenedRows(context, self.connector.format)
         self._documents: BoundedCache[tuple[SchemaId, str, str | None], ConnectSchema] = BoundedCache(100_000)
         self._recent = _RecentSchemas()
         self._memory = TopicMemory()

@@ -13,7 +13,7 @@ from typing import Any
 from schemas.codec import json_exact
 from schemas.formats.base import Context
 from schemas.formats.debezium.mysql_connector.message_keys import table_of_name
-from schemas.formats.debezium.side_messages import MYSQL_ONLY, database_of, other_connector
+from schemas.formats.debezium.side_messages import MYSQL_ONLY, check_connector, database_of
 from schemas.model.event import Message
 from schemas.model.table import TableId
 
@@ -54,7 +54,8 @@ class FlattenedRow:
 class FlattenedRows:
     """Takes flattened rows apart, by the options and by the definitions of tables that are known."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, format_: str) -> None:
+        self._format = format_
         self._options, self._tables, self._asked = context.options, context.tables, context.table
         prefix = context.options.add_fields_prefix
         self._names = {prefix + f: f for f in (_BARE + _QUALIFIED if prefix else _WITHOUT_PREFIX)}
@@ -75,7 +76,7 @@ class FlattenedRows:
             added = {name: value for name, value in added.items() if name.lower() not in own}
         fields = {self._names[name]: value for name, value in added.items()}
         for name, value in fields.items():
-            _check_database(name.removeprefix("source_"), value)
+            self._check_writer(name.removeprefix("source_"), value)
         op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
         if op is not None and op not in ("c", "u", "d", "r"):
             raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
@@ -98,6 +99,14 @@ class FlattenedRows:
         if table and (db or default):
             return TableId(db or (default.db if default else ""), table)
         return default
+
+    def _check_writer(self, field: str, value: Any) -> None:
+        """ValueError for a row of a connector that the format does not read."""
+        database = database_of(field)
+        if database:
+            raise ValueError(f"its field {field} is of the connector for {database}; {MYSQL_ONLY}")
+        if field == "connector":
+            check_connector({field: value}, self._format)
 
     def _default_table(self, topic: str | None) -> TableId | None:
         if self._options.table:
@@ -131,12 +140,3 @@ def _header_text(value: bytes) -> str:
         return text
     content = content.get("payload") if isinstance(content, dict) else content
     return content if isinstance(content, str) else text
-
-
-def _check_database(field: str, value: Any) -> None:
-    """ValueError for a row of a connector that is not MySQL's or MariaDB's."""
-    database = database_of(field)
-    if database:
-        raise ValueError(f"its field {field} is of the connector for {database}; {MYSQL_ONLY}")
-    if field == "connector" and isinstance(value, str) and value not in ("mysql", "mariadb"):
-        raise ValueError(other_connector(value))
