@@ -53,7 +53,7 @@ def delta_path_of(place: str) -> str | None:
     return place.removeprefix("delta:")
 
 
-_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")
+_URL = re.compile(r"(?!delta:/\w)([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")  # delta:/folder is a path of this machine
 _WITHOUT_SLASHES = {"kafka": "write kafka:TOPIC", "delta": "write delta:PATH", "file": "give the path alone"}
 _OTHER_PLACE = (
     "files and folders of this machine are read and written, and topics (kafka:TOPIC): copy or mount it first "

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from schemas.model.errors import SetupError
 from spark_jobs.commands.main import main
+from spark_jobs.io.locations import delta_path_of, topic_of_location
 from tests.spark_jobs.commands.test_command_line import AVRO, DEBEZIUM, _avro, _lines
 from tests.support.python_words import assert_no_python_words
 from tests.support.registries import answer, golden_registry, serving
@@ -130,6 +132,14 @@ def test_every_command_says_which_places_it_reads(command: str, capsys: pytest.C
         err = capsys.readouterr().err
         assert place in err
         assert "No such file" not in err
+
+
+def test_a_delta_table_has_an_absolute_path_or_a_relative_one() -> None:
+    for place in ("delta:/lake/bills", "delta:lake/bills", "delta:s3a://bucket/bills"):
+        assert topic_of_location(place) is None
+        assert delta_path_of(place) == place.removeprefix("delta:")
+    with pytest.raises(SetupError, match="write delta:PATH"):
+        topic_of_location("delta://lake/bills")
 
 
 _WRONG_WORDS = (
