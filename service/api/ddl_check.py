@@ -43,6 +43,7 @@ def _moment(value: Any) -> int | None:
 
 SETTINGS: Final[Fields] = {
     "name": TEXT, "sink_uri": TEXT, "config": Kind(_config, TEXT.schema), "keyspace": TEXT, "time_zone": TEXT,
+    "schema_registry": TEXT,
 }  # fmt: skip
 
 
@@ -106,4 +107,5 @@ def _changefeed(settings: dict[str, Any]) -> ChangefeedSettings:
         settings.get("config", ""),
         keyspace=settings.get("keyspace", ""),
         time_zone=settings.get("time_zone", ""),
+        schema_registry=settings.get("schema_registry", ""),
     )

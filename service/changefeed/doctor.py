@@ -52,7 +52,8 @@ def examine(patient: DoctorInput) -> list[Finding]:
 def _of_settings(patient: DoctorInput) -> Iterator[Finding]:
     for problem in patient.feed.problems:
         kind = "settings-refused" if problem.severity == "error" else "settings-odd"
-        fix = "Correct it; `cdc cli changefeed create` refuses it" if problem.severity == "error" else "Correct it"
+        fix = problem.fix or "Correct it"
+        fix += "; `cdc cli changefeed create` refuses it" if problem.severity == "error" else ""
         source = "ticdc pkg/config, pkg/sink/codec/common/config.go"
         yield Finding(kind, problem.severity, problem.text, fix, source)
 

@@ -65,7 +65,10 @@ def _unreadable_protocol(p: DoctorInput) -> list[str]:
 
 
 def _silent_ddl(p: DoctorInput) -> list[str]:
-    words = "create", "drop", "add", "alter", "modify", "rename", "truncate", "ddl", "recover", "rebase", "set default"
+    words = (
+        "all ddl", "create", "drop", "add", "alter", "modify", "rename", "truncate", "recover", "rebase", "set default",
+        "exchange", "reorganize", "remove", "multi",
+    )  # fmt: skip
     all_events = []
     for one in p.feed.event_filters:
         events = [e for e in one.get("ignore-event") or () if isinstance(e, str) and e.lower().startswith(words)]
@@ -276,10 +279,12 @@ RULES: Final = (
          "required-acks below `all`: rows that the broker has taken can vanish with it", "Set required-acks=-1",
          "ticdc pkg/sink/kafka/options.go"),
     # ---- the registry
-    DoctorRule("registry-missing", "error",
+    DoctorRule("registry-missing", "warning",
          lambda p: p.uses(*AVRO) and p.registry is None and not p.feed.uses_glue,
-         "No schema registry is given: TiCDC refuses the changefeed",
-         "Add --schema-registry=http://HOST:8081 (or schema-registry under [sink])", _CODEC),
+         "No schema registry is among the settings. It may be given to `cdc cli changefeed create --schema-registry`; "
+         "without any TiCDC refuses the changefeed",
+         "Give --schema-registry http://HOST:8081 here as well (or schema-registry = … under [sink] of the file)",
+         _CODEC),
     DoctorRule("registry-twice", "error", lambda p: p.registry is not None and p.feed.uses_glue,
          "Both schema-registry and glue-schema-registry-config are given: TiCDC refuses it", "Leave one out", _CODEC),
     DoctorRule("registry-refused", "error",

@@ -14,8 +14,9 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
-from service.changefeed import topics
-from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, PROTOCOLS, Key
+from service.changefeed import setting_checks, topics
+from service.changefeed.cloud_form import from_cloud
+from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, OTHER_TABLES, PROTOCOLS, Key
 from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, texts
 from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import PARTITION_RULES, Dispatcher
@@ -24,16 +25,33 @@ MAX_CONFIG = 1 << 20
 MAX_URI = 65_536
 KAFKA = ("kafka", "kafka+ssl")
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
+_FORMS = {
+    "text": "a text in quotes", "flag": "true or false", "number": "a whole number", "texts": "a list of texts",
+    "duration": "a text with a unit, such as \"10s\",",
+}  # fmt: skip
+_ANY_CASE = (
+    "sink.kafka-config.compression", "sink.kafka-config.sasl-mechanism", "sink.kafka-config.sasl-gssapi-auth-type",
+)  # fmt: skip
 # Taken from the URI by other parts of TiCDC.
 _OTHER_URI = ("namespace", "keyspace", "time-zone", "timezone", "cluster-id", "version")
 
 
-def read(sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone: str = "") -> ChangefeedSettings:
+def read(
+    sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone: str = "", schema_registry: str = ""
+) -> ChangefeedSettings:
     """The settings, with everything odd about them in `problems`.
 
-    config: the text of the file. SetupError USAGE where one of the two can't be read at all.
+    config: the text of the file, or the JSON that TiDB Cloud shows. schema_registry: what `cdc cli changefeed create
+    --schema-registry` is given, which stands for the file's. SetupError USAGE where one can't be read at all.
     """
-    reader = _Reader(_document(config))
+    document = _document(config)
+    cloud = from_cloud(document)
+    if cloud is not None:
+        document, sink_uri = cloud.document, sink_uri or cloud.uri
+    reader = _Reader(document)
+    if schema_registry:
+        sink = reader.document.get("sink")
+        reader.document["sink"] = {**(sink if isinstance(sink, dict) else {}), "schema-registry": schema_registry}
     sink_uri = sink_uri or reader.uri_of_document()
     if not sink_uri and not reader.document:
         return ChangefeedSettings(keyspace=keyspace or "default", time_zone=time_zone)
@@ -101,6 +119,12 @@ class _Reader:
             self._setting(path, value)
 
     def _setting(self, path: str, value: Any) -> None:
+        table = path.rpartition(".")[0]
+        other = next((t for t in OTHER_TABLES if table == t or table.startswith(t + ".")), None)
+        if other is not None:
+            if path[len(other) + 1 :].partition(".")[0] not in OTHER_TABLES[other]:
+                self.add_problem("error", f"the file has {path}, which TiCDC does not know and refuses")
+            return
         if path in LISTS:
             self.lists[path] = self._members(path, value)
             return
@@ -132,7 +156,7 @@ class _Reader:
     def _check_value(self, key: Key, value: Any, where: str) -> Any:
         """The value in the form of its key, None where it has another."""
         if key.form == "text" and isinstance(value, str):
-            low = value.lower() if key.path == "sink.kafka-config.compression" else value
+            low = value.lower() if key.path in _ANY_CASE else value
             if key.choices and low and low not in key.choices:
                 self.add_problem(
                     "error", f"{where} has {key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
@@ -145,10 +169,12 @@ class _Reader:
             return value
         if key.form == "texts" and isinstance(value, list):
             return tuple(str(v) for v in value)
-        if not (key.form == "text" and isinstance(value, (int, float))):
-            self.add_problem("error", f"{where} has {key.name} of another form: a {key.form} is needed")
-            return None
-        return str(value)
+        if key.form == "duration" and isinstance(value, str):
+            return value or None
+        if key.form == "duration" and not key.uri and isinstance(value, int) and not isinstance(value, bool):
+            return f"{value}ns"
+        self.add_problem("error", f"{where} has {key.name} of another form: {_FORMS[key.form]} is needed")
+        return None
 
     # ---- the URI
     def take_uri(self, text: str) -> SplitResult:
@@ -238,7 +264,7 @@ class _Reader:
             tables=self._filter(self.values.get("filter.rules", ("*.*",)), sensitive, "filter.rules"),
             keyspace=keyspace or "default",
             time_zone=time_zone,
-            problems=tuple(self.problems),
+            problems=(*self.problems, *setting_checks.problems(self.values, self.given, self.lists, scheme, protocol)),
         )
 
     def _check_address(self, scheme: str, topic: str, protocol: str) -> None:

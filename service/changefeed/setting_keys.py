@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from schemas.formats.format_table import FORMATS, FROM_TICDC
 
-Form = Literal["text", "flag", "number", "texts"]
+Form = Literal["text", "flag", "number", "texts", "duration"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class Key:
 
     default: TiCDC's. choices: the only values it takes, () for any. zero_wins: `false` or 0 in the URI replaces what
     the file says; TiCDC's merge drops such a value for all other settings (mergo.WithOverride skips zero values).
-    secret: never shown.
+    secret: never shown. least, most: of a number, in seconds of a duration. pattern: of a text, described by `words`.
+    A "duration" is a number with a unit (10s); the file's own may be nanoseconds, those that the URI has may not.
     """
 
     path: str
@@ -30,6 +31,10 @@ class Key:
     choices: tuple[str, ...] = ()
     zero_wins: bool = False
     secret: bool = False
+    least: float | None = None
+    most: float | None = None
+    pattern: str = ""
+    words: str = ""
 
     @property
     def name(self) -> str:
@@ -47,7 +52,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key(_SINK + "protocol", uri="protocol"),
     Key(_SINK + "schema-registry", uri="schema-registry"),
     Key(_CODEC + "enable-tidb-extension", "flag", "enable-tidb-extension", False),
-    Key(_CODEC + "max-batch-size", "number", "max-batch-size", 16),
+    Key(_CODEC + "max-batch-size", "number", "max-batch-size", 16, least=1),
     Key(_CODEC + "avro-enable-watermark", "flag", "avro-enable-watermark", False),
     Key(_CODEC + "avro-decimal-handling-mode", "text", "avro-decimal-handling-mode", "precise", _MODES["decimal"]),
     Key(_CODEC + "avro-bigint-unsigned-handling-mode", "text", "avro-bigint-unsigned-handling-mode", "long",
@@ -85,21 +90,26 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("filter.rules", "texts", default=("*.*",)),
     Key("filter.ignore-txn-start-ts", "texts", default=()),
     # ---- Kafka
-    Key(_KAFKA + "partition-num", "number", "partition-num"),
-    Key(_KAFKA + "replication-factor", "number", "replication-factor", 1),
-    Key(_KAFKA + "kafka-version", "text", "kafka-version"),
-    Key(_KAFKA + "max-message-bytes", "number", "max-message-bytes", 10 * 1024 * 1024),
-    Key(_KAFKA + "max-batch-message-bytes", "number", "max-batch-message-bytes"),
+    Key(_KAFKA + "partition-num", "number", "partition-num", least=1),
+    Key(_KAFKA + "replication-factor", "number", "replication-factor", 1, least=1),
+    Key(_KAFKA + "kafka-version", "text", "kafka-version", pattern=r"v?(0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+)",
+        words="a version such as 2.4.0"),
+    Key(_KAFKA + "max-message-bytes", "number", "max-message-bytes", 10 * 1024 * 1024, least=1),
+    Key(_KAFKA + "max-batch-message-bytes", "number", "max-batch-message-bytes", least=0),
     Key(_KAFKA + "max-retry", "number", "max-retry"),
     Key(_KAFKA + "compression", "text", "compression", "none", ("none", "gzip", "snappy", "lz4", "zstd")),
-    Key(_KAFKA + "kafka-client-id", "text", "kafka-client-id"),
+    Key(_KAFKA + "kafka-client-id", "text", "kafka-client-id", pattern=r"[A-Za-z0-9._-]+",
+        words="letters, digits, '.', '_' and '-'"),
     Key(_KAFKA + "auto-create-topic", "flag", "auto-create-topic", True),
-    Key(_KAFKA + "dial-timeout", "text", "dial-timeout"),
-    Key(_KAFKA + "write-timeout", "text", "write-timeout"),
-    Key(_KAFKA + "read-timeout", "text", "read-timeout"),
-    Key(_KAFKA + "required-acks", "number", "required-acks", -1),
+    *(Key(_KAFKA + name, "duration", name, least=0.000000001) for name in (
+        "dial-timeout", "write-timeout", "read-timeout",
+    )),
+    Key(_KAFKA + "required-acks", "number", "required-acks", -1, least=-1, most=1),
+    Key(_KAFKA + "sasl-mechanism", uri="sasl-mechanism",
+        choices=("plain", "scram-sha-256", "scram-sha-512", "gssapi", "oauthbearer")),
+    Key(_KAFKA + "sasl-gssapi-auth-type", uri="sasl-gssapi-auth-type", choices=("user", "keytab")),
     *(Key(_KAFKA + name, uri=name, secret=name.endswith("password")) for name in (
-        "sasl-user", "sasl-password", "sasl-mechanism", "sasl-gssapi-auth-type", "sasl-gssapi-keytab-path",
+        "sasl-user", "sasl-password", "sasl-gssapi-keytab-path",
         "sasl-gssapi-kerberos-config-path", "sasl-gssapi-service-name", "sasl-gssapi-user", "sasl-gssapi-password",
         "sasl-gssapi-realm",
     )),
@@ -117,8 +127,8 @@ KEYS: Final[tuple[Key, ...]] = (
         "registry-name", "region", "access-key", "secret-access-key", "token",
     )),
     # ---- read, and of no consequence to a row's schema
-    Key(_SINK + "transaction-atomicity", uri="transaction-atomicity"),
-    Key(_SINK + "encoder-concurrency", "number"),
+    Key(_SINK + "transaction-atomicity", uri="transaction-atomicity", choices=("none",)),
+    Key(_SINK + "encoder-concurrency", "number", least=0),
     Key(_SINK + "terminator"),
     Key(_SINK + "date-separator"),
     Key(_SINK + "enable-partition-separator", "flag"),
@@ -130,19 +140,48 @@ KEYS: Final[tuple[Key, ...]] = (
     Key(_SINK + "send-bootstrap-in-msg-count", "number", default=10_000),
     Key(_SINK + "send-bootstrap-to-all-partition", "flag", default=True),
     Key(_SINK + "send-all-bootstrap-at-start", "flag", default=False),
-    *(Key(name) for name in (
-        "performance-mode", "sync-point-interval", "sync-point-retention", "changefeed-error-stuck-duration",
-        "sql-mode", "active-active-progress-interval", "active-active-sync-stats-interval",
-    )),
+    Key("sql-mode"),
+    Key("performance-mode", choices=("throughput", "low-latency")),
+    Key("sync-point-interval", "duration", least=30),
+    Key("sync-point-retention", "duration", least=3600),
+    Key("changefeed-error-stuck-duration", "duration", least=1800),
+    Key("active-active-progress-interval", "duration", least=0.000000001),
+    Key("active-active-sync-stats-interval", "duration", least=0),
     *(Key(name, "flag") for name in ("check-gc-safe-point", "enable-sync-point", "enable-table-monitor")),
-    *(Key(name, "number") for name in ("memory-quota", "event-collector-batch-count", "event-collector-batch-bytes")),
+    Key("memory-quota", "number", least=0),
+    Key("event-collector-batch-count", "number", least=0, most=8192),
+    Key("event-collector-batch-bytes", "number", least=0),
 )  # fmt: skip
 
-# Parts of the file that are taken as they are: they say nothing about what a Kafka message holds.
-FREE: Final = (
-    "mounter", "consistent", "scheduler", "synced-status", "sink.csv", "sink.pulsar-config", "sink.mysql-config",
-    "sink.cloud-storage-config", "sink.iceberg-config", "sink.outbox",
-)  # fmt: skip
+# Tables of the file that say nothing about what a Kafka message holds → the keys that TiCDC knows, new or classic.
+OTHER_TABLES: Final[dict[str, frozenset[str]]] = {
+    "mounter": frozenset(("worker-num",)),
+    "consistent": frozenset("""
+        level max-log-size flush-interval meta-flush-interval event-collector-batch-count encoding-worker-num
+        flush-worker-num storage use-file-backend compression flush-concurrency memory-usage
+    """.split()),
+    "scheduler": frozenset("""
+        enable-table-across-nodes region-threshold region-per-span region-count-per-span region-count-refresh-interval
+        write-key-threshold scheduling-task-count-per-node enable-splittable-check force-split balance-score-threshold
+        min-traffic-percentage max-traffic-percentage
+    """.split()),
+    "synced-status": frozenset(("synced-check-interval", "checkpoint-interval")),
+    "sink.csv": frozenset("""
+        delimiter quote null include-commit-ts binary-encoding-method output-old-value output-handle-key
+        output-field-header
+    """.split()),
+    "sink.mysql-config": frozenset("""
+        worker-count max-txn-row max-multi-update-row-size max-multi-update-row tidb-txn-mode ssl-ca ssl-cert ssl-key
+        time-zone write-timeout read-timeout timeout async-ddl-timeout enable-batch-dml enable-multi-statement
+        enable-cache-prepared-statement
+    """.split()),
+    "sink.cloud-storage-config": frozenset("""
+        worker-count flush-interval file-size spool-disk-quota spool-base-dir output-column-id file-expiration-days
+        file-cleanup-cron-spec flush-concurrency use-table-id-as-path output-raw-change-event
+    """.split()),
+}  # fmt: skip
+# Tables that are taken as they are.
+FREE: Final = ("sink.pulsar-config", "sink.iceberg-config", "sink.outbox")
 
 # Lists of tables in the file → the keys that one of their members has.
 LISTS: Final[dict[str, frozenset[str]]] = {

@@ -18,10 +18,11 @@ Severity = Literal["error", "warning", "info"]
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something about how the settings are written. error: TiCDC refuses them."""
+    """Something about how the settings are written. error: TiCDC refuses them. fix: what to change, if known."""
 
     severity: Severity
     text: str
+    fix: str = ""
 
 
 @dataclass(frozen=True, slots=True)

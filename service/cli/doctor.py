@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from schemas.model.errors import SetupError
-from service.cli.options import Config, SinkUri
+from service.cli.options import Config, SchemaRegistry, SinkUri
 from service.cli.output import exit_with
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ Shown = Annotated[
 def doctor(
     sink_uri: SinkUri = None,
     config: Config = None,
+    schema_registry: SchemaRegistry = None,
     service: Service = None,
     time_zone: TimeZone = "",
     format_: Shown = "text",
@@ -57,7 +58,7 @@ def doctor(
     try:
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
-        feed = read_files(sink_uri, config, time_zone=time_zone)
+        feed = read_files(sink_uri, config, time_zone=time_zone, schema_registry=schema_registry or "")
         patient = DoctorInput(feed)
         if service:
             with closing(HttpRegistry(service, ONCE)) as remote:

@@ -75,7 +75,7 @@ ODD: list[tuple[str, str, str, str]] = [
     ("kafka://k/t?protocol=avro&avro-decimal-handling-mode=exact", "", "error", "precise or string"),
     ("kafka://k/t?protocol=avro", "force_replicat = true", "error", "does not know and refuses"),
     ("kafka://k/t?protocol=avro", "enable-tidb-extension = true", "error", "it belongs to sink.kafka-config"),
-    ("kafka://k/t?protocol=avro", "force-replicate = 'yes'", "error", "a flag is needed"),
+    ("kafka://k/t?protocol=avro", "force-replicate = 'yes'", "error", "true or false is needed"),
     ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatchers=['*.*']", "error", "has matchers"),
     ("kafka://k/t?protocol=avro", "[[sink.dispatchers]]\nmatcher=['*']", "error", "a dot is missing"),
     ("kafka://k/t?protocol=avro", PER_TABLE.format("{table}", ""), "error", "{schema} and {table}"),

@@ -1,0 +1,177 @@
+"""Settings that TiCDC refuses when the changefeed is created, each with the line to change; and TiDB Cloud's form."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from schemas.model.table import TableId
+from service.changefeed.doctor import examine
+from service.changefeed.doctor_input import DoctorInput
+from service.changefeed.reader import read
+from service.changefeed.setting_checks import seconds
+from tests.support.service import command
+from tests.support.table import check_rows
+
+OPEN = "kafka://127.0.0.1:9092/t?protocol=open-protocol"
+AVRO = "kafka://127.0.0.1:9092/t?protocol=avro"
+FILTER = "[[filter.event-filters]]\nmatcher = ['a.*']\n"
+KAFKA = "[sink.kafka-config]\n"
+GLUE = "[sink.kafka-config.glue-schema-registry-config]\n"
+ROUTE = "[sink]\ndispatchers = [{matcher = ['a.*'], %s}]\n"
+
+# (what is added to the URI, the file, what the error names)
+REFUSED = (
+    ("&partition-num=0", "", "partition-num"), ("&partition-num=-3", "", "partition-num"),
+    ("", KAFKA + "partition-num = 0", "partition-num"), ("&replication-factor=0", "", "replication-factor"),
+    ("&max-message-bytes=0", "", "max-message-bytes"), ("&max-batch-size=0", "", "max-batch-size"),
+    ("", KAFKA + "codec-config = {max-batch-size = 0}", "max-batch-size"),
+    ("&max-batch-message-bytes=-1", "", "max-batch-message-bytes"),
+    ("&max-batch-message-bytes=20&max-message-bytes=10", "", "max-batch-message-bytes"),
+    ("&required-acks=5", "", "required-acks"), ("&required-acks=-2", "", "required-acks"),
+    ("&dial-timeout=10", "", "dial-timeout"), ("&write-timeout=0s", "", "write-timeout"),
+    ("&read-timeout=-1s", "", "read-timeout"), ("&read-timeout=1day", "", "read-timeout"),
+    ("", KAFKA + "read-timeout = 10", "read-timeout"), ("&kafka-version=abc", "", "kafka-version"),
+    ("&kafka-version=2.4", "", "kafka-version"), ("", KAFKA + "kafka-version = 2.4", "kafka-version"),
+    ("&kafka-client-id=a%20b", "", "kafka-client-id"), ("&sasl-mechanism=nope", "", "sasl-mechanism"),
+    ("&sasl-mechanism=plain", "", "sasl-user"), ("&sasl-mechanism=SCRAM-SHA-256&sasl-user=u", "", "sasl-password"),
+    ("&sasl-mechanism=gssapi&sasl-gssapi-auth-type=x", "", "sasl-gssapi-auth-type"),
+    ("&sasl-mechanism=oauthbearer", "", "sasl-oauth-client-id"),
+    ("", KAFKA + "sasl-oauth-client-id = 'x'", "oauthbearer"),
+    ("&sasl-mechanism=oauthbearer", KAFKA + "sasl-oauth-client-secret = '%'", "base64"),
+    ("&ca=/ca.pem", "", "ca, cert and key"), ("&ca=a&cert=b&key=c", KAFKA + "enable-tls = false", "enable-tls"),
+    ("", "enable-sync-point = true", "sync-point"), ("", "sync-point-interval = '10s'", "sync-point-interval"),
+    ("", "sync-point-retention = '1m'", "sync-point-retention"), ("", "enable-active-active = true", "active-active"),
+    ("", "changefeed-error-stuck-duration = '5m'", "changefeed-error-stuck-duration"),
+    ("", "performance-mode = 'fast'", "performance-mode"), ("", "event-collector-batch-count = 9000", "batch-count"),
+    ("", "event-collector-batch-bytes = -1", "batch-bytes"), ("", "active-active-progress-interval = '0s'", "progress"),
+    ("", "[sink]\nencoder-concurrency = -1", "encoder-concurrency"),
+    ("", "[sink]\ntransaction-atomicity = 'table'", "transaction-atomicity"),
+    ("&transaction-atomicity=global", "", "transaction-atomicity"), ("", "case-sensitive = 1", "true or false"),
+    ("", FILTER + "ignore-event = ['nonsense']", "nonsense"), ("", FILTER + "ignore-event = ['Insert']", "Insert"),
+    ("", FILTER + "ignore-sql = ['(']", "ignore-sql"), ("", FILTER + "ignore-insert-value-expr = 'a >'", "insert"),
+    ("", FILTER + "ignore-update-old-value-expr = \"a = 'x\"", "ignore-update-old-value-expr"),
+    ("", FILTER + "ignore-delete-value-expr = '(a = 1'", "ignore-delete-value-expr"),
+    ("", FILTER + "ignore-update-new-value-expr = 'a = 1)'", "ignore-update-new-value-expr"),
+    ("", FILTER + "ignore-nothing = 1", "ignore-nothing"), ("", "[scheduler]\nfoo = 1", "scheduler.foo"),
+    ("", "[consistent]\nfoo = 1", "consistent.foo"), ("", "[mounter]\nworkers = 1", "mounter.workers"),
+    ("", "[synced-status]\nx = 1", "synced-status.x"), ("", "[sink.csv]\nx = 1", "sink.csv.x"),
+    ("", ROUTE % "target-table = '{foo}'", "target-table"), ("", ROUTE % "target-schema = 'a{'", "target-schema"),
+)  # fmt: skip
+REFUSED_AVRO = (
+    ("", GLUE + "region = 'x'", "registry-name"), ("", GLUE + "registry-name = 'x'", "region"),
+    ("", GLUE + "registry-name = 'x'\nregion = 'y'\naccess-key = 'z'", "secret-access-key"),
+)  # fmt: skip
+TAKEN = (
+    ("&partition-num=3&max-batch-size=1&dial-timeout=1m30s&read-timeout=500ms&required-acks=-1", ""),
+    ("&kafka-version=3.6.1&kafka-client-id=a.b_c-1&compression=GZIP", KAFKA + "kafka-version = '2.4.0'"),
+    ("&sasl-mechanism=SCRAM-SHA-512&sasl-user=u&sasl-password=p", ""),
+    ("&sasl-mechanism=gssapi&sasl-gssapi-auth-type=USER", ""), ("&ca=a&cert=b&key=c", ""),
+    ("", "performance-mode = 'low-latency'\nsync-point-interval = '10m'\nmemory-quota = 1"),
+    ("", FILTER + "ignore-event = ['all dml', 'alter table', 'create database']\nignore-sql = ['^DROP']"),
+    ("", FILTER + "ignore-insert-value-expr = \"id >= 100 and name like '%x'\""),
+    ("", FILTER + "ignore-delete-value-expr = 'exists (select 1)'"),
+    ("", "[scheduler]\nenable-table-across-nodes = true\nregion-threshold = 1\n[mounter]\nworker-num = 8"),
+    ("", "[consistent]\nlevel = 'none'\nmemory-usage = {memory-quota-percentage = 50}"),
+    ("", ROUTE % "target-schema = 'x_{schema}', target-table = '{table}'"),
+)  # fmt: skip
+
+
+def test_settings_that_ticdc_refuses() -> None:
+    def check(row: tuple[str, str, str, str]) -> None:
+        uri, query, file, word = row
+        errors = [p for p in read(uri + query, file).problems if p.severity == "error"]
+        assert any(word in p.text for p in errors), errors
+
+    check_rows([*((OPEN, *r) for r in REFUSED), *((AVRO, *r) for r in REFUSED_AVRO)], check)
+
+
+def test_settings_that_ticdc_takes() -> None:
+    def check(row: tuple[str, str]) -> None:
+        query, file = row
+        assert [p.text for p in read(OPEN + query, file).problems if p.severity == "error"] == []
+
+    check_rows(TAKEN, check)
+
+
+def test_a_finding_names_the_line_to_change() -> None:
+    def check(row: tuple[str, str, str]) -> None:
+        query, file, line = row
+        fixes = [f.fix for f in examine(DoctorInput(read(OPEN + query, file))) if f.id == "settings-refused"]
+        assert any(line in fix for fix in fixes), fixes
+
+    check_rows(
+        [("&partition-num=0", "", "partition-num=… of the sink URI"),
+         ("", KAFKA + "partition-num = 0", "partition-num = … under [sink.kafka-config] of the file"),
+         ("", "sync-point-interval = '1s'", "sync-point-interval = … at the top of the file")],
+        check,
+    )  # fmt: skip
+
+
+def test_durations() -> None:
+    rows: list[tuple[str, float | None]] = [
+        ("10s", 10), ("1h30m", 5400), ("1.5h", 5400), ("100ms", 0.1), ("-1s", -1), ("0", 0), ("10", None), ("", None),
+        ("1 s", None), ("1d", None), ("s", None),
+    ]  # fmt: skip
+    check_rows(rows, lambda row: _same(seconds(row[0]), row[1]))
+
+
+def _same(made: float | None, right: float | None) -> None:
+    assert made == right
+
+
+# ---- the registry is an option of its own
+def test_the_registry_may_be_given_as_to_cdc_cli(tmp_path: Path) -> None:
+    without = {f.id: f for f in examine(DoctorInput(read(AVRO)))}
+    assert without["registry-missing"].severity == "warning"
+    assert "--schema-registry" in without["registry-missing"].fix
+    given = read(AVRO, "[sink]\nprotocol = 'avro'\n", schema_registry="http://r:8081")
+    assert "registry-missing" not in {f.id for f in examine(DoctorInput(given))}
+    assert given.get("schema-registry") == "http://r:8081"
+    run = command("doctor", "--sink-uri", AVRO, "--schema-registry", "http://r:8081", "--format", "json", cwd=tmp_path)
+    assert "registry-missing" not in {f["id"] for f in json.loads(run.stdout)["findings"]}
+
+
+# ---- TiDB Cloud
+CLOUD = {
+    "network": {"networkType": "PUBLIC", "publicEndpoints": "b1:9092,b2:9092"},
+    "broker": {"kafkaVersion": "VERSION_3XX", "compression": "LZ4"},
+    "authentication": {"authType": "SASL_PLAIN", "userName": "u", "password": "p", "enableTls": True},
+    "dataFormat": {
+        "protocol": "AVRO", "enableTidbExtension": True,
+        "avroConfig": {"decimalHandlingMode": "STRING", "bigintUnsignedHandlingMode": "LONG",
+                       "confluentSchemaRegistry": {"endpoint": "https://r", "enableHttpAuth": False}},
+    },
+    "topicPartitionConfig": {
+        "dispatchType": "BY_TABLE", "defaultTopic": "rest", "topicPrefix": "cdc_", "separator": "-",
+        "topicSuffix": "_x",
+        "replicationFactor": 3, "partitionNum": 6,
+        "partitionDispatchers": [{"partitionType": "COLUMN", "matcher": ["shop.*"], "columns": ["id"]}],
+    },
+    "columnSelectors": [{"matcher": ["shop.users"], "columns": ["*", "!secret"]}],
+}  # fmt: skip
+FILTERS = {
+    "filterRule": ["shop.*"],
+    "mode": "FORCE_SYNC",
+    "eventFilterRule": [{"matcher": ["shop.*"], "ignoreEvent": ["all ddl"]}],
+}
+
+
+def test_settings_of_tidb_cloud_are_read() -> None:
+    changefeed = {"displayName": "x", "type": "KAFKA", "kafka": CLOUD, "filter": FILTERS}
+    for document in (CLOUD, changefeed, {"sink": {"type": "KAFKA", "kafka": CLOUD}, "filter": FILTERS}):
+        feed = read("", json.dumps(document))
+        assert [p.text for p in feed.problems] == []
+        assert (feed.protocol, feed.hosts, feed.extension) == ("avro", ("b1:9092", "b2:9092"), True)
+        assert feed.topic_of(TableId("shop", "orders")) == "cdc_shop-orders_x"
+        assert feed.topic_of(TableId("a", "b")) == "cdc_a-b_x"
+        assert [(d.partition, d.columns) for d in feed.dispatchers] == [("columns", ("id",)), ("", ())]
+        assert feed.get("avro-decimal-handling-mode") == "string"
+        assert feed.get("schema-registry") == "https://r"
+        assert (feed.get("sasl-mechanism"), feed.get("partition-num")) == ("plain", 6)
+        assert not feed.selectors[0].keeps("secret")
+    with_filter = read("", json.dumps(changefeed))
+    assert with_filter.replicates(TableId("shop", "t"))
+    assert not with_filter.replicates(TableId("other", "t"))
+    assert with_filter.get("force-replicate") is True
+    assert {f.id for f in examine(DoctorInput(with_filter))} >= {"event-filters", "force-replicate-refused"}
