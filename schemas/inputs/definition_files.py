@@ -16,7 +16,7 @@ from schemas.codec.avro_references import Reference, read_references
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from schemas.inputs.sql_files import is_sql, sql_statements
-from schemas.model.reasons import reason_of
+from schemas.model.reasons import reason_of, shown
 
 _MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
@@ -116,7 +116,7 @@ def _statement(row: Any) -> DdlText:
         raise ValueError("commit_ts must be a whole number, db and query texts")
     mode = row.get("mode", "typed" if row.get("typed") else "wire")
     if not isinstance(mode, str) or mode not in _MODES:
-        raise ValueError(f"mode {mode!r}: wire, typed or show is needed")
+        raise ValueError(f"mode {shown(mode)}: wire, typed or show is needed")
     sql_mode = row.get("sql_mode", "")
     if not isinstance(sql_mode, str):
         raise ValueError("sql_mode must be text")

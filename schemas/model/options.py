@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.model import values
 from schemas.model.errors import SetupError
+from schemas.model.reasons import shown
 
 _CHOICES = {
     "avro_decimal_handling_mode": ("precise", "string"),
@@ -115,7 +116,9 @@ class Options:
             if name not in defaults:
                 raise SetupError("USAGE", details=f"option {name!r} is not known; known: {', '.join(sorted(defaults))}")
             if type(value) is not type(defaults[name]):
-                raise SetupError("USAGE", details=f"option {name}={value!r}: {_KINDS[type(defaults[name])]} is needed")
+                raise SetupError(
+                    "USAGE", details=f"option {name}={shown(value)}: {_KINDS[type(defaults[name])]} is needed"
+                )
             if name == "csv_delimiter" and not value:
                 raise SetupError("USAGE", details="option csv_delimiter: one character or more are needed")
             if name == "csv_quote" and len(str(value)) > 1:

@@ -62,6 +62,11 @@ def reason_of(error: BaseException) -> str:
     return str(error) if isinstance(error, ValueError) else _OTHER_FORM
 
 
+def shown(value: Any, most: int = 40) -> str:
+    """A value of JSON in an error's text: texts in quotes, all else as JSON has it; cut after `most` characters."""
+    return repr(value)[:most] if isinstance(value, str) else json.dumps(value, default=str)[:most]
+
+
 _OTHER_FORM = "a part of it has another form than is needed"
 
 

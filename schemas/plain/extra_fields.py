@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from schemas.model.errors import WireError
+from schemas.model.reasons import shown
 
 
 class _Rule(NamedTuple):
@@ -70,7 +71,7 @@ def check_extra(format_: str, extra: Mapping[str, Any]) -> None:
     """WireError BAD_LINE for what the encoder of `format_` could not write, or no decoder could read again."""
     for name, rule in _BY_FORMAT.get(format_, {}).items():
         if name in extra and not rule.holds(extra[name]):
-            details = f"extra.{name} is {extra[name]!r:.60}; {rule.needed} is needed"
+            details = f"extra.{name} is {shown(extra[name], 60)}; {rule.needed} is needed"
             raise WireError("BAD_LINE", where="plain form", details=details)
     if not _is_encodable(extra):
         raise WireError("BAD_LINE", where="plain form", details="a text in extra holds half of a surrogate pair")

@@ -15,7 +15,7 @@ from schemas.formats.format_table import FORMATS
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.model.names import avro_subject, own_names, topic_subject
-from schemas.model.reasons import reason_of
+from schemas.model.reasons import reason_of, shown
 from schemas.model.table import Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
 from schemas.model.values import set_names
@@ -38,7 +38,7 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
     for name, kind, words in _POSITION:
         value = fields.get(name)
         if value is not None and type(value) is not kind:
-            raise _line_error(f"{name} is {json.dumps(value)[:40]}, {words} is needed")
+            raise _line_error(f"{name} is {shown(value)}, {words} is needed")
         if isinstance(value, int) and not 0 <= value < 1 << 63:
             raise _line_error(f"{name} is {value}, which Kafka has not")
     topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))
@@ -88,7 +88,7 @@ class PlainDecoder:
         fields = _object(line)
         kind, format_, extra = fields.get("kind"), fields.get("format"), fields.get("extra", {})
         if format_ not in FORMATS or not isinstance(extra, dict):
-            raise _line_error(f"format is {format_!r:.40}; one of {', '.join(FORMATS)} is needed")
+            raise _line_error(f"format is {shown(format_)}; one of {', '.join(FORMATS)} is needed")
         if extra:
             check_extra(format_, extra)
         commit_ts = _tso(fields.get("commit_ts"), "commit_ts")
@@ -102,10 +102,10 @@ class PlainDecoder:
         if kind == "ddl":
             ddl_type = fields.get("ddl_type")
             if ddl_type is not None and type(ddl_type) is not int:
-                raise _line_error(f"ddl_type is {ddl_type!r:.40}, a number is needed")
+                raise _line_error(f"ddl_type is {shown(ddl_type)}, a number is needed")
             return DdlEvent(format_, db, table, commit_ts, ddl_type, _text(fields, "query"), extra)
         if kind != "row":
-            raise _line_error(f"kind is {kind!r:.40}; row, ddl, watermark, bootstrap or error is needed")
+            raise _line_error(f"kind is {shown(kind)}; row, ddl, watermark, bootstrap or error is needed")
         return self._row(fields, message, TableId(db, table), commit_ts)
 
     def _row(self, fields: dict[str, Any], message: Message, id_: TableId, commit_ts: int | None) -> RowChange:
@@ -113,7 +113,7 @@ class PlainDecoder:
         key: Any = fields.get("key")
         flags: Any = fields.get("flags") or []
         if op not in _OPS:
-            raise _line_error(f"op is {op!r:.40}; c, u, d or r is needed")
+            raise _line_error(f"op is {shown(op)}; c, u, d or r is needed")
         if not _texts(key) or not _texts(flags):
             raise _line_error("key and flags are lists of texts")
         before, after = (_values(fields.get(side), side) for side in ("before", "after"))
@@ -281,7 +281,7 @@ def _line_error(details: str) -> WireError:
 
 def _text(fields: dict[str, Any], name: str) -> str:
     if not isinstance(fields.get(name), str):
-        raise _line_error(f"{name} is {fields.get(name)!r:.40}, a text is needed")
+        raise _line_error(f"{name} is {shown(fields.get(name))}, a text is needed")
     return str(fields[name])
 
 
@@ -291,7 +291,7 @@ def _texts(value: Any) -> bool:
 
 def _tso(value: Any, name: str) -> int | None:
     if value is not None and (type(value) is not int or not 0 <= value <= MAX_TSO):
-        raise _line_error(f"{name} is {value!r:.40}, a TSO is needed")
+        raise _line_error(f"{name} is {shown(value)}, a TSO is needed")
     return value
 
 
@@ -323,7 +323,7 @@ def _hex(value: Any, name: str) -> bytes:
                 return data
     except (ValueError, TypeError):
         pass
-    details = f'{value!r:.60} is no value of the plain form: null, a text, or {{"hex":"00ff"}}'
+    details = f'{shown(value)} is no value of the plain form: null, a text, or {{"hex":"00ff"}}'
     raise WireError("INVALID_VALUE", column=name, details=details)
 
 

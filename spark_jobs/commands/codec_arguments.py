@@ -187,7 +187,7 @@ def _json_file(path: Path) -> dict[str, Any]:
         document = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise SetupError("USAGE", details=f"{path}: not JSON: {reason_of(error)}") from error
     if not isinstance(document, dict):
         raise SetupError("USAGE", details=f"{path}: a JSON object is needed")

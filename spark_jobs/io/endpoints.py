@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import re
 import sys
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,11 +17,22 @@ from typing import Any, Protocol
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
+from schemas.model.reasons import reason_of
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
 from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_delta, refuse_delta_source, topic_of_location
-from spark_jobs.io.message_files import MAX_LINE, LineWriter, archive_files, message_line, part_of, read_messages
+from spark_jobs.io.message_files import (
+    MAX_LINE,
+    UNREADABLE,
+    LineWriter,
+    archive_files,
+    is_plain_lines,
+    message_line,
+    opened,
+    part_of,
+    read_messages,
+)  # fmt: skip
 from spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
 
 _NO_OPTIONS = Options()
@@ -92,12 +105,38 @@ def plain_item(line: bytes, origin: Message | None = None) -> Message | tuple[Wi
 
 def _lines(path: Path) -> Iterator[bytes]:
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             for line in iter(lambda: file.readline(MAX_LINE), b""):
                 if line.strip():
                     yield line.rstrip(b"\r\n")
-    except OSError as error:
-        raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
+    except UNREADABLE as error:
+        raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
+
+
+def lines_file(place: str, options: Options, plain: bool) -> Path:
+    """The messages of a file or folder as a file of lines, which may be the file itself; else it goes when the process
+    ends. plain: they are lines of the plain form. SetupError USAGE.
+    """
+    path = Path(place)
+    if path.is_file() and is_plain_lines(path):
+        return path
+    if not path.exists():
+        raise SetupError("USAGE", details=f"{place}: No such file or directory")
+    handle, name = tempfile.mkstemp(prefix="ticdc-bridge-", suffix=".jsonl")
+    atexit.register(Path(name).unlink, missing_ok=True)
+    with open(handle, "wb") as file:
+        if plain:
+            file.writelines(line + b"\n" for line in _lines(path))
+        else:
+            file.writelines(map(_line_of_item, read_source(place, KafkaClient(), options)))
+    return Path(name)
+
+
+def _line_of_item(item: Message | tuple[WireError, Message]) -> bytes:
+    """A message's line; of a line that is none its bytes, which fail again where they are read."""
+    if isinstance(item, Message):
+        return json_line(message_line(item)).encode() + b"\n"
+    return (item[1].value or b"").replace(b"\n", b" ") + b"\n"
 
 
 class Sink(Protocol):

@@ -78,8 +78,12 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
                     yield parse_line(line, f"{path.name}:{number}")
                 except WireError as error:
                     yield error, Message(None, line.rstrip(b"\r\n"))
-    except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+    except UNREADABLE as error:
         raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
+
+
+UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What reading a file raises that is not there, or whose compressed content is damaged."""
 
 
 def is_plain_lines(path: Path) -> bool:

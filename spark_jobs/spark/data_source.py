@@ -48,7 +48,7 @@ from spark_jobs.arrow.changes import ChangeReader
 from spark_jobs.arrow.event_rows import change_row, source_of
 from spark_jobs.arrow.input_batches import batch_items, batch_of_messages
 from spark_jobs.arrow.warm_up import warm_changes
-from spark_jobs.io.message_files import MAX_LINE, parse_line, read_messages
+from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line, read_messages
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from spark_jobs.pipeline.result import MessageResult
@@ -309,7 +309,7 @@ def _file_parts(path: Path) -> Iterator[FilePart]:
         if not file.is_file():
             raise SetupError("USAGE", details=f"{file}: No such file")
         size = file.stat().st_size
-        if file.suffix == ".parquet":
+        if file.suffix == ".parquet" or not is_plain_lines(file):
             yield FilePart(str(file.absolute()))
             continue
         for start in range(0, size, _RANGE):

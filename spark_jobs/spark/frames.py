@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.model.errors import SetupError
+from schemas.model.options import Options
+from spark_jobs.io.endpoints import lines_file
 from spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
 
 if TYPE_CHECKING:
@@ -152,21 +154,29 @@ def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], fro
 
 
 def input_of_job(
-    spark: SparkSession, place: str, topic: str | None, settings: Mapping[str, str] | None, from_offset: int
+    spark: SparkSession,
+    place: str,
+    topic: str | None,
+    settings: Mapping[str, str] | None,
+    from_offset: int,
+    options: Options,
+    plain: bool,
 ) -> DataFrame:
     """What a command reads, with `position`: the order of the output. Files come as raw lines (column `line`).
 
-    SetupError USAGE when the file is not there.
+    What is no file of lines (compressed, a JSON document, a storage sink's folder) is made one first, on this machine.
+    options, plain: of the format read, and whether lines are of the plain form. SetupError USAGE when the file is not
+    there.
     """
     if topic is not None and settings is not None:
         # Sorted by partition and offset, as a reader without Spark goes through the topic.
         return read_kafka(spark, topic, settings, from_offset).selectExpr(
             "*", "(cast(partition as bigint) << 48) | `offset` as position"
         )
-    if not Path(place).is_file():
-        raise SetupError("USAGE", details=f"{place}: No such file")
-    place = str(Path(place).absolute())  # the JVM may have been started elsewhere
     if place.endswith(".parquet"):
+        if not Path(place).is_file():
+            raise SetupError("USAGE", details=f"{place}: No such file or directory")
+        place = str(Path(place).absolute())  # the JVM may have been started elsewhere
         return read_files(spark, place).selectExpr("*", "monotonically_increasing_id() as position")
-    lines = spark.read.option("lineSep", "\n").text(place)
+    lines = spark.read.option("lineSep", "\n").text(str(lines_file(place, options, plain).absolute()))
     return lines.selectExpr("cast(value as binary) as line", "monotonically_increasing_id() as position")

@@ -8,7 +8,7 @@ _WORDS = re.compile(
     r"\b(?:\w+Error|\w+Exception|Traceback|NoneType|dict|codec|iterable|subscriptable|isoformat|decimal\.\w+|"
     r"Expecting (?:value|property|',|':)|Extra data|line \d+ column \d+ \(char|unpack|object has no|"
     r"indices must be|base 10|unhashable|fromhex|ConversionSyntax|surrogates|__\w+__|can't be? decode byte|errno|Errno"
-    r"|keyword argument|positional argument|byte-like|bytes-like)\b|<class |<[\w.]+ object at"
+    r"|keyword argument|positional argument|byte-like|bytes-like|None|True|False)\b|\bb'|<class |<[\w.]+ object at"
 )
 
 

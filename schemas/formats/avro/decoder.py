@@ -117,7 +117,7 @@ class AvroDecoder:
             op = "c"
             flags.append("op_unknown")
         elif op not in ("c", "u", "d"):
-            raise WireError("MALFORMED", where="value", details=f"_tidb_op is {op!r}")
+            raise WireError("MALFORMED", where="value", details=f"_tidb_op is {str(op)[:20]!r}, not c, u or d")
         if commit_ts is not None and commit_ts < 0:
             raise WireError("MALFORMED", where="value", details=f"_tidb_commit_ts {commit_ts} is no TSO")
         after = None if op == "d" else row

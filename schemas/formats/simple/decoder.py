@@ -105,7 +105,7 @@ class SimpleDecoder:
             told_by_ddl = self._versions[table.id, version].table_version
             return Bootstrap("simple", *table.id, told_by_ddl, None, "", schema=table, schema_version=version)
         if kind not in _DDL:
-            raise ValueError(f"type {str(kind)[:40]!r} is not known")
+            raise ValueError(f"type {json_exact.dump(kind)[:40]} is not known")
         commit_ts, query = whole_number(body["commitTs"], "commitTs"), text(body["sql"], "sql")
         before, after = body.get("preTableSchema"), body.get("tableSchema")
         if before is not None:

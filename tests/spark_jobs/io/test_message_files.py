@@ -21,6 +21,8 @@ from hypothesis import strategies as st
 
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
+from schemas.model.options import Options
+from spark_jobs.io.endpoints import lines_file
 from spark_jobs.io.message_files import LineWriter, is_plain_lines, message_line, parse_line, read_messages
 from spark_jobs.io.parquet import ParquetWriter
 from tests.support.golden import FORMATS, Golden, cases
@@ -321,3 +323,21 @@ def test_json_documents(tmp_path: Path) -> None:
     path.write_text('[\n{"a":1},\n{"value_b64":"AQ=="},\n{"value_b64":}]')
     errors = [item[0].detail for item in read_messages(path) if isinstance(item, tuple)]
     assert [detail.split(" ")[0] for detail in errors] == ["m.json:2:", "m.json:4:"]
+
+
+def test_files_that_spark_takes_as_lines(tmp_path: Path) -> None:
+    """A file of lines stays; what is none becomes one, with the same messages; a line that is none fails again."""
+    plain, packed, document = tmp_path / "m.jsonl", tmp_path / "m.jsonl.gz", tmp_path / "m.json"
+    plain.write_bytes(_LINES)
+    packed.write_bytes(gzip.compress(_LINES))
+    document.write_text(json.dumps([_ONE, {"a": 1}], indent=1))
+    assert lines_file(str(plain), Options(), plain=False) == plain
+    assert list(read_messages(lines_file(str(packed), Options(), plain=False))) == list(read_messages(plain))
+    first, second = read_messages(lines_file(str(document), Options(), plain=False))
+    assert isinstance(first, Message)
+    assert isinstance(second, tuple)
+    rows = tmp_path / "rows.jsonl.gz"
+    rows.write_bytes(gzip.compress(b'{"kind":"row"}\n\n{"kind":"ddl"}\n'))
+    assert lines_file(str(rows), Options(), plain=True).read_bytes() == b'{"kind":"row"}\n{"kind":"ddl"}\n'
+    with pytest.raises(SetupError, match="No such file"):
+        lines_file(str(tmp_path / "no"), Options(), plain=False)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import product
 from typing import Any
 
+from schemas.codec import json_exact
 from schemas.formats.debezium.connect.document import DECIMAL
 from schemas.model.table import Column
 from schemas.model.types import BY_CONNECT, BY_NAME, Kind
@@ -93,7 +94,7 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
         guess, vague = BY_CONNECT[connect]
         column = replace(column, type=guess, vague=vague)
     else:
-        raise ValueError(f"column {column.name!r} has the unknown type {connect!r}")
+        raise ValueError(f"column {column.name!r} has the unknown type {json_exact.dump(connect)[:60]}")
     if semantic == DECIMAL:
         precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
         vague = "DECIMAL(20,0) or BIGINT UNSIGNED" if (precision, scale) == (20, 0) else ""

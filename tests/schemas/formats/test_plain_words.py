@@ -1,0 +1,103 @@
+"""No error has a word of Python: messages of every format with one part of another kind, cut, or with other bytes."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from schemas.formats.open_protocol.frame import join_key, join_value, split_key, split_value
+from schemas.model.errors import BridgeError
+from schemas.model.event import Message
+from spark_jobs.pipeline.message_codec import decode_one
+from tests.support import connector
+from tests.support.golden import CONNECTOR, Golden
+from tests.support.python_words import assert_no_python_words
+from tests.support.table import check_rows
+
+_CASES = (
+    "canal-json/evolution.ext", "simple/evolution.json", "simple/evolution.avro", "debezium/evolution.ext.schema",
+    "debezium/evolution.noschema", "debezium-avro/charset.str.ext", "avro/evolution.ext1", "open/evolution.default",
+    "craft/evolution.default", "debezium-mysql/bigint_precise", "debezium-mysql/bigint_precise.noschema",
+)  # fmt: skip
+_OTHERS: tuple[Any, ...] = (None, True, 7, 1.5e300, "x", "", [], [1], {}, {"a": 1}, [{"a": None}])
+_MOST = 400  # damaged messages a case
+
+
+def _changed(document: Any) -> Iterator[Any]:
+    """The document with one member at a time replaced by each other kind, or left out."""
+    parts = (
+        document.items() if isinstance(document, dict) else enumerate(document) if isinstance(document, list) else ()
+    )
+    for name, value in list(parts):
+        for other in _OTHERS:
+            yield _with(document, name, other)
+        if isinstance(document, dict):
+            yield {k: v for k, v in document.items() if k != name}
+        for inner in _changed(value):
+            yield _with(document, name, inner)
+
+
+def _with(document: Any, name: Any, value: Any) -> Any:
+    copy = document.copy()
+    copy[name] = value
+    return copy
+
+
+def _json_changes(data: bytes | None) -> Iterator[bytes]:
+    try:
+        document = json.loads(data or b"")
+    except ValueError:
+        return
+    yield from (json.dumps(one).encode() for one in _changed(document))
+    yield from (json.dumps(one).encode() for one in _OTHERS)
+
+
+def _damaged(message: Message, format_: str, chance: random.Random) -> Iterator[Message]:
+    if format_ == "open" and message.key and message.value:
+        [key, *_] = split_key(message.key)
+        [value, *_] = split_value(message.value, len(split_key(message.key)))
+        yield from (Message(join_key([one]), join_value([value])) for one in _json_changes(key))
+        yield from (Message(join_key([key]), join_value([one])) for one in _json_changes(value))
+    else:
+        yield from (replace(message, value=one) for one in _json_changes(message.value))
+        yield from (replace(message, key=one) for one in _json_changes(message.key))
+    for part in ("key", "value"):
+        data = getattr(message, part)
+        for _ in range(60 if data else 0):
+            at = chance.randrange(len(data))
+            piece = bytes(chance.randrange(256) for _ in range(chance.randrange(3)))
+            yield replace(message, **{part: data[:at] + piece + data[at + chance.randrange(3) :]})
+            yield replace(message, **{part: data[:at]})
+
+
+@pytest.mark.parametrize("case", _CASES)
+def test_errors_are_in_plain_words(case: str) -> None:
+    format_, name = case.split("/")
+    chance = random.Random(5)
+    if format_ == CONNECTOR:
+        decoders = [connector.side().decoder()]
+        messages: Sequence[Message] = connector.json_messages(name)
+    else:
+        golden = Golden(format_, name)
+        decoders, messages = [golden.side().decoder(), golden.side(ddl=True).decoder()], golden.messages()
+    kinds: dict[tuple[str, int], Message] = {}
+    for message in messages:
+        kinds.setdefault(((message.value or b"")[:60].decode("latin-1"), len(message.key or b"")), message)
+
+    def check(message: Message) -> None:
+        for decoder in decoders:
+            try:
+                error = decode_one(decoder, message).error
+            except BridgeError as refused:
+                error = refused  # type: ignore[assignment]
+            if error is not None:
+                assert_no_python_words(error.detail)
+
+    some = [one for message in list(kinds.values())[:4] for one in _damaged(message, format_, chance)]
+    chance.shuffle(some)
+    check_rows(some[:_MOST], check)
