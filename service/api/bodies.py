@@ -316,7 +316,7 @@ def new_schema(body: Mapping[str, Any]) -> NewSchema:
     number = id_or_none(body.get("id"))
     return NewSchema(
         text=body.get("schema") or "",
-        kind=body.get("schemaType") or "AVRO",
+        kind="AVRO" if body.get("schemaType") is None else body["schemaType"],
         references=tuple(body.get("references") or ()),
         metadata=body.get("metadata"),
         version=body.get("version"),

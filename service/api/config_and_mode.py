@@ -67,4 +67,5 @@ def put_mode(call: Called) -> Response:
 @mode_router.declare("DELETE", needs=acl.ADMIN, query=(_RECURSIVE,))
 @mode_router.declare("DELETE", "/{subject}", needs=acl.CONFIG, query=(_RECURSIVE,))
 def delete_mode(call: Called) -> Response:
-    return call.answer({"mode": mode.delete(call.registry, call.scope, recursive=call.flag("recursive"))})
+    removed = mode.delete(call.registry, call.scope, recursive=call.flag("recursive"))
+    return call.answer({} if removed is None else {"mode": removed})

@@ -102,7 +102,9 @@ def tags(view: SchemaView) -> list[Json]:
 
 
 def config(stored: Json, *, as_request: bool = False) -> Json:
-    """A config; the answer to an update calls the level as the request does."""
+    """A config; the answer to an update calls the level as the request does, and repeats what is empty."""
+    if not as_request:
+        stored = _drop_empty(stored)
     names = [name for name, _ in FIELDS.values() if name in stored]
     return {(_IN_REQUESTS.get(name, name) if as_request else name): stored[name] for name in names}
 

@@ -11,8 +11,10 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
+from schemas.model.errors import RegistryError
 from service.auth.acl import CONFIG, DELETE, READ, WRITE, Access, denied_error
 from service.registry.model import (
+    LAST_COUNTED,
     Content,
     Counts,
     Lineage,
@@ -60,8 +62,8 @@ class FilteredReader:
         sees = self._sees(subject)
         return self._tx.by_content(subject, content, deleted=deleted, schema_id=schema_id) if sees else None
 
-    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[StoredVersion]:
-        return self._tx.lookalikes(subject, deleted=deleted) if self._sees(subject) else []
+    def lookalikes(self, subject: str, likeness: bytes, *, deleted: bool = False) -> list[StoredVersion]:
+        return self._tx.lookalikes(subject, likeness, deleted=deleted) if self._sees(subject) else []
 
     def versions(self, subject: str) -> list[VersionRow]:
         return self._tx.versions(subject) if self._sees(subject) else []
@@ -219,6 +221,10 @@ class FilteredWriter(FilteredReader):
         return self._writer.new_id(context)
 
     def use_id(self, context: str, number: int) -> None:
+        """An id above LAST_COUNTED that is not there yet is the admins' to give."""
+        if number > max(LAST_COUNTED, self._writer.max_id(context)) and self._writer.schema(context, number) is None:
+            details = f"Only an admin may import a schema with an id above {LAST_COUNTED}; this one is {number}"
+            raise RegistryError("UNPROCESSABLE", details=details)
         self._writer.use_id(context, number)
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas.model.errors import RegistryError
-from service.registry.identity import identity
+from service.registry.identity import identity, likeness
 from service.registry.model import DEFAULT_CONTEXT, Content, Reference, StoredVersion, context_of, qualify
 from service.registry.ports import StoreReader
 from service.registry.references import referenced_texts
@@ -130,10 +130,12 @@ def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tup
             content.references,
             deleted=True,
         )
-        text, readable = registry.parse(content.kind, content.text, texts, strict=False).text, True
+        parsed = registry.parse(content.kind, content.text, texts, strict=False)
+        text, alike, readable = parsed.text, likeness(parsed.unordered_text()), True
     except (ValueError, RegistryError, RecursionError):
-        text, readable = content.text, False
-    return replace(content, identity=identity(text, content.references, content.metadata, content.rule_set)), readable
+        text, alike, readable = content.text, likeness(content.text), False
+    same = identity(text, content.references, content.metadata, content.rule_set)
+    return replace(content, identity=same, likeness=alike), readable
 
 
 def targets(stored: StoredVersion) -> list[Key]:

@@ -104,16 +104,16 @@ class EffectiveConfig:
 
 def resolve_subject(registry: Registry, tx: StoreReader, subject: str) -> tuple[str, EffectiveConfig]:
     """The subject that is meant (see `target`), and what a registration of it has to obey."""
-    stored = tx.configs(chain(subject))
+    stored = tx.configs(config_chain(subject))
     meant = resolve_alias(subject, stored.get(subject, {}))
     if meant != subject:
-        subject, stored = meant, tx.configs(chain(meant))
+        subject, stored = meant, tx.configs(config_chain(meant))
     return subject, _effective_config(registry, subject, stored)
 
 
 def effective_config(registry: Registry, tx: StoreReader, subject: str) -> EffectiveConfig:
     """What a registration of exactly this subject has to obey."""
-    return _effective_config(registry, subject, tx.configs(chain(subject)))
+    return _effective_config(registry, subject, tx.configs(config_chain(subject)))
 
 
 def _effective_config(registry: Registry, subject: str, stored: Mapping[str, Config]) -> EffectiveConfig:
@@ -157,7 +157,7 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
     scope = scope_of(subject)
     with registry.store.read() as tx:
         if default_to_global:
-            return nearest_config(registry, scope, tx.configs(chain(scope)))
+            return nearest_config(registry, scope, tx.configs(config_chain(scope)))
         own = tx.configs([scope]).get(scope)
     if own is None and scope != SERVER:
         raise RegistryError("COMPATIBILITY_NOT_CONFIGURED", subject=subject)
@@ -201,11 +201,16 @@ def _complete(registry: Registry, config: Config) -> Config:
 
 
 def nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config]) -> Config:
-    """The first config on the way up decides; some keys that it lacks come from the ones above."""
-    configs = [stored[one] for one in chain(scope) if one in stored]
-    config: Config = dict(configs[0]) if configs else {}
-    for above in configs[1:]:
-        for name in _INHERITED:
-            if name in above:
-                config.setdefault(name, above[name])
-    return _complete(registry, config)
+    """The first config on the way up decides. Some keys that a scope's own config lacks come from the server's.
+
+    `stored`: those of `config_chain`. A context passes nothing on to a subject that has a config (Confluent's
+    `mergeConfigs`).
+    """
+    config = next((stored[one] for one in chain(scope) if one in stored), {})
+    inherited = stored.get(SERVER, {}) if scope in stored else {}
+    return _complete(registry, {name: inherited[name] for name in _INHERITED if name in inherited} | config)
+
+
+def config_chain(scope: str) -> list[str]:
+    """The scopes whose configs count for `scope`, nearest first."""
+    return list(dict.fromkeys([*chain(scope), SERVER]))

@@ -1,4 +1,4 @@
-"""The MD5 that decides whether two schemas are one, and the GUID made of it: Confluent's, measured."""
+"""The MD5 that decides whether two schemas are one, and the GUID made of it: Confluent's, measured; and of likeness."""
 
 from __future__ import annotations
 
@@ -35,6 +35,14 @@ def identity(
         digest.update(_PRESENT)
         update_hash(digest, rule_set)
     return digest.digest()
+
+
+def likeness(unordered_text: str) -> bytes:
+    """MD5 over `ParsedSchema.unordered_text`: equal for schemas that differ in the order of properties or aliases only.
+
+    Ours, and shown to nobody: Confluent compares the parsed schemas of a subject one by one.
+    """
+    return hashlib.md5(unordered_text.encode("utf-8", "replace"), usedforsecurity=False).digest()
 
 
 def guid(identity_: bytes) -> str:

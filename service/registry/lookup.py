@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from schemas.model.errors import RegistryError
 from service.registry import config
+from service.registry.identity import likeness
 from service.registry.metadata import VERSION, properties, without_version
 from service.registry.model import (
     DEFAULT_CONTEXT,
@@ -99,23 +100,34 @@ def find_same(
     same = tx.by_content(subject, content, deleted=deleted, schema_id=schema_id)
     if same is not None:
         return LookupResult(same)
-    for stored in tx.lookalikes(subject, deleted=deleted):
-        if means_the_same(registry, tx, content, stored):
+    for stored in tx.lookalikes(subject, content.likeness, deleted=deleted):
+        if schema_id in (None, stored.id) and means_the_same(registry, tx, content, stored):
             return LookupResult(stored, alike=True)
     return None
 
 
 def means_the_same(registry: Registry, tx: StoreReader, content: Content, stored: StoredVersion) -> bool:
-    """Whether a stored version is what was sent: perhaps by reference where that is written out, or numbered."""
+    """Whether a stored version is what was sent: in another order, by reference where that is written out, or numbered.
+
+    Confluent's `ParsedSchema.canLookup`. A number that only the sent schema records has to be that of the version.
+    """
     there = stored.content
-    metadata = there.metadata if VERSION in properties(content.metadata) else without_version(there.metadata)
-    if (content.metadata, content.rule_set, content.kind) != (metadata, there.rule_set, there.kind):
+    if (content.rule_set, content.kind) != (there.rule_set, there.kind):
+        return False
+    sent_number, number = (properties(one.metadata).get(VERSION) for one in (content, there))
+    if sent_number is not None and number is None and sent_number != str(stored.version):
+        return False
+    if (sent_number is None) == (number is None):
+        same_metadata = content.metadata == there.metadata
+    else:
+        same_metadata = (without_version(content.metadata) or None) == (without_version(there.metadata) or None)
+    if not same_metadata or content.references not in ((), there.references):
         return False
     if (content.text, content.references) == (there.text, there.references):
         return True
-    if content.references or not there.references:
-        return False
     try:
-        return stored_schema(registry, tx, stored).resolved_text() == content.text
+        parsed = stored_schema(registry, tx, stored)
     except RegistryError:  # it refers to what may not be seen
         return False
+    resolved = content.references != there.references
+    return likeness(parsed.unordered_text(resolved=resolved)) == content.likeness

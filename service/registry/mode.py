@@ -103,18 +103,19 @@ def make_room(tx: StoreWriter, scope: str) -> None:
         tx.remove(subject, [row.version for row in tx.versions(subject)])
 
 
-def delete(registry: Registry, subject: str | None, *, recursive: bool = False) -> str:
-    """Remove a mode and return what it was; `recursive`: also those of the subjects in the scope.
+def delete(registry: Registry, subject: str | None, *, recursive: bool = False) -> str | None:
+    """Remove a mode and return what it was; `recursive`: also those of the subjects in the scope, and None if it had
+    none itself.
 
     Raises INVALID_SUBJECT, SUBJECT_NOT_FOUND if a subject or context has none.
     """
     scope = scope_of(subject)
     with registry.store.write() as tx:
         own = tx.modes([scope]).get(scope)
-        if own is None and subject:
+        if own is None and subject and not recursive:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         tx.put_mode(scope, None)
         for name, _ in tx.subjects() if recursive else ():
             if covers(scope, name):
                 tx.put_mode(name, None)
-    return own or READWRITE
+    return own if subject else own or READWRITE

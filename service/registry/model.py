@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from service.registry.rule_sets import RuleSet
@@ -12,6 +12,8 @@ from service.schema_types.base import Tags
 
 DEFAULT_CONTEXT: Final = "."
 MAX_VERSION: Final = 2**31 - 1
+LAST_COUNTED: Final = 2**30
+"""New ids are counted on from ids that were imported up to here; higher ones stand apart, so none can end the count."""
 
 
 _QUALIFIED = re.compile(r":(\.[^:]*):")
@@ -58,7 +60,10 @@ class NewSchema:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """What makes a schema the same schema: canonical text, references, metadata, rule set. `identity`: their MD5."""
+    """What makes a schema the same schema: canonical text, references, metadata, rule set. `identity`: their MD5.
+
+    `likeness`: `identity.likeness` of what is to be stored or looked up; b"" for what was read.
+    """
 
     identity: bytes
     text: str
@@ -66,6 +71,7 @@ class Content:
     references: tuple[Reference, ...] = ()
     metadata: Metadata | None = None
     rule_set: RuleSet | None = None
+    likeness: bytes = field(default=b"", compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,8 +32,8 @@ class StoreReader(Protocol):
     ) -> StoredVersion | None:
         """The highest version of the subject with this identity and schema type (and, if given, this id)."""
 
-    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[StoredVersion]:
-        """The versions of the subject with references or a recorded version number, highest first."""
+    def lookalikes(self, subject: str, likeness: bytes, *, deleted: bool = False) -> list[StoredVersion]:
+        """The versions of the subject with references, a recorded version number or this likeness, highest first."""
 
     def versions(self, subject: str) -> list[VersionRow]:
         """All versions, soft-deleted ones too, ascending."""
@@ -113,7 +113,7 @@ class StoreWriter(StoreReader, Protocol):
         """The next id; never one that was handed out or used before, even if its schema is gone."""
 
     def use_id(self, context: str, number: int) -> None:
-        """Keep `new_id` above an id that was given from outside."""
+        """Keep `new_id` from an id that was given from outside: above it, or past it if it is over LAST_COUNTED."""
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
         """Raises INVALID_SCHEMA for a text with a NUL character, which not every database can hold."""

@@ -5,15 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from schemas.model.errors import RegistryError
-from service.registry.identity import guid, identity
+from service.registry.identity import guid, identity, likeness
 from service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
 from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError
-from service.schema_types.parse import ParsedSchema
+from service.schema_types.parse import KINDS, ParsedSchema
 
 _SHOWN_TEXT = 10240
 _MAX_REFERENCED = 1000
+
+
+class SoftDeletedReference(ValueError):
+    """A reference leads to a version that is soft-deleted."""
 
 
 def parse_with_references(
@@ -21,20 +25,39 @@ def parse_with_references(
 ) -> tuple[ParsedSchema, Content]:
     """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text.
 
-    `strict` False reads it as leniently as what is stored already.
+    `strict` False reads it as leniently as what is stored already. A schema that the context has may refer to versions
+    that are soft-deleted by now: it is registered again.
     """
     context = context_of(subject)
     references = tuple(resolve_latest(tx, context, reference) for reference in new.references)
+    missing: SoftDeletedReference | None = None
     try:
-        texts = referenced_texts(tx, context, references)
+        try:
+            texts = referenced_texts(tx, context, references, deleted=not strict)
+        except SoftDeletedReference as error:
+            missing = error
+            texts = referenced_texts(tx, context, references, deleted=True)
         parsed = registry.parse(new.kind, new.text, texts, strict=strict)
         text = parsed.normalized_text() if normalize else parsed.text
     except ValueError as error:
-        raise invalid_schema_error(subject, new, error) from None
+        raise invalid_schema_error(subject, new, missing or error) from None
     if normalize:
-        references = tuple(sorted(set(references), key=lambda one: one.name))
+        ordered = sorted(references, key=lambda one: (one.subject or "", one.version or 0))
+        references = tuple(dict.fromkeys(ordered))
     same = identity(text, references, new.metadata, new.rule_set)
-    return parsed, Content(same, text, new.kind, references, new.metadata, new.rule_set)
+    alike = likeness(parsed.unordered_text(normalized=normalize))
+    content = Content(same, text, new.kind, references, new.metadata, new.rule_set, alike)
+    if missing is not None and tx.id_of(context, content) is None:
+        raise invalid_schema_error(subject, new, missing)
+    return parsed, content
+
+
+def likeness_of(kind: str, text: str) -> bytes:
+    """The likeness of a stored text that refers to nothing; of one that can't be read, that of the text itself."""
+    try:
+        return likeness(KINDS[kind](text, (), False).unordered_text())
+    except (KeyError, ValueError):
+        return likeness(text)
 
 
 def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) -> ParsedSchema:
@@ -66,7 +89,7 @@ def referenced_texts(
     """The texts of all references, each after those it needs. Raises ValueError for one that is not there.
 
     A subject without a context is in that of the schema which refers to it. A soft-deleted version is there for what
-    is stored already (`deleted`), not for new schemas.
+    is stored already (`deleted`), not for new schemas: SoftDeletedReference.
     """
     if not references:
         return ()
@@ -84,7 +107,8 @@ def referenced_texts(
             continue
         stored = tx.version(*key[1:])
         if stored is None or (stored.deleted and not (ready or deleted)):
-            raise ValueError(f'No schema reference found for subject "{reference.subject}" and version {key[2]}')
+            kind = ValueError if stored is None else SoftDeletedReference
+            raise kind(f'No schema reference found for subject "{reference.subject}" and version {key[2]}')
         if ready:
             texts[key] = ReferencedText(*key, text=stored.content.text, direct=key in direct_keys)
         else:

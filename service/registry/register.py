@@ -192,9 +192,9 @@ def parse_for_storage(
     rules: config.EffectiveConfig,
     options: RegisterOptions,
 ) -> tuple[ParsedSchema, Content]:
-    """A schema as it would be stored. One that comes with its id is taken as it is, unless `normalize` says so."""
+    """A schema as it would be stored. One that comes with its id is taken as it is."""
     has_id = new.id is not None
-    normalize = options.normalize or (rules.normalize and not has_id)
+    normalize = (options.normalize or rules.normalize) and not has_id
     strict = rules.validate_new and not has_id
     return parse_with_references(registry, tx, subject, new, normalize=normalize, strict=strict)
 

@@ -63,16 +63,17 @@ def list_subjects(
 def list_versions(
     registry: Registry, subject: str, *, deleted: bool = False, deleted_only: bool = False, negative: bool = False
 ) -> list[int]:
-    """Version numbers, ascending. `negative` adds soft-deleted ones with a minus sign. Raises SUBJECT_NOT_FOUND."""
+    """Version numbers, ascending. `negative` adds soft-deleted ones with a minus sign, to a
+    subject that is there without them. Raises SUBJECT_NOT_FOUND."""
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
         rows = tx.versions(subject)
-    if not any(not row.deleted or deleted or deleted_only or negative for row in rows):
+    if not any(not row.deleted or deleted or deleted_only for row in rows):
         raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
-    if deleted_only:
-        return [row.version for row in rows if row.deleted]
     if negative:
         return [-row.version if row.deleted else row.version for row in rows]
+    if deleted_only:
+        return [row.version for row in rows if row.deleted]
     return [row.version for row in rows if deleted or not row.deleted]
 
 
@@ -112,8 +113,8 @@ def with_properties(
 
 
 def find_version(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion | None:
-    """A version of exactly this subject, if it is there."""
-    stored = tx.latest(subject, deleted=deleted) if version == LATEST else tx.version(subject, version)
+    """A version of exactly this subject, if it is there; the latest one is never a soft-deleted one."""
+    stored = tx.latest(subject) if version == LATEST else tx.version(subject, version)
     return stored if stored is not None and (deleted or not stored.deleted) else None
 
 

@@ -8,7 +8,7 @@ from typing import Final, Protocol, cast
 
 from service.schema_types import base
 from service.schema_types.avro import logical_types, tags
-from service.schema_types.avro.canonical import canonical_text, normalized_text
+from service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
 from service.schema_types.avro.compatibility import AmbiguousAlias, incompatibilities
 from service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
 from service.schema_types.avro.parse import parse
@@ -21,6 +21,12 @@ class ParsedSchema(Comparable, Protocol):
     def normalized_text(self) -> str: ...
     def resolved_text(self) -> str:
         """The canonical text with references written out."""
+
+    def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
+        """A text that is equal for schemas that look-ups take for the same.
+
+        `normalized`: of what `normalized_text` says; `resolved`: with references written out.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +44,9 @@ class AvroSchema:
 
     def resolved_text(self) -> str:
         return canonical_text(self.node)
+
+    def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
+        return unordered_text(self.node, () if resolved else self.known, normalized=normalized)
 
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         try:

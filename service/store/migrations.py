@@ -11,12 +11,14 @@ import json
 from collections.abc import Callable
 from typing import Final
 
-from sqlalchemy import Connection, and_, bindparam, insert, inspect, select, update
+from sqlalchemy import Connection, and_, bindparam, insert, inspect, select, text, update
 
 from schemas.model.errors import RegistryError, SetupError
-from service.registry.model import DEFAULT_CONTEXT
+from service.registry.model import DEFAULT_CONTEXT, LAST_COUNTED, MAX_VERSION
+from service.registry.references import likeness_of
 from service.store.statements import PreparedStatement
-from service.store.tables import LAYOUT, contexts, facts, metadata, schemas, versions
+from service.store.tables import LAYOUT, contexts, counters, facts, metadata, schemas, versions
+from service.store.transaction import imported_id, row_digest
 
 
 def migrate(connection: Connection, layout: int) -> None:
@@ -44,8 +46,48 @@ def from_3(_connection: Connection) -> None:
     """Layout 4 added lineage, which begins empty."""
 
 
-# From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 3 histories, layout 4 lineage.
-STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: from_2, 3: from_3}
+def from_4(connection: Connection) -> None:
+    """Layout 5 added the likeness and the digest of a schema, and counts only ids up to `LAST_COUNTED`."""
+    there = {column["name"] for column in inspect(connection).get_columns(schemas.name)}
+    for column in (schemas.c.likeness, schemas.c.digest):
+        if column.name not in there:
+            kind = column.type.compile(connection.dialect)
+            connection.execute(text(f"ALTER TABLE {schemas.name} ADD COLUMN {column.name} {kind}"))
+    what = select(*(schemas.c[name] for name in ("context", "id", "identity", "kind", "text", "refs", "metadata")))
+    fill = update(schemas).where(schemas.c.context == bindparam("of"), schemas.c.id == bindparam("numbered"))
+    for row in connection.execute(what).all():
+        context, schema_id, identity, kind, schema_text, refs, body = row
+        alike = likeness_of(kind, schema_text) if refs == "[]" else None
+        digest = row_digest(schema_id, bytes(identity), kind, schema_text, refs, body)
+        connection.execute(fill, {"of": context, "numbered": schema_id, "likeness": alike, "digest": digest})
+    make_room_for_ids(connection)
+
+
+_ROOM: Final = 2**20
+
+
+def make_room_for_ids(connection: Connection) -> None:
+    """Count on where an import has used up the last ids.
+
+    What was given before it is not known any more, so the count goes on above LAST_COUNTED, and far above the highest
+    id that is there and not one of the last.
+    """
+    full = MAX_VERSION - _ROOM
+    for context, last in connection.execute(select(counters.c.context, counters.c.last)).all():
+        if last <= full:
+            continue
+        there = [id_ for (id_,) in connection.execute(select(schemas.c.id).where(schemas.c.context == context))]
+        highest = max((id_ for id_ in there if id_ <= full), default=0)
+        connection.execute(
+            update(counters).where(counters.c.context == context).values(last=max(LAST_COUNTED, highest + _ROOM // 2))
+        )
+        names = [imported_id(context, id_) for id_ in sorted({last, *there}) if id_ > full]
+        connection.execute(insert(facts), [{"name": name, "value": ""} for name in names])
+
+
+# From which layout a step starts. Layout 2 added modes, contexts and warnings, layout 3 histories, layout 4
+# lineage, layout 5 likeness and digests.
+STEPS: Final[dict[int, Callable[[Connection], None]]] = {1: from_1, 2: from_2, 3: from_3, 4: from_4}
 
 
 LAYOUT_FACT: Final = "layout"
@@ -90,11 +132,13 @@ def refuse(layout: int, what: str) -> None:
         raise SetupError("USAGE", details=f"{what} has layout {layout}; layouts are 1 to {LAYOUT}")
 
 
-def check_layout(connection: Connection) -> None:
+def check_layout(layout: int | None) -> None:
     """Raises STORE_FAILED if a newer version has changed the layout while this process was running."""
-    layout = read_layout(connection)
     if layout != LAYOUT:
-        details = f"the store has layout {layout} now, this process knows {LAYOUT}: restart it with the newer version"
+        details = (
+            f"the store has layout {layout} now, and this process knows {LAYOUT}: it answers reads and refuses writes; "
+            "restart it with the newer version"
+        )
         raise RegistryError("STORE_FAILED", details=details)
 
 

@@ -16,7 +16,7 @@ from schemas.model.errors import BridgeError, RegistryError, SetupError
 from service.registry.deadline import Outage, retry_until
 from service.registry.read_set import Listener
 from service.store.dialects import Dialect, driver, drop
-from service.store.migrations import check_layout, lay_out
+from service.store.migrations import check_layout, lay_out, read_layout
 from service.store.transaction import Transaction
 from service.store.write_queue import WriteQueue
 
@@ -142,7 +142,7 @@ class SqlStore:
         with self._translate_errors("Health check"):
             connection = self._begin_read()
             try:
-                check_layout(connection)
+                check_layout(read_layout(connection))
             finally:
                 self._give_back(connection)
 

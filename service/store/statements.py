@@ -85,6 +85,7 @@ FULL = select(
     schemas.c.text,
     schemas.c.refs,
     schemas.c.metadata,
+    schemas.c.digest,
 ).join_from(versions, schemas, _SCHEMA_OF)
 LISTED = select(*ROW.selected_columns, schemas.c.kind, versions.c.ts).join_from(versions, schemas, _SCHEMA_OF)
 HOLDING = select(schemas.c.identity, versions.c.subject, versions.c.version, versions.c.id)
@@ -131,7 +132,8 @@ _FULL_OF = FULL.where(versions.c.subject == bindparam("subject"))
 _LIVE = ~versions.c.deleted
 _SAME = and_(schemas.c.identity == bindparam("identity"), schemas.c.kind == bindparam("kind"))
 _NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
-_LOOKALIKES = _FULL_OF.where(or_(schemas.c.refs != "[]", _NUMBERED)).order_by(versions.c.version.desc())
+_ALIKE = or_(schemas.c.refs != "[]", _NUMBERED, schemas.c.likeness == bindparam("likeness"))
+_LOOKALIKES = _FULL_OF.where(_ALIKE).order_by(versions.c.version.desc())
 _HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
 
 

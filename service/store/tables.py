@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-LAYOUT: Final = 4
+LAYOUT: Final = 5
 """Raised with every change of the tables. Older layouts are brought up to date (`migrations`), newer ones refused."""
 
 
@@ -43,6 +43,8 @@ schemas = Table(
     Column("text", Text, nullable=False),
     Column("refs", Text, nullable=False),  # JSON list of [name, subject, version]
     Column("metadata", Text),  # JSON object
+    Column("likeness", LargeBinary(16)),  # identity.likeness; NULL: it has references and is compared by itself
+    Column("digest", LargeBinary(16)),  # over what the row holds (`row_digest`); NULL only while a step fills it
     Index("schemas_by_identity", "identity", "context"),  # not unique: an import may bring one text under two ids
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
@@ -12,6 +13,7 @@ from sqlalchemy import Connection, Select, and_, bindparam, case, delete, exists
 from schemas.model.errors import RegistryError
 from service.registry.model import (
     DEFAULT_CONTEXT,
+    LAST_COUNTED,
     Content,
     Counts,
     Lineage,
@@ -88,9 +90,9 @@ class Transaction:
         query = query.where(schemas.c.identity == content.identity, schemas.c.kind == content.kind)
         return self._one(self._sql.execute(_newest_first(query, deleted).limit(1)))
 
-    def lookalikes(self, subject: str, *, deleted: bool = False) -> list[StoredVersion]:
+    def lookalikes(self, subject: str, likeness: bytes, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(subject_part(subject))
-        return self._all(statements.LOOKALIKES[deleted](self._sql, subject=subject))
+        return self._all(statements.LOOKALIKES[deleted](self._sql, subject=subject, likeness=likeness))
 
     def versions(self, subject: str) -> list[VersionRow]:
         self._reads.add(subject_part(subject))
@@ -161,10 +163,10 @@ class Transaction:
 
     def schema(self, context: str, schema_id: int) -> Content | None:
         self._reads.add(id_part(context, schema_id))
-        what = (schemas.c[name] for name in ("identity", "kind", "text", "refs", "metadata"))
+        what = (schemas.c[name] for name in ("identity", "kind", "text", "refs", "metadata", "digest"))
         query = select(*what).where(schemas.c.context == context, schemas.c.id == schema_id)
         row = self._sql.execute(query).first()
-        return None if row is None else _content(*row)
+        return None if row is None else _content(schema_id, *row)
 
     def id_of(self, context: str, content: Content) -> int | None:
         self._reads.add(ANYTHING)
@@ -239,14 +241,22 @@ class Transaction:
     # ---- writing
 
     def new_id(self, context: str) -> int:
-        last = self.max_id(context)
-        if last:
-            statements.NEXT_ID(self._sql, this=context, last=last + 1)
-        else:
-            self.use_id(context, 1)
-        return last + 1
+        number = self.max_id(context) + 1
+        while number > LAST_COUNTED and self._was_imported(context, number):
+            number += 1
+        self._count(context, number)
+        return number
 
     def use_id(self, context: str, number: int) -> None:
+        if number <= max(LAST_COUNTED, self.max_id(context)):
+            self._count(context, number)
+        elif not self._was_imported(context, number):
+            self.put_fact(imported_id(context, number), "")
+
+    def _was_imported(self, context: str, number: int) -> bool:
+        return self.fact(imported_id(context, number)) is not None
+
+    def _count(self, context: str, number: int) -> None:
         last = statements.MAX_ID(self._sql, context=context).fetchone()
         if last is None:
             statements.FIRST_ID(self._sql, context=context, last=number)
@@ -258,7 +268,7 @@ class Transaction:
             raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
         self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
-        body = _metadata(content)
+        refs_text, body = json.dumps(refs, ensure_ascii=False), _metadata(content)
         statements.PUT_SCHEMA(
             self._sql,
             context=context,
@@ -266,8 +276,10 @@ class Transaction:
             identity=content.identity,
             kind=content.kind,
             text=content.text,
-            refs=json.dumps(refs, ensure_ascii=False),
+            refs=refs_text,
             metadata=body,
+            likeness=None if refs else content.likeness,
+            digest=row_digest(schema_id, content.identity, content.kind, content.text, refs_text, body),
         )
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
@@ -368,16 +380,37 @@ def _context(context: str) -> Select[Any]:
 def _version_of_row(row: Sequence[Any]) -> StoredVersion:
     """A row of statements.FULL."""
     subject, version, id_, ts, deleted, *content = row
-    return StoredVersion(subject, version, id_, _content(*content), ts, bool(deleted))
+    return StoredVersion(subject, version, id_, _content(id_, *content), ts, bool(deleted))
 
 
-def _content(identity: bytes, kind: str, text: str, refs: str, metadata: str | None) -> Content:
+def imported_id(context: str, number: int) -> str:
+    """The fact that an id above LAST_COUNTED was imported."""
+    return f"imported id {number} of {context}"
+
+
+def row_digest(schema_id: int, identity: bytes, kind: str, text: str, refs: str, metadata: str | None) -> bytes:
+    """The digest that a stored schema carries: over its id and all that is stored of it."""
+    head = json.dumps([schema_id, kind, refs, metadata]).encode()
+    return hashlib.blake2b(b"\0".join((head, identity, text.encode("utf-8", "surrogatepass"))), digest_size=16).digest()
+
+
+def _content(
+    schema_id: int, identity: bytes, kind: str, text: str, refs: str, metadata: str | None, digest: bytes | None
+) -> Content:
+    """What a row holds. Raises STORE_FAILED if that is not what was stored."""
+    identity = bytes(identity)
+    if digest is None or bytes(digest) != row_digest(schema_id, identity, kind, text, refs, metadata):
+        details = (
+            f"the schema with id {schema_id} is damaged in the store: it does not fit its digest. "
+            "Check the disk and the connection of the store; restore it from a backup"
+        )
+        raise RegistryError("STORE_FAILED", details=details)
     references = () if refs == "[]" else tuple(Reference(*one) for one in json.loads(refs))
     body = None if metadata is None else json.loads(metadata)
     if body is None or _RULE_SET not in body:
-        return Content(bytes(identity), text, kind, references, body)
+        return Content(identity, text, kind, references, body)
     rule_set = body.pop(_RULE_SET)
-    return Content(bytes(identity), text, kind, references, None if body.pop(_ALONE, False) else body, rule_set)
+    return Content(identity, text, kind, references, None if body.pop(_ALONE, False) else body, rule_set)
 
 
 def _metadata(content: Content) -> str | None:

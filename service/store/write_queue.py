@@ -145,11 +145,11 @@ class WriteQueue:
     def _begin(self, wait_seconds: float) -> None:
         if self._session.begin(wait_seconds):
             self._forget()
-            try:
-                check_layout(self._session.connection)
-            except BaseException:
-                self._session.rollback()
-                raise
+        try:
+            check_layout(self._session.layout)
+        except BaseException:
+            self._session.rollback()
+            raise
 
     def _commit(self, shared: SharedTransaction) -> None:
         self._tell(lambda one: one.before_change(shared.changes))

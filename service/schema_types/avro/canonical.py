@@ -1,18 +1,21 @@
-"""Tree of nodes → text: Java's `Schema.toString()`, and the normalised form of `normalize=true`.
+"""Tree of nodes → text: Java's `Schema.toString()`, the normalised form of `normalize=true`, and one for comparing.
 
 Rules: Apache Avro 1.12; of the normalised form Confluent's, measured with 8.5.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import math
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from service.schema_types.avro import model
 from service.schema_types.avro.defaults import is_valid_default
-from service.schema_types.java_text import dump_json, java_double, java_float, quote
+from service.schema_types.avro.logical_types import is_logical_type
+from service.schema_types.java_text import dump_json, java_double, java_float, quote, utf16
 
-_FIRST_PROPS: Final = ("logicalType", "precision", "scale")
+_LOGICAL_PROPS: Final = ("logicalType", "precision", "scale")
+_FLOATS: Final[dict[str, Callable[[float], str]]] = {"double": java_double, "float": java_float}
 
 
 def canonical_text(node: model.Node, type_names: Iterable[str] = ()) -> str:
@@ -31,29 +34,56 @@ def normalized_text(node: model.Node, type_names: Iterable[str] = ()) -> str:
     return _NormalWriter(set(type_names)).text(node, "")
 
 
+def unordered_text(node: model.Node, type_names: Iterable[str] = (), *, normalized: bool = False) -> str:
+    """A text that is the same for schemas that Java's `Schema.equals` and Confluent's `AvroSchema` take for equal.
+
+    Properties, also within values, and aliases have no order there, and `error` is `record`. Nobody is shown this text.
+    """
+    writer = _UnorderedNormalWriter if normalized else _UnorderedWriter
+    return writer(set(type_names)).text(node, "")
+
+
+def unordered_field(field: model.Field) -> str:
+    """As `canonical_field`, for `unordered_text`."""
+    return _UnorderedWriter(set()).field(field, "")
+
+
+def equality_text(node: model.Node, *, recursive: bool) -> str | None:
+    """A text that is the same for definitions that Java's `Schema.equals` takes for equal: no docs, no aliases.
+
+    None for what it can't be equal to while a text is parsed: what uses a name that is not defined yet, and, unless
+    `recursive`, what contains itself.
+    """
+    try:
+        return _EqualityWriter(recursive).text(node, "")
+    except _Unequal:
+        return None
+
+
 class _Writer:
     def __init__(self, type_names: set[str]) -> None:
         self.known = type_names
 
     def text(self, node: model.Node, space: str) -> str:
-        if node.shared and type(self) is _Writer:
-            return node.shared
+        written = self.shared_text(node)
+        if written:
+            return written
         match node:
             case model.Union():
                 return "[" + ",".join(self.text(branch, space) for branch in node.branches) + "]"
             case model.Array():
                 return self.object(
-                    ['"type":"array"', f'"items":{self.text(node.items, space)}', *self.props(node.props)]
+                    ['"type":"array"', f'"items":{self.text(node.items, space)}', *self.type_props(node)]
                 )
             case model.Map():
                 return self.object(
-                    ['"type":"map"', f'"values":{self.text(node.values, space)}', *self.props(node.props)]
+                    ['"type":"map"', f'"values":{self.text(node.values, space)}', *self.type_props(node)]
                 )
             case model.NamedType():
                 return self.named_type(node, space)
             case model.PendingName():
                 return quote(node.fullname)
-        props = self.props(node.props)
+        props = self.type_props(node)
         return self.object([f'"type":{quote(node.kind)}', *props]) if props else quote(node.kind)
 
     def named_type(self, node: model.NamedType, space: str) -> str:
@@ -63,25 +93,26 @@ class _Writer:
         parts = [f'"type":{quote(self.kind(node))}', f'"name":{quote(node.name)}']
         if node.namespace != space:
             parts.append(f'"namespace":{quote(node.namespace)}')
-        parts += self.doc(node.doc)
+        parts += self.type_doc(node.doc)
         match node:
             case model.Record():
                 parts.append('"fields":[' + ",".join(self.fields(node)) + "]")
             case model.Enum():
                 parts.append('"symbols":' + dump_json(node.symbols))
-                if node.default is not None:
-                    parts.append(f'"default":{quote(node.default)}')
+                parts += self.enum_default(node)
             case model.Fixed():
                 parts.append(f'"size":{node.size}')
-        parts += self.props(node.props)
-        if node.aliases:
-            parts.append(
-                '"aliases":' + dump_json(self.aliases([printed_name(a, node.namespace) for a in node.aliases]))
-            )
+        parts += self.type_props(node)
+        parts += self.aliases([printed_name(alias, node.namespace) for alias in node.aliases])
         return self.object(parts)
 
     def fields(self, record: model.Record) -> list[str]:
-        return [field.shared or self.field(field, record.namespace) for field in record.fields]
+        return [self.shared_text(field) or self.field(field, record.namespace) for field in record.fields]
+
+    @staticmethod
+    def shared_text(part: model.Node | model.Field) -> str:
+        """The text of what stands in many places, as this writer writes it; "" for all else."""
+        return part.shared
 
     def field(self, field: model.Field, space: str) -> str:
         parts = [f'"name":{quote(field.name)}', f'"type":{self.text(field.type, space)}']
@@ -91,8 +122,7 @@ class _Writer:
             parts += self.default(field.type, field.default)
         if field.order != "ascending":
             parts.append(f'"order":{quote(field.order)}')
-        if field.aliases:
-            parts.append('"aliases":' + dump_json(self.aliases(field.aliases)))
+        parts += self.aliases(field.aliases)
         if field.props:
             parts += self.props(field.props)
         return self.object(parts)
@@ -104,42 +134,108 @@ class _Writer:
     def kind(self, node: model.NamedType) -> str:
         return "error" if isinstance(node, model.Record) and node.is_error else node.kind
 
+    def type_doc(self, doc: str | None) -> list[str]:
+        return self.doc(doc)
+
     def doc(self, doc: str | None) -> list[str]:
         return [] if doc is None else [f'"doc":{quote(doc)}']
 
     def default(self, node: model.Node, value: Any) -> list[str]:
         return [f'"default":{dump_json(value)}']
 
+    def enum_default(self, enum: model.Enum) -> list[str]:
+        return [] if enum.default is None else [f'"default":{quote(enum.default)}']
+
     def aliases(self, aliases: list[str]) -> list[str]:
-        return aliases
+        return ['"aliases":' + dump_json(aliases)] if aliases else []
+
+    def type_props(self, node: model.Node) -> list[str]:
+        return self.props(node.props)
 
     def props(self, props: dict[str, Any]) -> list[str]:
         return [f"{quote(key)}:{dump_json(value)}" for key, value in props.items()]
 
 
-class _NormalWriter(_Writer):
-    def fields(self, record: model.Record) -> list[str]:
-        return [self.field(field, record.namespace) for field in record.fields]
+class _UnorderedWriter(_Writer):
+    @staticmethod
+    def shared_text(part: model.Node | model.Field) -> str:
+        return part.unordered
 
     def kind(self, node: model.NamedType) -> str:
         return node.kind
 
+    def default(self, node: model.Node, value: Any) -> list[str]:
+        return [f'"default":{dump_json(value, ordered=True)}']
+
+    def aliases(self, aliases: list[str]) -> list[str]:
+        return super().aliases(sorted(aliases))
+
+    def props(self, props: dict[str, Any]) -> list[str]:
+        return [f"{quote(key)}:{dump_json(props[key], ordered=True)}" for key in sorted(props, key=utf16)]
+
+
+class _Unequal(Exception):
+    """What is being written is equal to nothing."""
+
+
+class _EqualityWriter(_UnorderedWriter):
+    def __init__(self, recursive: bool) -> None:
+        super().__init__(set())
+        self.recursive = recursive
+        self.open: set[str] = set()
+
+    def text(self, node: model.Node, space: str) -> str:
+        if isinstance(node, model.PendingName):
+            raise _Unequal
+        return super().text(node, space)
+
+    def named_type(self, node: model.NamedType, space: str) -> str:
+        if node.fullname in self.open and not self.recursive:
+            raise _Unequal
+        outermost = node.fullname not in self.open
+        self.open.add(node.fullname)
+        text = super().named_type(node, space)
+        if outermost:
+            self.open.remove(node.fullname)
+        return text
+
     def doc(self, doc: str | None) -> list[str]:
-        return super().doc(doc or None)
+        return []
+
+    def enum_default(self, enum: model.Enum) -> list[str]:
+        return []
+
+    def aliases(self, aliases: list[str]) -> list[str]:
+        return []
+
+
+class _NormalWriter(_UnorderedWriter):
+    @staticmethod
+    def shared_text(part: model.Node | model.Field) -> str:
+        return ""
+
+    def type_doc(self, doc: str | None) -> list[str]:
+        return super().type_doc(doc or None)
 
     def default(self, node: model.Node, value: Any) -> list[str]:
         first = node if not isinstance(node, model.Union) else node.branches[0] if node.branches else None
         if first is None or not is_valid_default(first, value):
             return []  # of a union the first branch counts; what is read leniently may be valid for none
-        return [f'"default":{convert_default(node, value)}']
+        return [f'"default":{convert_default(first, value)}']
 
-    def aliases(self, aliases: list[str]) -> list[str]:
-        return sorted(aliases)
+    def type_props(self, node: model.Node) -> list[str]:
+        """A logical type comes first, with what belongs to it; a scale of 0 does not, nor does what Avro ignores."""
+        keys: tuple[str, ...] = ()
+        if is_logical_type(node):
+            keys = _LOGICAL_PROPS if node.props.get("scale") else _LOGICAL_PROPS[:2]
+            keys = keys if node.props["logicalType"] == "decimal" else keys[:1]
+        rest = {key: value for key, value in node.props.items() if key not in keys}
+        return [f"{quote(key)}:{dump_json(node.props[key])}" for key in keys] + self.props(rest)
 
-    def props(self, props: dict[str, Any]) -> list[str]:
-        first = [key for key in _FIRST_PROPS if key in props]
-        rest = sorted(key for key in props if key not in _FIRST_PROPS)
-        return super().props({key: sort_deep(props[key]) for key in (*first, *rest)})
+
+class _UnorderedNormalWriter(_NormalWriter):
+    def type_props(self, node: model.Node) -> list[str]:
+        return self.props(node.props)
 
 
 def printed_name(fullname: str, space: str) -> str:
@@ -149,24 +245,38 @@ def printed_name(fullname: str, space: str) -> str:
 
 
 def convert_default(node: model.Node, value: Any) -> str:
-    """A default as the type's own value would print: 1 of a double is 1.0."""
+    """A default as the type's own value would print: 1 of a double is 1.0, and what has names is sorted by them.
+
+    Of a union within a default the first branch counts that the value is valid for.
+    """
     match node:
         case model.Union():
-            return convert_default(node.branches[0], value)
+            fitting = (branch for branch in node.branches if is_valid_default(branch, value))
+            branch = next(fitting, None)
+            return dump_json(value, ordered=True) if branch is None else convert_default(branch, value)
         case model.Array():
             return "[" + ",".join(convert_default(node.items, item) for item in value) + "]"
         case model.Map():
-            return (
-                "{"
-                + ",".join(f"{quote(key)}:{convert_default(node.values, item)}" for key, item in value.items())
-                + "}"
-            )
-    if node.kind == "double":
-        return java_double(float(value))
-    return java_float(float(value)) if node.kind == "float" else dump_json(value)
+            return convert_members(dict.fromkeys(value, node.values), value)
+        case model.Record():
+            return convert_members({field.name: field.type for field in node.fields}, value)
+    if node.kind in _FLOATS:
+        return _FLOATS[node.kind](_to_double(value))
+    if node.kind in ("bytes", "fixed"):
+        value = value.encode("latin-1", "replace").decode("latin-1")
+    return dump_json(value)
 
 
-def sort_deep(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {key: sort_deep(value[key]) for key in sorted(value)}
-    return [sort_deep(item) for item in value] if isinstance(value, list) else value
+def convert_members(types: dict[str, model.Node], value: dict[str, Any]) -> str:
+    parts = {
+        key: convert_default(types[key], item) if key in types else dump_json(item, ordered=True)
+        for key, item in value.items()
+    }
+    return "{" + ",".join(f"{quote(key)}:{parts[key]}" for key in sorted(parts, key=utf16)) + "}"
+
+
+def _to_double(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return math.copysign(math.inf, value)

@@ -3,16 +3,53 @@
 Avro compares physical types: `bytes` stays `bytes` when a decimal's scale changes, a long stays a long when
 milliseconds become microseconds, and bytes may be read as a string. TiCDC makes such changes when a column's
 DECIMAL(p,s) is altered, or `avro-decimal-handling-mode` is switched (precise: bytes with a decimal; string: text).
+Also here: which logical types Avro takes for such (Apache Avro 1.12, `LogicalTypes`).
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any, Final
 
-from service.schema_types.avro.model import Array, Field, Map, Node, Record, Union, union_name
+from service.schema_types.avro.model import Array, Field, Fixed, Map, Node, Record, Union, union_name
 from service.schema_types.base import LogicalChange
 
 _PROMOTED: Final = frozenset({"bytes", "string"})
+
+# Logical type → the types it may stand on, and the size of a fixed (None: any).
+_STANDS_ON: Final[dict[str, tuple[tuple[str, int | None], ...]]] = {
+    "date": (("int", None),),
+    "time-millis": (("int", None),),
+    "time-micros": (("long", None),),
+    **{
+        f"{zone}timestamp-{unit}": (("long", None),)
+        for zone in ("", "local-")
+        for unit in ("millis", "micros", "nanos")
+    },
+    "uuid": (("string", None), ("fixed", 16)),
+    "duration": (("fixed", 12),),
+    "big-decimal": (("bytes", None),),
+    "decimal": (("bytes", None), ("fixed", None)),
+}
+
+
+def is_logical_type(node: Node) -> bool:
+    """Whether Avro takes the `logicalType` of a type for one; what it does not know or finds invalid it ignores."""
+    name = node.props.get("logicalType")
+    places = _STANDS_ON.get(name, ()) if isinstance(name, str) else ()
+    size = node.size if isinstance(node, Fixed) else None
+    if not any(node.kind == kind and wanted in (None, size) for kind, wanted in places):
+        return False
+    return name != "decimal" or _is_decimal(node.props, size)
+
+
+def _is_decimal(props: dict[str, Any], size: int | None) -> bool:
+    """Whether precision and scale are those of a decimal; `size` of the fixed bounds the precision."""
+    precision, scale = props.get("precision"), props.get("scale", 0)
+    if type(precision) is not int or type(scale) is not int:
+        return False
+    most = 2**31 - 1 if size is None else math.floor(math.log10(2) * (8 * size - 1))
+    return 0 < precision <= most and 0 <= scale <= precision
 
 
 def changes(old: Node, new: Node) -> list[LogicalChange]:

@@ -26,12 +26,14 @@ MISSING: Final = _Missing()
 class Node:
     """`kind` is the Avro type name; `props` are the attributes that Avro does not know, in the order written.
 
-    `shared`: the canonical text of a node that stands for equal types in many places (`sharing`), else "".
+    `shared`: the canonical text of a node that stands for equal types in many places (`field_cache`), else "";
+    `unordered`: its text as `canonical.unordered_text` has it.
     """
 
     kind: str
     props: dict[str, Any] = field(default_factory=dict, kw_only=True)
     shared: str = field(default="", kw_only=True)
+    unordered: str = field(default="", kw_only=True)
 
 
 @dataclass(eq=False, slots=True)
@@ -70,7 +72,7 @@ class NamedType(Node):
 
 @dataclass(eq=False, slots=True)
 class Field:
-    """`shared` is as in Node."""
+    """`shared` and `unordered` are as in Node."""
 
     name: str
     type: Node
@@ -80,6 +82,7 @@ class Field:
     aliases: list[str] = field(default_factory=list)
     props: dict[str, Any] = field(default_factory=dict)
     shared: str = ""
+    unordered: str = ""
 
 
 @dataclass(eq=False, slots=True)

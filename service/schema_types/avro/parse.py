@@ -1,8 +1,8 @@
 """Schema text → tree of nodes, as strict as Confluent is about new schemas.
 
 Rules: Confluent's validateNewSchemas (names ASCII, defaults valid, no duplicates, nothing undefined; measured) and
-Apache Avro 1.12's `Schema.Parser`: a name may be used before its definition, `type` of a schema is text, an identical
-enum or fixed may be defined twice.
+Apache Avro 1.12's `Schema.Parser`: a name may be used before its definition, `type` of a schema is text, an equal
+definition may be there twice, but for records that contain themselves.
 """
 
 from __future__ import annotations
@@ -13,7 +13,13 @@ from typing import Any, Final
 
 from service.schema_types import java_text
 from service.schema_types.avro import model
-from service.schema_types.avro.canonical import canonical_field, canonical_text
+from service.schema_types.avro.canonical import (
+    canonical_field,
+    canonical_text,
+    equality_text,
+    unordered_field,
+    unordered_text,
+)
 from service.schema_types.avro.defaults import is_valid_default
 from service.schema_types.avro.field_cache import FieldCache, is_surely_shallow, key_of
 
@@ -51,7 +57,7 @@ def parse(text: str, named_types: Mapping[str, model.NamedType] | None = None, *
 
 
 # Nothing tells one primitive without attributes from another, so there is one of each.
-_PLAIN: Final = {name: model.Primitive(name, shared=f'"{name}"') for name in model.PRIMITIVES}
+_PLAIN: Final = {name: model.Primitive(name, shared=f'"{name}"', unordered=f'"{name}"') for name in model.PRIMITIVES}
 
 _TYPES: Final = FieldCache[model.Node]()
 _FIELDS: Final = FieldCache[model.Field]()  # valid ones only
@@ -62,6 +68,7 @@ class _Parser:
         self.known = named_types
         self.strict = strict
         self.names: dict[str, model.NamedType] = {}
+        self.open: set[str] = set()  # records whose fields are being read
         self.waiting = False
         self.fields: list[model.Field] = []
         self.plain: list[tuple[bytes, model.Field]] = []
@@ -76,7 +83,7 @@ class _Parser:
             for field in self.fields:
                 check_default(field)
             for key, field in self.plain:
-                field.shared = canonical_field(field)
+                field.shared, field.unordered = canonical_field(field), unordered_field(field)
                 _FIELDS.put(key, field)
         return root
 
@@ -112,7 +119,7 @@ class _Parser:
         if node is None:
             node = read()
             if model.names_nothing(node):
-                node.shared = canonical_text(node)
+                node.shared, node.unordered = canonical_text(node), unordered_text(node)
                 _TYPES.put(key, node)
         return node
 
@@ -156,7 +163,12 @@ class _Parser:
 
     def record(self, value: dict[str, Any], space: str) -> model.Node:
         record = model.Record("record", *self.head(value, space), is_error=value["type"] == "error")
-        self.define(record)
+        again = self.definition_of(record) is not None
+        if record.fullname in self.open:
+            raise AvroSchemaError(f"Can't redefine: {record.fullname}")
+        if not again:
+            self.define(record)
+        self.open.add(record.fullname)
         fields = value.get("fields")
         if not isinstance(fields, list):
             raise AvroSchemaError(f"Record has no fields: {java_text.dump_json(value)}")
@@ -167,7 +179,8 @@ class _Parser:
         if len({field.name for field in record.fields}) < len(fields):
             raise duplicate_error(record)
         record.props = other_properties(value, _SCHEMA_RESERVED)
-        return record
+        self.open.remove(record.fullname)
+        return self.define(record) if again else record
 
     def field(self, item: Any, space: str, key: bytes) -> model.Field:
         """A field that was not met before; `key` is what it will be known by."""
@@ -242,14 +255,20 @@ class _Parser:
             self.check_name(part)
         return name, namespace, optional_text(value, "doc"), aliases
 
+    def definition_of(self, node: model.NamedType) -> model.NamedType | None:
+        return self.known.get(node.fullname) or self.names.get(node.fullname)
+
     def define(self, node: model.NamedType) -> model.NamedType:
+        """The definition that counts: this one, or an equal one that was there before. Raises AvroSchemaError."""
         if node.fullname in model.PRIMITIVES:
             raise AvroSchemaError(f"Schemas may not be named after primitives: {node.fullname}")
-        definition = self.known.get(node.fullname) or self.names.get(node.fullname)
+        definition = self.definition_of(node)
         if definition is None:
             self.names[node.fullname] = node
             return node
-        if isinstance(node, model.Record) or canonical_text(node) != canonical_text(definition):
+        in_references = node.fullname in self.known  # there a record that contains itself is complete
+        text = equality_text(node, recursive=in_references)
+        if text is None or text != equality_text(definition, recursive=in_references):
             raise AvroSchemaError(f"Can't redefine: {node.fullname}")
         return definition
 

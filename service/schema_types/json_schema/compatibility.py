@@ -22,6 +22,7 @@ from service.schema_types.json_schema.differences import (
     ComparisonTooLarge,
     SchemaDifference,
     alternatives,
+    are_bytes,
     bounds,
     count_matches,
     distinct,
@@ -128,7 +129,7 @@ class _Comparison:
         if isinstance(before, model.Combined) or isinstance(after, model.Combined):
             return None
         if name_of(before) != name_of(after):
-            return [] if isinstance(before, model.Never) or isinstance(after, model.Empty) else self.of("TYPE_CHANGED")
+            return self.type_changed(original, update)
         match before, after:
             case model.Text(), model.Text():
                 return self.limits("Text", before, after) + self.pattern(before, after)
@@ -149,7 +150,7 @@ class _Comparison:
                 if not differences:
                     return []
         if name_of(before) != name_of(after):
-            return [] if isinstance(before, model.Never) or isinstance(after, model.Empty) else self.of("TYPE_CHANGED")
+            return self.type_changed(original, update)
         match before, after:
             case model.Combined(), model.Combined():
                 return (yield from self.combined(before, after))
@@ -162,6 +163,11 @@ class _Comparison:
                 differences = yield self.compare(after.schema, before.schema, brief=True)
                 return self.of("NOT_TYPE_EXTENDED", "not") if differences else []
         return []
+
+    def type_changed(self, original: model.SchemaLocation, update: model.SchemaLocation) -> _Found:
+        if isinstance(original.node, model.Never) or isinstance(node_of(update), model.Empty):
+            return []
+        return [] if are_bytes(original, update) else self.of("TYPE_CHANGED")
 
     def limits(self, kind: str, before: _Limited, after: _Limited) -> _Found:
         changes = bounds(ORDER[kind], before.limits, after.limits)
@@ -191,7 +197,7 @@ class _Comparison:
         differences: _Found = []
         if after.criterion == model.ALL and len(updates) > len(originals):
             differences += self.of("PRODUCT_TYPE_EXTENDED")
-        if after.criterion != model.ALL and len(updates) < len(originals):
+        if before.criterion != model.ALL and len(updates) < len(originals):
             differences += self.of("SUM_TYPE_NARROWED")
         edges = []
         for original in originals:

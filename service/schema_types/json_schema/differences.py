@@ -268,7 +268,14 @@ def widens(before: model.Combined, after: model.Combined) -> bool:
     """Whether another way of combining allows at least as much."""
     if after.criterion == model.ANY:
         return True
+    if len(after.parts) == 1 and before.criterion == model.ALL:
+        return True
     return len(before.parts) == 1 and (after.criterion == model.ONE or len(after.parts) == 1)
+
+
+def are_bytes(original: model.SchemaLocation, update: model.SchemaLocation) -> bool:
+    """Whether both are bytes of Kafka Connect, which may change from one type to another."""
+    return all(isinstance(one.raw, dict) and one.raw.get("connect.type") == "bytes" for one in (original, update))
 
 
 def distinct(parts: list[model.SchemaLocation]) -> list[model.SchemaLocation]:

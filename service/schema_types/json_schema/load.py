@@ -7,7 +7,7 @@ gives each object one place, so that schemas that contain themselves end.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
 from service.schema_types.java_text import Json, kind_of
 from service.schema_types.json_schema import drafts_4_to_7, drafts_2019_2020
@@ -35,7 +35,19 @@ def load(root: Json, referenced: Sequence[tuple[str, Json]] = ()) -> SchemaLocat
     """
     if not isinstance(root, dict | bool):
         raise InvalidSchema(f"expected an object or boolean at the root, found {kind_of(root)}")
-    return _Loader(root, referenced).run()
+    documents = [(name, with_definitions(value)) for name, value in referenced]
+    return _Loader(with_definitions(root), documents).run()
+
+
+def with_definitions(root: Any) -> Any:
+    """A document whose outermost `definitions` can also be found as `$defs`, in every draft, as Confluent merges them.
+
+    An entry that is in both is that of `$defs`.
+    """
+    definitions = root.get("definitions") if isinstance(root, dict) else None
+    if not definitions or not isinstance(definitions, dict) or not isinstance(root.get("$defs", {}), dict):
+        return root
+    return {**root, "$defs": {**definitions, **root.get("$defs", {})}}
 
 
 def draft_of(root: Json, inherited: int) -> int:

@@ -111,11 +111,15 @@ class SchemaLocation:
             return False
         return self.raw["default"] is not None or not self.document.modern
 
-    def identity(self) -> tuple[str, bool, int]:
+    def identity(self) -> tuple[Any, ...]:
         """The same for two places of a document with the same schema, references not followed."""
+        if self.parent is not None and self.raw is self.parent.raw and isinstance(self.node, Combined):
+            # One of several combinations of one object: each says something else of it.
+            return self.node.criterion, *(one.identity() for one in self.node.parts)
         own = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
         whole = isinstance(self.node, Numeric) and self.node.integer
-        return own, whole, self.document.shapes.of(self.raw)
+        keyword = self.node.keyword if isinstance(self.node, Values) else ""
+        return own, whole, keyword, self.document.shapes.of(self.raw)
 
     def target(self) -> SchemaLocation:
         """The place itself or what its reference leads to in the end; of a circle of references one of them."""

@@ -6,9 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final, cast
 
-from service.schema_types.base import Comparable, ReferencedText, SchemaParseError, SchemaValidityError
+from service.schema_types.base import (
+    Comparable,
+    ReferencedText,
+    SchemaParseError,
+    SchemaValidityError,
+    TaggedPart,
+    Tags,
+)
 from service.schema_types.java_text import Json, dump_json
 from service.schema_types.java_text import load_schema as load
+from service.schema_types.json_schema import tags
 from service.schema_types.json_schema.compatibility import incompatibilities
 from service.schema_types.json_schema.differences import ComparisonTooLarge, SchemaDifference
 from service.schema_types.json_schema.load import load as load_schema
@@ -39,6 +47,16 @@ class JsonSchema:
     def resolved_text(self) -> str:
         """References stay references: Confluent has no other form of a JSON schema."""
         return self.text
+
+    def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
+        """The canonical text: to Confluent, the order of keys makes another schema."""
+        return self.normalized_text() if normalized else self.text
+
+    def tags(self) -> list[TaggedPart]:
+        return tags.find(self.root)
+
+    def change_tags(self, add: Tags, remove: Tags) -> str:
+        return tags.change(self.value, add, remove)
 
     def to_lenient(self) -> JsonSchema:
         """The same schema, compared with compatibilityPolicy LENIENT."""

@@ -45,6 +45,10 @@ class ProtobufSchema:
         """References are imports and can't be written out."""
         return self.text
 
+    def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
+        """The canonical text: to Confluent, the order of fields and options makes another schema."""
+        return self.normalized_text() if normalized else self.text
+
     def format_text(self, format_: str) -> str:
         """`serialize_file`: the base64 of a FileDescriptorProto; `ignore_extensions`: no custom options, no extensions.
 

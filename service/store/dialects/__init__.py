@@ -22,6 +22,10 @@ class WriteSession(Protocol):
     def connection(self) -> Connection:
         """What the open transaction runs on."""
 
+    @property
+    def layout(self) -> int | None:
+        """The layout of the tables, as this transaction sees it."""
+
     def begin(self, wait_seconds: float) -> bool:
         """Start a transaction that is alone until it ends; out: whether others have written since the last one.
 

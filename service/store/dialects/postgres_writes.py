@@ -26,6 +26,7 @@ SET LOCAL lock_timeout = {wait_ms}; SET LOCAL idle_in_transaction_session_timeou
 WITH now AS (UPDATE bridge_facts SET value = (value::bigint + 1)::text WHERE name = 'changes' RETURNING value)
 INSERT INTO bridge_facts (name, value) SELECT '{writer}', value FROM now
 ON CONFLICT (name) DO UPDATE SET value = excluded.value RETURNING value::bigint;
+SELECT value::int FROM bridge_facts WHERE name = 'layout';
 SAVEPOINT one"""
 _LOOK: Final = """SELECT now.value::bigint, coalesce(own.value::bigint, 0)
 FROM bridge_facts now LEFT JOIN bridge_facts own ON own.name = %s WHERE now.name = 'changes'"""
@@ -43,6 +44,7 @@ class PostgresWrites:
         self._used = False
         """Whether the savepoint that is there is somebody's already."""
         self._writer: Connection | None = None
+        self.layout: int | None = None
         self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
         self._watcher: psycopg.Connection[Any] | None = None
         self._numbers = ChangeCounter(forget)
@@ -81,6 +83,9 @@ class PostgresWrites:
         if row is None:
             self.rollback()
             raise RegistryError("STORE_FAILED", details="the row 'changes' of bridge_facts is gone")
+        cursor.nextset()  # a statement of its own: it sees what was committed while this one waited for its turn
+        layout = cursor.fetchone()
+        self.layout = None if layout is None else int(layout[0])
         return int(row[0])
 
     def savepoint(self) -> None:

@@ -102,6 +102,11 @@ class SqliteWrites:
         assert self._writer is not None
         return self._writer
 
+    @property
+    def layout(self) -> int | None:
+        row = driver(self.connection).execute("SELECT value FROM bridge_facts WHERE name = 'layout'").fetchone()
+        return None if row is None else int(row[0])
+
     def begin(self, wait_seconds: float) -> bool:
         if self._writer is None:
             self._writer = self._engine.connect()

@@ -194,7 +194,7 @@ class RegistryMachine(RuleBasedStateMachine):
         assert subjects.list_subjects(self.registry, deleted=True) == sorted(expected)
         for name, versions in expected.items():
             numbers = [-number if versions[number].deleted else number for number in sorted(versions)]
-            assert subjects.list_versions(self.registry, name, negative=True) == numbers
+            assert subjects.list_versions(self.registry, name, deleted=True, negative=True) == numbers
 
     @invariant()
     def the_same_ids(self) -> None:

@@ -1,0 +1,91 @@
+"""Which ids new schemas get: above the imported ones, and no import can use them up."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from sqlalchemy import text
+
+from schemas.model.errors import RegistryError
+from service.auth.acl import read
+from service.auth.filtered_store import FilteredStore, ListenerGroup
+from service.registry import mode, subjects
+from service.registry.model import LAST_COUNTED, MAX_VERSION, NewSchema
+from service.registry.register import register
+from service.registry.registry import Registry
+from service.store import SqlStore, open_store
+from tests.support.service import record
+from tests.support.table import check_rows
+
+_NAMES = map(str, itertools.count())
+
+
+def new_id(registry: Registry, context: str = "") -> int:
+    """Of a schema that is nowhere yet."""
+    return register(registry, f"{context}s{next(_NAMES)}", NewSchema(record(f"R{next(_NAMES)}"))).stored.id
+
+
+def import_id(registry: Registry, number: int) -> str:
+    subject = f"i{number}"
+    mode.update(registry, subject, "IMPORT")
+    register(registry, subject, NewSchema(record(f"I{number}"), id=number, version=1))
+    return subject
+
+
+ROWS = [
+    ((7000, 12, 6999), 7001),
+    ((LAST_COUNTED - 1,), LAST_COUNTED),
+    ((MAX_VERSION,), 2),
+    ((MAX_VERSION, MAX_VERSION - 1, LAST_COUNTED + 1), 2),
+    ((LAST_COUNTED, LAST_COUNTED + 1, LAST_COUNTED + 3, MAX_VERSION), LAST_COUNTED + 2),
+]
+
+
+def test_after_imports(store_url: str, registry: Registry) -> None:
+    """Also when what was imported is gone for good, and after a restart."""
+
+    def check(row: tuple[tuple[int, ...], int]) -> None:
+        numbers, following = row
+        with registry.store.write() as tx:
+            for table in ("versions", "schemas", "id_counters"):
+                tx.connection.execute(text(f"DELETE FROM {table}"))  # type: ignore[attr-defined]
+            tx.connection.execute(text("DELETE FROM bridge_facts WHERE name LIKE 'imported%'"))  # type: ignore[attr-defined]
+        assert new_id(registry) == 1
+        for number in numbers:
+            subject = import_id(registry, number)
+            subjects.delete_subject(registry, subject)
+            subjects.delete_subject(registry, subject, permanent=True)
+        assert new_id(registry) == following
+        again = open_store(store_url)
+        expected = following + 1 + (following + 1 in numbers)
+        assert new_id(Registry(again)) == expected
+        again.close()
+
+    check_rows(ROWS, check)
+
+
+def test_only_an_admin_crosses_the_line(store: SqlStore) -> None:
+    rules = '[[rules]]\nwho = ["alice"]\nprefixes = ["i"]\nmay = ["read", "write", "config"]\n'
+    alice = Registry(FilteredStore(store, read(rules, "acl").access("alice"), ListenerGroup()))
+    import_id(alice, LAST_COUNTED)
+    for number in (LAST_COUNTED + 1, MAX_VERSION):
+        with pytest.raises(RegistryError, match=f"Only an admin .* above {LAST_COUNTED}; this one is {number}"):
+            import_id(alice, number)
+    import_id(Registry(store), MAX_VERSION)
+    assert new_id(Registry(store)) == LAST_COUNTED + 1
+
+
+def test_a_store_whose_ids_were_used_up_counts_again(store: SqlStore, store_url: str) -> None:
+    """What layout 4 left behind: the count at its end."""
+    registry = Registry(store)
+    assert new_id(registry) == 1
+    import_id(registry, MAX_VERSION)
+    with store.write() as tx:
+        tx.connection.execute(text(f"UPDATE id_counters SET last = {MAX_VERSION}"))
+        tx.connection.execute(text("DELETE FROM bridge_facts WHERE name LIKE 'imported%'"))
+        tx.connection.execute(text("UPDATE bridge_facts SET value = '4' WHERE name = 'layout'"))
+    again = open_store(store_url)
+    assert new_id(Registry(again)) == LAST_COUNTED + 1
+    assert new_id(Registry(again), ":.c:") == 1
+    again.close()
