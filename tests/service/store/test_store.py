@@ -44,8 +44,8 @@ def test_versions_and_what_they_hold(store: SqlStore) -> None:
         assert tx2.by_content("s", INT) == tx2.version("s", 1)
         assert [one.subject for one in tx2.holders(".", 1)] == ["t", "s"]
         assert [(row.subject, row.version) for row in tx2.referrers("t", 1)] == [("s", 2)]
-        assert tx2.lookalikes("s", b"") == [second]
-        assert tx2.lookalikes("t", b"") == []
+        assert tx2.lookalikes("s", b"none") == [second]
+        assert tx2.lookalikes("t", b"none") == []
         assert tx2.schema(".", 2) == rich
         assert tx2.subjects() == [("s", True), ("t", True)]
         assert [(one.subject, one.version) for one in tx2.search("s")] == [("s", 1), ("s", 2)]
