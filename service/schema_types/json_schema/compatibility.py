@@ -37,7 +37,8 @@ from service.schema_types.json_schema.pattern import TimeBudget, UnusablePattern
 MAX_WORK: Final = 500_000
 """Schemas, properties, items, values and differences looked at in one comparison: a few seconds."""
 MAX_DIFFERENCES: Final = 5_000
-MAX_PATTERN_SECONDS: Final = 0.5
+MAX_PATTERN_SECONDS: Final = 0.12
+"""Of one comparison; a registration makes four at most, in both directions and once more when it is refused."""
 
 
 _Found = list[SchemaDifference]

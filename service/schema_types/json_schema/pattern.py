@@ -10,6 +10,7 @@ import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any, Final
 
 try:
@@ -19,6 +20,8 @@ except ImportError:  # the package is part of the service's requirements; withou
 
 MAX_RUN_LENGTH: Final = 4096
 """Longest pattern that is run; Confluent has no limit."""
+MAX_REPEATED: Final = 8
+"""Repeated groups within repeated groups of a pattern that is run: each level doubles the memory it takes."""
 
 _LETTER_ESCAPES: Final = frozenset("tnrfaecxu0dDsSwWhHvVRXbBAGZzkpPNQ")
 _GROUP: Final = re.compile(r"\?(?:[:=!>]|<[=!]|<[A-Za-z][A-Za-z0-9]*>|[idmsuxU]*(?:-[idmsuxU]*)?[:)])")
@@ -49,6 +52,8 @@ def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
         raise UnusablePattern(
             f"the pattern '{pattern[:80]}' is not run here: too long, or the package regex is missing"
         )
+    if repeated_levels(pattern) > MAX_REPEATED:
+        raise UnusablePattern(f"the pattern '{pattern[:80]}' is not run here: too many repeated groups in each other")
     if seconds.left <= 0:
         raise UnusablePattern("the patterns take too long to run")
     try:
@@ -57,6 +62,22 @@ def matches(pattern: str, name: str, seconds: TimeBudget) -> bool:
     except (regex.error, TimeoutError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         raise UnusablePattern(f"the pattern '{pattern[:80]}' can't be run: {error or type(error).__name__}") from None
     return match is not None
+
+
+@lru_cache(1024)
+def repeated_levels(pattern: str) -> int:
+    """How deep groups that come once or more (`+`, `{…}`) stand in each other, in a pattern that is well formed."""
+    levels, place = [0], 0
+    while place < len(pattern):
+        character = pattern[place]
+        step = _STEPS.get(character, _plain)(pattern, place, True)
+        place = place + 1 if isinstance(step, str) else step[0]
+        if character == "(" and not isinstance(step, str) and step[1]:
+            levels.append(0)
+        elif character == ")" and len(levels) > 1:
+            inner = levels.pop() + (pattern[place : place + 1] in ("+", "{"))
+            levels[-1] = max(levels[-1], inner)
+    return max(levels)
 
 
 def problem(pattern: str) -> str | None:

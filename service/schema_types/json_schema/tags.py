@@ -92,7 +92,7 @@ def _part(value: Json, kind: str, steps: list[str]) -> Json:
             value = value.get("not")
         elif step in _COMBINATIONS and isinstance(value.get(_COMBINATIONS[step]), list):
             value = _numbered(value[_COMBINATIONS[step]], steps.pop(0) if steps else "")
-        elif step in _COMBINATIONS and steps:
+        elif step in ("anyof", "allof") and steps:
             # One object says several things: the number says which, and it is the object itself.
             steps = steps[1:]
             if step == "allof" and steps[:1] == ["conditional"]:

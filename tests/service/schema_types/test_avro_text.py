@@ -26,6 +26,15 @@ def fixed_twice(one: int, other: int) -> str:
     )
 
 
+def envelope(*fields: dict[str, Any], again: list[dict[str, Any]]) -> str:
+    """As Debezium writes it: the record `Value` in `before`, and written out once more in `after`."""
+    values = [json.loads(record("Value", *some)) for some in (fields, again)]
+    return record("Envelope", column("before", ["null", values[0]]), column("after", ["null", values[1]]))
+
+
+INNER = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": "int"}]}
+
+
 def fixture(name: str) -> list[tuple[str, str]]:
     """Pairs of lines, a schema and the text it becomes; ␤ stands for a line break."""
     blocks = (DATA / f"{name}.txt").read_text(encoding="utf-8").split("\n\n")
@@ -136,6 +145,11 @@ INVALID: list[tuple[str, str]] = [
     ('{"type":"fixed","name":"F","size":-1}', "Length is negative"),
     (fixed_twice(1, 2), "Can't redefine: F"),
     (record("R", column("a", json.loads(record("R")))), "Can't redefine: R"),
+    (envelope(column("id"), again=[column("id", "long")]), "Can't redefine: Value"),
+    (envelope(column("id"), again=[column("id", default=1)]), "Can't redefine: Value"),
+    (envelope(column("id"), again=[column("id", order="ignore")]), "Can't redefine: Value"),
+    (envelope(column("id"), again=[column("id", p=1)]), "Can't redefine: Value"),
+    (envelope(column("v", ["null", "Value"]), again=[column("v", ["null", "Value"])]), "Can't redefine: Value"),
 ]  # fmt: skip
 
 
@@ -156,6 +170,10 @@ VALID: list[str] = [
     fixed_twice(1, 1),
     record("R", column("next", ["null", "R"], default=None)),
     '{"type":"int","logicalType":"decimal"}',
+    envelope(column("id"), again=[column("id")]),
+    envelope(column("id", doc="a", aliases=["x"]), again=[column("id", doc="b")]),
+    envelope(column("id", p=1, q=2), again=[column("id", q=2, p=1)]),
+    envelope(column("i", INNER), column("j", "Inner"), again=[column("i", INNER), column("j", "Inner")]),
 ]
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.schema_types.base import ReferencedText
+from service.schema_types.base import ReferencedText, TaggedPart
 from service.schema_types.java_text import dump_json, hash_order, load_schema
 from service.schema_types.json_schema.differences import count_matches
 from service.schema_types.json_schema.pattern import problem
@@ -185,6 +185,50 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
         },
         ["MAX_PROPERTIES_ADDED #/maxProperties"],
     ),
+    # Several combinations of one object: each is compared.
+    (
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "oneOf": [{"maxLength": 3}, {"type": "null"}]},
+        {"anyOf": [{"type": "string"}, {"type": "null"}], "oneOf": [{"maxLength": 2}, {"type": "null"}]},
+        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #/"],
+    ),
+    (
+        {"type": ["object", "null"], "allOf": [{"maxProperties": 3}, {"required": ["a"]}]},
+        {"type": ["object", "null"], "allOf": [{"maxProperties": 2}, {"required": ["a"]}]},
+        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #/"],
+    ),
+    (
+        {"type": ["string", "null"], "anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"type": ["string", "null"], "anyOf": [{"type": "integer"}, {"type": "null"}]},
+        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #/"],
+    ),
+    (
+        {"properties": {"a": {"enum": [1], "const": 1, "not": {"type": "null"}, "anyOf": [{"minimum": 1}]}}},
+        {"properties": {"a": {"enum": [1], "const": 1, "not": {"type": "null"}, "anyOf": [{"minimum": 2}]}}},
+        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #/properties/a"],
+    ),
+    (
+        {"$schema": DRAFT[2020], "type": ["string", "integer"], "anyOf": [{"maxLength": 3}], "oneOf": [{"maximum": 3}]},
+        {"$schema": DRAFT[2020], "type": ["string", "integer"], "anyOf": [{"maxLength": 4}], "oneOf": [{"maximum": 2}]},
+        ["COMBINED_TYPE_SUBSCHEMAS_CHANGED #/"],
+    ),
+    # Another kind of combination.
+    ({"allOf": [{"type": "string"}, {"maxLength": 3}]}, {"anyOf": [{"type": "string"}]}, []),
+    ({"allOf": [{"type": "string"}, {"maxLength": 3}]}, {"oneOf": [{"type": "string"}]}, []),
+    ({"allOf": [{"type": "string"}]}, {"oneOf": [{"type": "string"}, {"type": "null"}]}, []),
+    (
+        {"anyOf": [{"type": "string"}, {"type": "null"}]},
+        {"allOf": [{"type": "string"}]},
+        ["COMBINED_TYPE_CHANGED #/"],
+    ),
+    (
+        {"oneOf": [{"type": "string"}, {"type": "null"}]},
+        {"anyOf": [{"type": "string"}]},
+        ["SUM_TYPE_NARROWED #/"],
+    ),
+    ({"oneOf": [{"type": "string"}, {}]}, {"allOf": [{}, {"type": "string"}]}, ["COMBINED_TYPE_CHANGED #/"]),
+    # Kafka Connect's bytes may change their type.
+    ({"type": "string", "connect.type": "bytes"}, {"type": "number", "connect.type": "bytes"}, []),
+    ({"type": "string", "connect.type": "bytes"}, {"type": "number", "connect.type": "int8"}, ["TYPE_CHANGED #/"]),
 ]
 
 
@@ -257,6 +301,14 @@ INSIDE: list[dict[str, Any]] = [
     {"$ref": "http://json-schema.org/draft-07/schema#"},
     {"$schema": DRAFT[2020], "$ref": "#here", "$defs": {"x": {"$anchor": "here"}}},
     {"$schema": DRAFT[2020], "$dynamicRef": "#here", "$defs": {"x": {"$dynamicAnchor": "here"}}},
+    *(
+        {"$schema": draft, "items": {"$ref": "#/$defs/X/properties/a"}, **more}
+        for draft in (*DRAFT.values(), "http://json-schema.org/draft-06/schema#", "urn:other")
+        for more in (
+            {"definitions": {"X": {"properties": {"a": {"$ref": "#/$defs/Y"}}}, "Y": {"type": "null"}}},
+            {"definitions": {"X": {"properties": {"a": {}}}}, "$defs": {"Y": {}}},
+        )
+    ),
 ]
 
 
@@ -265,3 +317,65 @@ def test_references_inside_a_schema() -> None:
         assert differences(schema, {**schema, "title": "x"}) == []
 
     check_rows(INSIDE, check)
+
+
+def test_definitions_are_no_other_way_round() -> None:
+    for schema in (
+        {"$ref": "#/definitions/X", "$defs": {"X": {}}},
+        {"properties": {"a": {"definitions": {"X": {}}, "$ref": "#/$defs/X"}}},  # the outermost ones alone
+    ):
+        with pytest.raises(ValueError, match="can't resolve reference"):
+            parsed(schema)
+
+
+TAGGED: list[tuple[str, str, Any, Any]] = [
+    ("sr_field", "object.a", {"properties": {"a": {}}}, {"properties": {"a": {"confluent:tags": ["T"]}}}),
+    ("sr_field", "object.a.b", {"properties": {"a.b": {}}}, {"properties": {"a.b": {"confluent:tags": ["T"]}}}),
+    ("sr_record", "object", {"type": "object"}, {"type": "object", "confluent:tags": ["T"]}),
+    (
+        "sr_field",
+        "object.a.array.object.b",
+        {"properties": {"a": {"items": {"properties": {"b": {"confluent:tags": ["S", "U"]}}}}}},
+        {"properties": {"a": {"items": {"properties": {"b": {"confluent:tags": ["S", "T"]}}}}}},
+    ),
+    (
+        "sr_field",
+        "object.a.anyof.1.object.b",
+        {"properties": {"a": {"anyOf": [{"type": "object", "properties": {"b": {}}}, {"type": "null"}]}}},
+        {
+            "properties": {
+                "a": {
+                    "anyOf": [{"type": "object", "properties": {"b": {"confluent:tags": ["T"]}}}, {"type": "null"}],
+                }
+            }
+        },
+    ),
+    (
+        "sr_field",
+        "anyof.1.object.b",
+        {"type": ["object", "null"], "properties": {"b": {}}},
+        {"type": ["object", "null"], "properties": {"b": {"confluent:tags": ["T"]}}},
+    ),
+]
+
+
+def test_tags() -> None:
+    """Set, found again under the same path, and taken away."""
+
+    def check(row: tuple[str, str, Any, Any]) -> None:
+        kind, path, schema, changed = row
+        add, remove = (TaggedPart(path, kind, ("T",)),), (TaggedPart(path, kind, ("U",)),)
+        text = parsed(schema).change_tags(add, remove)
+        assert json.loads(text) == changed
+        assert path in [part.path for part in parsed(text).tags()]
+        assert "T" not in parsed(text).change_tags((), add)
+
+    check_rows(TAGGED, check)
+
+
+def test_tags_of_what_is_not_there() -> None:
+    def check(path: str) -> None:
+        with pytest.raises(ValueError, match=f"No matching path '{path}' found in the schema"):
+            parsed({"properties": {"a": {"type": "string"}}}).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())
+
+    check_rows(["object.b", "object", "a", "object.a.object.b", "oneof.0.object.a", "array.object.a", ""], check)

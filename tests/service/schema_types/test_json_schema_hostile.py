@@ -89,6 +89,10 @@ HARMFUL: list[tuple[Any, Any]] = [
         {"properties": {"a" * 60 + "!": {}}},
         {"patternProperties": {"^(a|aa)+(b|a)*$": {}}, "additionalProperties": False},
     ),
+    (
+        {"properties": {"a": {}}},
+        {"patternProperties": {"(" * 150 + "a" + "){1,9}" * 150: {}}, "additionalProperties": False},
+    ),
     ({"minimum": 1}, '{"minimum":1e2147483647}'),
     ({"multipleOf": 3}, '{"multipleOf":1e-2147483647}'),
 ]
