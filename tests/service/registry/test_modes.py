@@ -113,7 +113,7 @@ def test_numbers_run_out_with_a_clear_error(registry: Registry) -> None:
     assert refused(registry, "s", NewSchema('"long"', id=4)) == "UNPROCESSABLE"
     mode.update(registry, None, None)
     assert register(registry, "t", NewSchema('"long"')).stored.id == 1  # ids do not run out
-    assert register(registry, "t", NewSchema('"int"')).stored.id == MAX_VERSION
+    assert register(registry, "u", NewSchema('"int"')).stored.id == MAX_VERSION
 
 
 def test_a_soft_deleted_version_can_be_imported_again(registry: Registry) -> None:
