@@ -189,7 +189,7 @@ class ConnectorEncoder:
         WireError INVALID_VALUE for one of another table: a reader would take the row for that table's.
         """
         carried = event.extra.get("source") if event.format == self.connector.format else None
-        if not isinstance(carried, dict) or "connector" not in carried:  # of a flattened row there are pieces
+        if not isinstance(carried, dict) or "flattened" in event.extra:  # of a flattened row there are pieces
             return None
         if (carried.get("db"), carried.get("table")) != id_:
             origin = f"{carried.get('db')!r:.60}, table {carried.get('table')!r:.60}"
