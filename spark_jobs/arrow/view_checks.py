@@ -15,6 +15,7 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar.rows import CellForm, Rows, RowShape, form_of
+from schemas.model.ports import TableSource
 from schemas.model.spark_types import INTEGER_BITS, spark_type
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -72,10 +73,11 @@ _BYTES, _FLOATS = (Kind.BIT, Kind.BINARY), (Kind.FLOAT, Kind.DOUBLE)
 
 
 class ViewCheck:
-    """What a view makes of rows. certain: with table definitions. Not for several threads at once."""
+    """What a view makes of rows. tables: their definitions. Not for several threads at once."""
 
-    def __init__(self, view: TableView, certain: bool) -> None:
-        self._view, self._certain = view, certain
+    def __init__(self, view: TableView, tables: TableSource | None) -> None:
+        self._view, self._tables = view, tables
+        self._certain = tables is not None
 
     # ---- what does not surely fit
     def find_doubtful(self, rows: Rows, texts: Any) -> Any:
@@ -105,6 +107,8 @@ class ViewCheck:
         Defaults are added, columns are of another nature, or some are in no definition.
         """
         view = self._view
+        if not view.table.columns:
+            return self._has_other_letters(shape)
         if not view.has(shape.table.id):
             return False
         conversion = view.conversion_of(shape.table, older=True)
@@ -119,6 +123,15 @@ class ViewCheck:
         pairs = ((own[c.name].type.kind, c.type.kind) for c in view.visible_columns if c.name in own)
         # What a FLOAT or DOUBLE holds of another type's numbers is the codec's to say.
         return any((a in _BYTES) != (b in _BYTES) or (a is not b and b in _FLOATS) for a, b in pairs)
+
+    def _has_other_letters(self, shape: RowShape) -> bool:
+        """Whether the names of a shape are not the definition's: merge, which follows them over time, wants those."""
+        if self._tables is None:
+            return False
+        if shape.table_version is None:
+            return self._view.has(shape.table.id)
+        version = self._tables.at(shape.table.id, shape.table_version + 1)
+        return version is None or any(c.name not in version.table.by_name for c in shape.columns)
 
     def _cells(self, rows: Rows, first: Any, name: str) -> Any:
         """The cell of the named column in each row from `first` on, -1 where there is none; of rows of the table."""
@@ -172,7 +185,7 @@ def view_of(side: CodecConfig) -> ViewCheck | None:
     certain = side.tables is not None
     if side.view is None or not (side.view.table.columns or certain):
         return None
-    return ViewCheck(side.view, certain)
+    return ViewCheck(side.view, side.tables)
 
 
 def _cast(column: Column, texts: Any, zone: str, kind: Any) -> Any:

@@ -52,11 +52,14 @@ class ColumnStep(NamedTuple):
 
 @dataclass(frozen=True)
 class RowConversion:
-    """Compiled for rows that `table` describes. described: it, with the newest definition's letters in its name; names:
-    columns in other letters than the newest; lacking: those that the table has not; kinds: of what the values are.
+    """Compiled for rows that `table` describes, and the columns of `target`.
+
+    described: the table, with the target's letters in its name; names: columns in other letters than the target's;
+    lacking: those that the table has not; kinds: of what the values are.
     """
 
     table: Table
+    target: Table
     described: Table
     names: dict[str, str]
     steps: tuple[ColumnStep, ...]
@@ -74,6 +77,7 @@ class RowConversion:
         certain = {step.new.name for step in steps if step.certain}
         return cls(
             table,
+            newest,
             replace(table, id=newest.id) if newest.columns and table.id != newest.id else table,
             {one.name: c.name for one, c in pairs if one.name != c.name},
             steps,

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, date, datetime, timedelta
 from decimal import Context, Decimal
 from functools import cache, cached_property
@@ -51,7 +51,7 @@ class TableView:
 
         Where defaults are asked for it gets what it lacks. WireError INVALID_VALUE, MALFORMED as of `check_names`.
         """
-        conversion = self.conversion_of(event.table, event.mismatch is None)
+        conversion = self._find_conversion(event, tables)
         for side in ("before", "after"):
             row = getattr(event, side)
             if row is None:
@@ -71,11 +71,27 @@ class TableView:
                 if value is not None:
                     self._check(event, column, value, read, conversion.kinds.get(name, column.type.kind))
 
-    def conversion_of(self, table: Table, older: bool) -> RowConversion:
-        """How rows that `table` describes become rows of the newest columns (spark_jobs.pipeline.row_conversion)."""
-        entry = self._conversions.get((id(table), older))
-        if entry is None or entry.table is not table:
-            entry = self._conversions[id(table), older] = RowConversion.of(table, self.table, older)
+    def _find_conversion(self, event: RowChange, tables: TableSource | None) -> RowConversion:
+        if self.table.columns or tables is None:
+            return self.conversion_of(event.table, older=event.mismatch is None)
+        # merge follows names and types over time: a row gets the letters of the definition in force, and its types.
+        version = tables.at(event.table.id, event.commit_ts)
+        target = version.table if version else self.table
+        return self.conversion_of(event.table, older=False, target=target, typed=event.mismatch is not None)
+
+    def conversion_of(
+        self, table: Table, older: bool, target: Table | None = None, typed: bool = True
+    ) -> RowConversion:
+        """How rows that `table` describes become rows of the newest columns (spark_jobs.pipeline.row_conversion).
+
+        target: instead of the newest columns. typed: False: names alone.
+        """
+        target = target or self.table
+        key = id(table), id(target), older, typed
+        entry = self._conversions.get(key)
+        if entry is None or entry.table is not table or entry.target is not target:
+            entry = RowConversion.of(table, target, older)
+            entry = self._conversions[key] = entry if typed else replace(entry, steps=())
         return entry
 
     def _convert(self, event: RowChange, row: dict[str, Value], conversion: RowConversion) -> dict[str, Value]:
@@ -137,7 +153,7 @@ class TableView:
         return [c for c in self.table.columns if not c.virtual]
 
     @cached_property
-    def _conversions(self) -> BoundedCache[tuple[int, bool], RowConversion]:
+    def _conversions(self) -> BoundedCache[tuple[int, int, bool, bool], RowConversion]:
         return BoundedCache(1024, 1 << 20, lambda _, one: len(one.table.columns))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -181,7 +197,7 @@ class ViewDecoder:
     def decode(self, message: Message) -> list[Event]:
         events = self._decoder.decode(message)
         for event in events:
-            if isinstance(event, RowChange) and self._view.has(event.table.id):
+            if isinstance(event, RowChange) and (self._view.has(event.table.id) or not self._view.table.columns):
                 self._view.apply(event, self._tables)
         return events
 

@@ -155,6 +155,23 @@ def test_names_are_those_of_the_newest_definition() -> None:
     assert (event.after, event.key, event.table.id) == ({"id": "1", "V": "7"}, ("id",), TableId("shop", "T"))
 
 
+def test_merge_gets_the_letters_and_types_of_the_definition_in_force() -> None:
+    """It follows names and types over time by itself: its view has no columns."""
+    tables, view = _definitions("date", "datetime", "V"), TableView(Table(ID, ()))
+    described = Table(
+        TableId("SHOP", "T"), (Column("ID", BY_NAME["int"], handle_key=True), Column("v", BY_NAME["date"]))
+    )
+    event = change(described, {"v": "2024-01-02"}, commit_ts=NEW, table_version=150)
+    event.after = {"ID": "1", "v": "2024-01-02"}
+    event.key = ("ID",)
+    view.apply(event, tables)
+    assert (event.after, event.key) == ({"id": "1", "V": "2024-01-02"}, ("id",))
+    vague = Table(ID, (described.columns[0], _vague("int")))
+    event = change(vague, {"v": "19724"}, commit_ts=OLD, mismatch=DefinitionMismatch(ID, 1, ()))
+    with pytest.raises(WireError, match=r"^column v: '19724' is no date"):
+        view.apply(event, tables)
+
+
 # ---- the compiled readers
 def _typed_rows(format_: str, tables: TableDefinitions, types: SparkTypes) -> list[Any]:
     """What Spark's workers make of 20 rows before the change of the column's type and 20 after."""
