@@ -39,7 +39,8 @@ class ColumnStep(NamedTuple):
         if not self.certain or self.new.type.kind not in _NUMBERS or self.own.type.kind not in _NUMBERS:
             return False
         is_rounded = self.new.type.kind is Kind.DOUBLE and self.new.scale is not None
-        return not is_rounded and widens(spark_type(self.own), spark_type(self.new))
+        own, new = spark_type(self.own), spark_type(self.new)
+        return not is_rounded and new != "string" and widens(own, new)
 
     def detail(self, value: Value, error: Exception) -> str:
         """Why a value has no place in the newest column."""

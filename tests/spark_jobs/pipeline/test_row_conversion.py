@@ -18,6 +18,7 @@ from schemas.model.table import Column, DefinitionMismatch, Table, TableId, Valu
 from schemas.model.types import BY_NAME
 from spark_jobs.arrow.table_rows import TableRows, rows_schema
 from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.row_conversion import RowConversion
 from spark_jobs.pipeline.table_view import TableView
 from spark_jobs.sources.schema_registry import FileSchemas
 from spark_jobs.sources.table_definitions import TableDefinitions
@@ -170,6 +171,24 @@ def test_merge_gets_the_letters_and_types_of_the_definition_in_force() -> None:
     event = change(vague, {"v": "19724"}, commit_ts=OLD, mismatch=DefinitionMismatch(ID, 1, ()))
     with pytest.raises(WireError, match=r"^column v: '19724' is no date"):
         view.apply(event, tables)
+
+
+@each(("old", "new", "widens"), [
+    ("decimal(40,2)", "decimal(45,4)", [False]),  # text in Spark: its digits change
+    ("decimal(10,2)", "decimal(12,4)", [True]),
+    ("decimal(12,4)", "decimal(10,2)", [False]),
+    ("float", "double", [True]),
+    ("float", "double(9,2)", [False]),
+    ("int", "bigint", []),
+    ("int unsigned", "bigint", []),
+    ("varchar(5)", "varchar(9)", []),
+    ("enum('a')", "enum('a','b')", []),
+    ("date", "datetime", [False]),
+])  # fmt: skip
+def test_what_the_kernels_can_widen_by_themselves(old: str, new: str, widens: list[bool]) -> None:
+    tables = _definitions(old, new)
+    conversion = RowConversion.of(_table(tables, OLD), _table(tables, None), older=True)
+    assert [step.widens for step in conversion.steps] == widens
 
 
 # ---- the compiled readers
