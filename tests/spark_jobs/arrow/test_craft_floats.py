@@ -41,6 +41,7 @@ def _flags(messages: list[Message], table: Table, craft_float: str) -> list[list
     ([PROOF, *[ZERO] * 30], "auto", 31),  # PROOF has another column: the decoder reads it, and proves the topic
     ([PROOF, *[replace(ZERO, topic="b")] * 30], "auto", 1),
 ])  # fmt: skip
+@pytest.mark.filterwarnings("ignore:table shop.t. column m:RuntimeWarning")  # PROOF's, which the definition lacks
 def test_floats_of_a_proven_topic(messages: list[Message], craft_float: str, flagged: int) -> None:
     flags = _flags(messages, TABLE, craft_float)
     assert sum(bool(one) for one in flags) == flagged
