@@ -16,6 +16,7 @@ from schemas.formats.debezium.mysql_connector.decoder import DebeziumMysqlDecode
 from schemas.formats.debezium.mysql_connector.encoder import DebeziumMysqlEncoder
 from schemas.formats.debezium.ticdc_avro import DebeziumAvroDecoder, DebeziumAvroEncoder
 from schemas.formats.debezium.ticdc_json import DebeziumDecoder, DebeziumEncoder
+from schemas.formats.debezium.tidb_connector import DebeziumTidbDecoder, DebeziumTidbEncoder
 from schemas.formats.open_protocol import OpenDecoder, OpenEncoder, OpenTiflowDecoder, OpenTiflowEncoder
 from schemas.formats.simple.decoder import SimpleDecoder
 
@@ -34,6 +35,9 @@ FORMATS: dict[str, Format] = {
         Format(
             "debezium-mysql", DebeziumMysqlDecoder, DebeziumMysqlEncoder, zone="UTC", uses_schemas=True,
             carries_ddl=True,
+        ),
+        Format(
+            "debezium-tidb", DebeziumTidbDecoder, DebeziumTidbEncoder, zone="UTC", uses_schemas=True, carries_ddl=True,
         ),
         Format("open", OpenDecoder, OpenEncoder, carries_ddl=True, protocols=("default", "open-protocol")),
         Format("open-tiflow", OpenTiflowDecoder, OpenTiflowEncoder, carries_ddl=True),

@@ -41,6 +41,7 @@ _FLATTENED: tuple[tuple[str, str, Path], ...] = (
     ("value", "shown", ("payload",)),
     ("value", "shown", ()),
 )
+_ROWS["debezium-tidb"] = _ROWS["debezium-mysql"]
 _OPEN = ("open", "open-tiflow")
 _OPEN_SIDES = {"u": "after", "p": "before", "d": "before"}
 

@@ -15,6 +15,7 @@ from typing import Any
 from schemas.codec import avro as binary
 from schemas.codec import compression, json_exact
 from schemas.codec.byte_signatures import with_body_name
+from schemas.formats.debezium.connector import TIDB
 from schemas.formats.debezium.side_messages import READ_BY, java_text, other_connector, side_message
 from schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
 from schemas.model.errors import WireError
@@ -24,7 +25,7 @@ from schemas.model.reasons import reason_of
 
 SchemaOf = Callable[[SchemaId], str]
 
-_AVROS = "avro, debezium-avro or debezium-mysql"
+_AVROS = "avro, debezium-avro, debezium-mysql or debezium-tidb"
 _TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 _SIMPLE = {"version", "type", "commitTs", "buildTs"}
 _CANAL = {"isDdl", "es", "type", "sqlType", "mysqlType", "data"}
@@ -127,7 +128,8 @@ def _of_schema(text: str, schema_id: SchemaId) -> DetectedFormat:
     if isinstance(connect, str) and connect.endswith("Envelope") and not connect.endswith(".Envelope"):
         return DetectedFormat("debezium-avro", f"schema id {schema_id} is called {connect[:100]}, as TiCDC calls it")
     if isinstance(connect, str):
-        return DetectedFormat("debezium-mysql", f"schema id {schema_id} is a Connect schema, {connect[:100]}")
+        name = "debezium-tidb" if f'"{TIDB.package}.' in text else "debezium-mysql"
+        return DetectedFormat(name, f"schema id {schema_id} is a Connect schema, {connect[:100]}")
     return DetectedFormat(None, f"schema id {schema_id} ({name[:100]}) is neither TiCDC's nor a Connect schema")
 
 

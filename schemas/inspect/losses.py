@@ -21,11 +21,11 @@ from schemas.model.table import Column, Value
 from schemas.model.types import Kind
 
 OTHER = 0
-FAMILY = ("debezium", "debezium-avro", "debezium-mysql")
-MYSQL = ("debezium-mysql",)
+CONNECTORS = ("debezium-mysql", "debezium-tidb")
+FAMILY = ("debezium", "debezium-avro", *CONNECTORS)
 JSON_DOUBLE = ("debezium", "debezium/noschema", "debezium/ext", "debezium-mysql/double")
 BY_NUMBER = ("open", "open-tiflow", "craft")
-EXACT = ("avro", *BY_NUMBER, "debezium-avro", "debezium-mysql")
+EXACT = ("avro", *BY_NUMBER, "debezium-avro", *CONNECTORS)
 BARE = ("debezium/noschema", "debezium-mysql/noschema")
 
 
@@ -286,7 +286,7 @@ OF_TARGET: tuple[Loss, ...] = (
          "lossy_decimal", "", (Kind.DECIMAL,), _long_or_unscaled, becomes=_number),
     Loss(1, "DECIMAL where nothing tells it from DOUBLE", JSON_DOUBLE, "cell", "decimal_or_double", "",
          (Kind.DECIMAL,), undefined=True, becomes=_number),
-    Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", "debezium-mysql"), "cell", "unsigned_wrapped",
+    Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", *CONNECTORS), "cell", "unsigned_wrapped",
          "LOSSY_VALUE", (Kind.INTEGER,), _over_int64,
          of=_unsigned64, becomes=_modulo),
     Loss(10, "BIGINT UNSIGNED above 2^63−1 in mode long", ("debezium-avro",), "", "", "INVALID_VALUE", (Kind.INTEGER,),
@@ -316,9 +316,9 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(16, "fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 where nothing tells", FAMILY,
          "digits", "", "", (Kind.DATETIME, Kind.TIME, Kind.TIMESTAMP), undefined=True),
     # ---- text, bytes, elements
-    Loss(OTHER, "text that is not UTF-8", ("debezium", *MYSQL, "open", "open-tiflow"), "cell", "invalid_utf8",
+    Loss(OTHER, "text that is not UTF-8", ("debezium", *CONNECTORS, "open", "open-tiflow"), "cell", "invalid_utf8",
          "LOSSY_VALUE", _TEXTS, _is_raw, becomes=_is_replaced),
-    Loss(11, "binary strings: base64 where no type is told", ("debezium",), "cell", "binary_or_text", "",
+    Loss(11, "binary strings: base64 where no type is told", ("debezium", "debezium-tidb"), "cell", "binary_or_text", "",
          (Kind.BINARY,), undefined=True, becomes=_as_base64),
     Loss(13, "ENUM and SET by number", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True,
          becomes=_by_number),
@@ -336,7 +336,7 @@ OF_TARGET: tuple[Loss, ...] = (
     Loss(19, "a delete's commit_ts", ("avro",), "commit_ts"),
     Loss(19, "a unique key that stands in for a primary key", ("avro",), "key", becomes=_without_primary_key),
     Loss(19, "a delete in a table without primary key", ("avro",), "unread", "empty_record", "LOSSY_VALUE"),
-    Loss(17, "an update without its old row reads as an insert", (*BY_NUMBER, *MYSQL), "op", "no_before",
+    Loss(17, "an update without its old row reads as an insert", (*BY_NUMBER, *CONNECTORS), "op", "no_before",
          becomes=_no_old_row),
     Loss(OTHER, "an old row of which only what changed was sent: whole",
          (*FAMILY, "avro/before", "open", "open-tiflow"), "extra", becomes=_is_unchanged),

@@ -63,6 +63,7 @@ _BY_FORMAT: Mapping[str, Mapping[str, _Rule]] = {
     },
     "debezium": _TICDC,
     "debezium-avro": _TICDC,
+    "debezium-tidb": {"source": _Rule(lambda v: isinstance(v, dict), "an object")},
     "debezium-mysql": {"source": _Rule(lambda v: isinstance(v, dict), "an object")},
 }
 

@@ -13,7 +13,7 @@ from service.history.model import DdlRecord
 from service.history.statements import ALTERED
 from service.history.times import clean
 
-MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql"})
+MAY_LACK_WATERMARKS = frozenset({"canal-json", "debezium", "debezium-avro", "debezium-mysql", "debezium-tidb"})
 """Formats whose watermarks come only with TiCDC's extension, or never."""
 
 

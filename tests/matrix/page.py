@@ -15,6 +15,7 @@ from schemas.formats.avro import schema as avro_publish
 from schemas.formats.base import Context
 from schemas.formats.debezium import avro_schema
 from schemas.formats.debezium import json_schema as json_publish
+from schemas.formats.debezium.connector import TIDB
 from schemas.formats.debezium.mysql_connector import schema
 from schemas.formats.format_table import FORMATS, WRITTEN
 from schemas.inspect.losses import LOSSES, OF_TARGET, Loss
@@ -189,6 +190,7 @@ _CARRIERS: dict[str, Callable[[Column], str]] = {
     "debezium": _connect(json_publish.connect_type),
     "debezium-avro": _connect(lambda column: avro_schema.connect_type(column, Options())),
     "debezium-mysql": _connect(lambda column: schema.connect_type(column, Options())),
+    "debezium-tidb": _connect(lambda column: schema.connect_type(column, TIDB.chosen(Options()))),
     "open": _open("open"),
     "open-tiflow": _open("open-tiflow"),
 }

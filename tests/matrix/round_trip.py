@@ -17,7 +17,7 @@ from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, 
 from schemas.model.options import Options
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, transcode_one
-from tests.support.golden import Golden, Registry
+from tests.support.golden import CONNECTORS, Golden, Registry
 
 _EXT = {"enable_tidb_extension": True}
 _STRINGS = {"avro_decimal_handling_mode": "string", "avro_bigint_unsigned_handling_mode": "string"}
@@ -32,6 +32,7 @@ FORMS: dict[str, dict[str, Any]] = {
     "debezium/ext": _EXT,
     "debezium-avro": {"avro_bigint_unsigned_handling_mode": "string"},
     "debezium-mysql": _PRECISE,
+    "debezium-tidb": _PRECISE,
 }
 MORE_FORMS: dict[str, dict[str, Any]] = {
     "avro/strings": {**_EXT, **_STRINGS},
@@ -87,7 +88,7 @@ class Passage:
             ).encoder()
             for mode in ("error", "flag")
         ]
-        told = {k: v for k, v in chosen.items() if k in _TOLD and self.format == "debezium-mysql"}
+        told = {k: v for k, v in chosen.items() if k in _TOLD and self.format in CONNECTORS}
         self._reader = CodecConfig(self.format, registry, Options.of({**told, "time_zone": zone}), tables).decoder()
 
     def send(self, event: RowChange, origin: Message, lossy: bool = False) -> tuple[RowChange, RowChange | WireError]:

@@ -27,10 +27,11 @@ from spark_jobs.sources.table_definitions import TableDefinitions
 ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = ROOT / "tests" / "golden"
 CONNECTOR = "debezium-mysql"  # its messages are Debezium's own: tests/support/connector.py
-FORMATS = tuple(name for name in format_table.WRITTEN if name != CONNECTOR)
+CONNECTORS = (CONNECTOR, "debezium-tidb")  # the second's are made of TiCDC's: tests/support/tidb_connector.py
+FORMATS = tuple(name for name in format_table.WRITTEN if name not in CONNECTORS)
 READ = (*FORMATS, *(name for name, row in format_table.FORMATS.items() if not row.writes))
 """The formats that golden cases are in."""
-ALL = (*READ, CONNECTOR)
+ALL = (*READ, *CONNECTORS)
 # A case of each: one with all types, and one of several tables and schema versions.
 WIDE = {
     "avro": "wide.ext1", "craft": "wide.default", "debezium": "wide.ext.schema", "debezium-avro": "wide.str.ext",

@@ -61,13 +61,15 @@ _COMMON: tuple[SourceField, ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Connector:
-    """One of the connectors. format: its name here. package: of its schemas' names. fields: of its source block.
+    """One of the connectors. format: its name here. title: of the database. package: of its schemas' names. fields: of
+    its source block.
 
     schema_changes: DDL is written as schema changes to the topic `<topic.prefix>`. own_topics: rows go to topics
     `<topic.prefix>.<db>.<table>`, where nobody names others. defaults: of options that are "auto".
     """
 
     format: str
+    title: str
     package: str
     fields: tuple[SourceField, ...]
     schema_changes: bool = False
@@ -100,6 +102,7 @@ class Connector:
 
 MYSQL = Connector(
     "debezium-mysql",
+    "MySQL",
     "io.debezium.connector.mysql",
     (
         *_COMMON, ("table", "string", True), ("server_id", "int64", False), ("gtid", "string", True),
@@ -109,9 +112,10 @@ MYSQL = Connector(
 )  # fmt: skip
 TIDB = Connector(
     "debezium-tidb",
+    "TiDB",
     "io.debezium.connector.tidb",
     (*_COMMON, ("table", "string", False), ("commit_ts", "int64", False), ("cluster_id", "string", True)),
     schema_changes=True,
     own_topics=True,
-    defaults=(("binary_handling_mode", "base64"),),
+    defaults=(("binary_handling_mode", "base64"), ("time_precision_mode", "adaptive_time_microseconds")),
 )

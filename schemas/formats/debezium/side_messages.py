@@ -139,7 +139,7 @@ def other_connector(connector: str) -> str:
     return f"source.connector is {connector[:40]!r}: {MYSQL_ONLY}"
 
 
-MYSQL_ONLY = "of Debezium's connectors, those for MySQL and MariaDB are read (debezium-mysql)"
+MYSQL_ONLY = "of Debezium's connectors, those for MySQL and MariaDB (debezium-mysql) and TiDB (debezium-tidb) are read"
 
 
 def _is_ours(source: Mapping[str, Any], format_: str) -> bool:

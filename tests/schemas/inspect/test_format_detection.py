@@ -84,7 +84,7 @@ def test_every_message_of_debeziums_connector(path: Path) -> None:
         (b"x", None, None, "neither framed Avro nor JSON"),
         (b'{"id":1}', None, "debezium-mysql", "tombstone"),
         (None, b"\x00\x00", None, "cut"),
-        (None, b"\x00\x00\x00\x00\x07x", None, "schema id 7: avro, debezium-avro or debezium-mysql"),
+        (None, b"\x00\x00\x00\x00\x07x", None, "schema id 7: avro, debezium-avro, debezium-mysql or debezium-tidb"),
         (None, b"\x03\x00" + bytes(16), None, "the schema tells"),
         (None, b"\x03\x09" + bytes(16), None, "no known form"),
         (None, b"\x02" + bytes(8), None, "no watermark"),

@@ -74,12 +74,12 @@ class DebeziumMysqlDecoder:
             return self._tombstone(message)
         if not isinstance(payload, dict):
             reason = with_body_name("it is no object", message.value)
-            raise _malformed_error("value", f"not a message of Debezium's MySQL connector: {reason}")
+            raise _malformed_error("value", f"not a message of Debezium's {self.connector.title} connector: {reason}")
         key = self._key(message)
         try:
             event = self._event(_Content(message, payload, token, schema, key))
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            details = f"not an event of Debezium's MySQL connector: {reason_of(error)}"
+            details = f"not an event of Debezium's {self.connector.title} connector: {reason_of(error)}"
             raise _malformed_error("value", details) from error
         if isinstance(event, RowChange):
             if isinstance(token, tuple) and isinstance(token[0], int):
@@ -244,7 +244,9 @@ class DebeziumMysqlDecoder:
             return self._json(json_exact.document(data))
         except ValueError as error:
             details = java_text(data) or with_body_name(reason_of(error), data)
-            raise _malformed_error(where, f"not a message of Debezium's MySQL connector: {details}") from error
+            raise _malformed_error(
+                where, f"not a message of Debezium's {self.connector.title} connector: {details}"
+            ) from error
 
     def _read_framed(self, message: Message, where: str, data: bytes) -> _Payload | None:
         """None for JSON behind the id of a JSON Schema, or of a schema that is not known. WireError."""

@@ -75,15 +75,20 @@ def value_schema(
     if row_names is not None:
         columns = [c if c.name in row_names else replace(c, nullable=True) for c in columns]
     fields = [_with_default(field(c, options), None if c.nullable else defaults.get(c.name)) for c in columns]
-    sides = (
+    sides = [
         {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": side}
         for side in ("before", "after")
-    )
+    ]
+    return envelope(name + ".Envelope", sides, connector)
+
+
+def envelope(name: str, sides: Iterable[dict[str, Any]], connector: Connector) -> dict[str, Any]:
+    """Schema of an envelope around those of its `before` and `after`."""
     times = ({"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns"))
     return {
         "type": "struct",
         "fields": [*sides, _source(connector), _TRANSACTION, _OP, *times],
-        "optional": False, "name": name + ".Envelope", "version": 2,
+        "optional": False, "name": name, "version": 2,
     }  # fmt: skip
 
 

@@ -238,7 +238,7 @@ def _binary(column: Column, mode: str, connect: str, value: Any) -> tuple[Value,
 
 def _open_text(mode: str, value: Any) -> tuple[Value, str]:
     text = text_or_bytes(json_string(value))
-    if isinstance(text, bytes) or mode == "bytes" or not text:
+    if isinstance(text, bytes) or mode == "bytes" or (mode == "auto" and not text):
         return text, ""
     return text, "binary_or_text" if _binary_images(mode, text) else ""
 

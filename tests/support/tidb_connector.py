@@ -1,0 +1,66 @@
+"""Messages as Debezium's connector for TiDB makes them of TiCDC's (first phase, of 2026): key and row as they are.
+
+It takes TiCDC's Debezium JSON with schemas and puts its own source block and envelope around the rows; DDL, watermarks
+and messages without schema are left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+from schemas.formats.debezium.connector import TIDB
+from schemas.formats.debezium.mysql_connector import schema as publish
+from schemas.model.event import Message
+from tests.support.golden import Golden
+
+PREFIX = "tidb1"
+
+
+def tidb_messages(golden: Golden, schema: bool = True) -> Iterator[Message]:
+    """The rows of one of TiCDC's golden cases with schemas, and a tombstone after each delete."""
+    for number, message in enumerate(golden.messages()):
+        key, value = (json.loads((part or b"null").decode("utf-8", "replace")) for part in (message.key, message.value))
+        payload = value["payload"]
+        if payload.get("op") not in ("c", "u", "d"):
+            continue
+        there = replace(message, topic=_topic(payload), partition=0, offset=number)
+        made = [_dump(key["payload"], _key_schema(key["schema"], payload), schema)]
+        made.append(_dump(_payload(payload), _envelope(value["schema"], payload), schema))
+        yield replace(there, key=made[0], value=made[1])
+        if payload["op"] == "d":
+            yield replace(there, key=made[0], value=None)
+
+
+def _topic(payload: dict[str, Any]) -> str:
+    return f"{PREFIX}.{payload['source']['db']}.{payload['source']['table']}"
+
+
+def _payload(payload: dict[str, Any]) -> dict[str, Any]:
+    ours = payload["source"]
+    ms = ours["ts_ms"]
+    source = {
+        "version": "3.7.0-SNAPSHOT", "connector": "tidb", "name": PREFIX, "ts_ms": ms, "snapshot": "false",
+        "db": ours["db"], "sequence": None, "ts_us": ms * 1000, "ts_ns": ms * 1_000_000, "table": ours["table"],
+        "commit_ts": ours["commit_ts"], "cluster_id": ours["cluster_id"],
+    }  # fmt: skip
+    times = {"ts_ms": ms + 5, "ts_us": ms * 1000 + 5000, "ts_ns": ms * 1_000_000 + 5_000_000}
+    sides = {side: payload.get(side) for side in ("before", "after")}
+    return {**sides, "source": source, "transaction": None, "op": payload["op"], **times}
+
+
+def _key_schema(schema: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
+    return {**schema, "name": _topic(payload) + ".Key"}
+
+
+def _envelope(schema: dict[str, Any], payload: dict[str, Any]) -> dict[str, Any]:
+    rows = [{**f, "name": _topic(payload) + ".Value"} for f in schema["fields"] if f["field"] in ("before", "after")]
+    return publish.envelope(_topic(payload) + ".Envelope", rows, TIDB)
+
+
+def _dump(payload: Any, schema: dict[str, Any], with_schema: bool) -> bytes:
+    return json.dumps(
+        {"schema": schema, "payload": payload} if with_schema else payload, separators=(",", ":")
+    ).encode()
