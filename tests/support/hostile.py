@@ -26,8 +26,10 @@ from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support import connector, fuzz
 from tests.support.golden import Golden, Registry
+from tests.support.tidb_connector import tidb_messages
 
 MIB = 1 << 20
 PER_BYTE, FLAT = 32, 64 * MIB  # what a message may take
@@ -207,6 +209,11 @@ def hostile(format_: str, size: int = MIB) -> Iterator[Hostile]:
             yield from _json(good, [("payload", "after", "b"), ("payload", "source", "x"), ("schema", "x")], size)
             avro = next(m for m in connector.avro_messages("default") if m.value and len(m.value) > 100)
             yield from _stretched(avro, size)
+        case "debezium-tidb":
+            good = next(iter(tidb_messages(Golden("debezium", "pk_int.schema"))))
+            yield from _json(
+                good, [*_cells(("payload", "after"), good), ("payload", "source", "x"), ("schema", "x")], size
+            )
         case "simple":
             messages = Golden("simple", "wide.json").messages()
             good = _first(messages, b'"type":"UPDATE"')
@@ -270,6 +277,9 @@ def decoder_of(format_: str) -> Decoder:
     if format_ == "debezium-mysql":
         decoder = connector.side(connector.avro_schemas("default")).decoder()
         messages = connector.json_messages("default")
+    elif format_ == "debezium-tidb":
+        decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
+        messages = list(tidb_messages(Golden("debezium", "pk_int.schema")))
     else:
         decoder = replace(cases[format_][0].side(), format=format_).decoder()
         messages = [m for golden in cases[format_] for m in golden.messages()]
