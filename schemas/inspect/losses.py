@@ -318,8 +318,8 @@ OF_TARGET: tuple[Loss, ...] = (
     # ---- text, bytes, elements
     Loss(OTHER, "text that is not UTF-8", ("debezium", *CONNECTORS, "open", "open-tiflow"), "cell", "invalid_utf8",
          "LOSSY_VALUE", _TEXTS, _is_raw, becomes=_is_replaced),
-    Loss(11, "binary strings: base64 where no type is told", ("debezium", "debezium-tidb"), "cell", "binary_or_text", "",
-         (Kind.BINARY,), undefined=True, becomes=_as_base64),
+    Loss(11, "binary strings: base64 where no type is told", ("debezium", "debezium-tidb"), "cell",
+         "binary_or_text", "", (Kind.BINARY,), undefined=True, becomes=_as_base64),
     Loss(13, "ENUM and SET by number", BY_NUMBER, "cell", "enum_number", "", _ELEMENTS, undefined=True,
          becomes=_by_number),
     Loss(13, "BIT by number: its fewest bytes", BY_NUMBER, "bits", "", "", (Kind.BIT,), undefined=True,
