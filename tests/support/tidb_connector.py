@@ -28,7 +28,7 @@ def tidb_messages(golden: Golden, schema: bool = True) -> Iterator[Message]:
             continue
         there = replace(message, topic=_topic(payload), partition=0, offset=number)
         made = [_dump(key["payload"], _key_schema(key["schema"], payload), schema)]
-        made.append(_dump(_payload(payload), _envelope(value["schema"], payload), schema))
+        made.append(_dump(_payload(payload, value["schema"]), _envelope(value["schema"], payload), schema))
         yield replace(there, key=made[0], value=made[1])
         if payload["op"] == "d":
             yield replace(there, key=made[0], value=None)
@@ -38,7 +38,9 @@ def _topic(payload: dict[str, Any]) -> str:
     return f"{PREFIX}.{payload['source']['db']}.{payload['source']['table']}"
 
 
-def _payload(payload: dict[str, Any]) -> dict[str, Any]:
+def _payload(payload: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
+    row = next(f["fields"] for f in schema["fields"] if f["field"] == "after")
+    doubles = {f["field"] for f in row if f["type"] in ("double", "float")}
     ours = payload["source"]
     ms = ours["ts_ms"]
     source = {
@@ -47,7 +49,11 @@ def _payload(payload: dict[str, Any]) -> dict[str, Any]:
         "commit_ts": ours["commit_ts"], "cluster_id": ours["cluster_id"],
     }  # fmt: skip
     times = {"ts_ms": ms + 5, "ts_us": ms * 1000 + 5000, "ts_ns": ms * 1_000_000 + 5_000_000}
-    sides = {side: payload.get(side) for side in ("before", "after")}
+    sides = {  # a double is written as one (1e+16), whatever TiCDC's text of it was
+        side: payload.get(side)
+        and {k: float(v) if k in doubles and v is not None else v for k, v in payload[side].items()}
+        for side in ("before", "after")
+    }
     return {**sides, "source": source, "transaction": None, "op": payload["op"], **times}
 
 
