@@ -10,7 +10,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.model.event import Message, RowChange
 from schemas.model.table import TableId
 
-_MOST_KEYS, _MOST_BYTES = 50_000, 16 << 20
+_MOST_KEYS, _MOST_BYTES, _LONGEST = 50_000, 16 << 20, 1 << 16
 
 
 _Key = tuple[str | None, bytes | None]
@@ -29,7 +29,7 @@ class TopicMemory:
     def add(self, message: Message, event: RowChange, bare_deletes: bool) -> None:
         """A row that was read. bare_deletes: it was flattened, and nothing says that deletes have rows of their own."""
         topic = message.topic
-        if event.op == "d":
+        if event.op == "d" and len(message.key or b"") <= _LONGEST:
             self._deleted[topic, message.key] = True
         elif self._deleted:
             self._deleted.pop((topic, message.key), None)
