@@ -39,7 +39,7 @@ def _fields(*names: str) -> frozenset[str]:
     return frozenset(names)
 
 
-_SIGNALS = _fields(
+_SIGNALS = (
     "execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "schema-changes",
     "snapshot-window-open", "snapshot-window-close", "set-binlog-position",
 )  # fmt: skip
@@ -56,7 +56,7 @@ SIDE_MESSAGES: tuple[SideMessage, ...] = (
                 _fields("additional_data", "timestamp")),
     SideMessage(
         "a signal to Debezium", _fields("type"), _fields("id", "data"),
-        lambda body: isinstance(body["type"], str) and body["type"] in _SIGNALS,
+        lambda body: body["type"] in _SIGNALS or isinstance(body.get("data"), Mapping),  # no column holds an object
     ),
     SideMessage(
         "a CloudEvents message", _fields("specversion", "type", "source"),

@@ -21,6 +21,7 @@ BESIDE: tuple[tuple[str, dict[str, Any]], ...] = (
     ("signal", {"type": "execute-snapshot", "data": {"data-collections": ["shop.orders"]}}),
     ("signal", {"id": "x", "type": "pause-snapshot", "data": "{}"}),
     ("signal", {"id": "x", "type": "log", "data": {"message": "at {}"}}),
+    ("signal", {"id": "x", "type": "of-our-own", "data": {"table": "shop.orders"}}),
     ("CloudEvents", {"id": "1", "source": "/debezium/mysql/srv", "specversion": "1.0", "type": "x", "data": {}}),
     ("schema history", {"source": {"server": "srv"}, "position": {"file": "b.1", "pos": 4}, "databaseName": "shop",
                         "ddl": "DROP TABLE t", "tableChanges": []}),
