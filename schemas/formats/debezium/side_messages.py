@@ -43,7 +43,7 @@ _SIGNALS = (
     "execute-snapshot", "stop-snapshot", "pause-snapshot", "resume-snapshot", "log", "schema-changes",
     "snapshot-window-open", "snapshot-window-close", "set-binlog-position",
 )  # fmt: skip
-_STATES = _fields("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING", "DESTROYED")
+_STATES = ("RUNNING", "PAUSED", "STOPPED", "FAILED", "UNASSIGNED", "RESTARTING", "DESTROYED")
 
 SIDE_MESSAGES: tuple[SideMessage, ...] = (
     SideMessage("a heartbeat of Debezium", _fields("ts_ms"), _fields("ts_us", "ts_ns", "serverName")),

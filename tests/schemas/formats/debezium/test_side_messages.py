@@ -134,3 +134,14 @@ def test_an_envelope_without_source_says_so() -> None:
             assert "__op" not in connect.shown(result)
         [named] = connect.read([connect.message(body, {"id": 1})], table="shop.orders")
         assert connect.shown(named) == ("c", "shop.orders", ["id"], None, {"id": "1"})
+
+
+def test_fields_of_any_type_are_looked_at() -> None:
+    """A body of the same names, and values of another kind, is nothing of these: not named, and no defect."""
+    for _, body in BESIDE:
+        values: tuple[Any, ...] = ([], {}, None, 1, "x")
+        for value in values:
+            odd = dict.fromkeys(body, value)
+            for format_ in READ:
+                [result] = connect.read([connect.message(odd)], format_=format_)
+                assert result.error is not None
