@@ -28,7 +28,8 @@ SchemaOf = Callable[[SchemaId], str]
 _AVROS = "avro, debezium-avro, debezium-mysql or debezium-tidb"
 _TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
 _SIMPLE = {"version", "type", "commitTs", "buildTs"}
-_CANAL = {"isDdl", "es", "type", "sqlType", "mysqlType", "data"}
+_CANAL = ({"isDdl", "type"}, {"mysqlType", "type", "database"})  # those that others than TiCDC write, too
+_MAXWELL = {"database", "table", "type", "ts", "data"}
 _UNWRAPPED = {"__deleted", "__op", "__source_ts_ms"}  # ExtractNewRecordState's extra fields
 
 
@@ -264,8 +265,10 @@ def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) 
         return DetectedFormat(None, reason[:300])
     if body.keys() >= _SIMPLE:
         return DetectedFormat("simple", "a JSON object with version, type, commitTs and buildTs")
-    if body.keys() >= _CANAL:
-        return DetectedFormat("canal-json", "a JSON object with isDdl, es, sqlType and mysqlType")
+    if any(body.keys() >= names for names in _CANAL):
+        return DetectedFormat("canal-json", "a JSON object with type, and isDdl or mysqlType")
+    if body.keys() >= _MAXWELL:
+        return DetectedFormat(None, "it looks like Maxwell's JSON (database, table, type, data), which is not read")
     payload = body.get("payload", body)
     return (
         _detect_debezium(payload)

@@ -12,7 +12,14 @@ from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError
 from spark_jobs.commands.codec_arguments import kafka_of, seconds
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, line_sink, message_sink, plain_source, read_source
-from spark_jobs.io.locations import KafkaClient, check_different, delta_path_of, refuse_delta_source, topic_of_location
+from spark_jobs.io.locations import (
+    KafkaClient,
+    check_different,
+    check_is_path,
+    delta_path_of,
+    refuse_delta_source,
+    topic_of_location,
+)
 from spark_jobs.io.message_files import archive_files
 from spark_jobs.jobs import in_process
 from spark_jobs.pipeline.job import Job
@@ -44,6 +51,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = replace(kafka_of(args), read=topic_of_location(args.source)), dead_letter_location(args)
     refuse_delta_source(args.source)
+    for option in ("--checkpoint", "--metrics"):
+        check_is_path(getattr(args, option[2:]) or "", option)
     check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
     if work.topic is not None:
         check_topic_rule(work.topic)

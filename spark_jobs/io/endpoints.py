@@ -36,6 +36,10 @@ from spark_jobs.io.message_files import (
 from spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
 
 _NO_OPTIONS = Options()
+_NO_FILES = (
+    "this directory has no files of a stream (000000000000.jsonl, …), no Avro files and none of a storage sink "
+    "(CDC000001.json or .csv, meta/schema_….json); give a message file by its name"
+)
 
 
 def read_source(
@@ -55,6 +59,8 @@ def read_source(
             return read_data_file(path, options)
         # A folder is what a stream wrote, a file a micro-batch by number; or a topic's archive.
         files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(place)
+        if path.is_dir() and not files:
+            raise SetupError("USAGE", details=f"{place}: {_NO_FILES}")
         return chain.from_iterable(map(read_messages, files or [path]))
     from spark_jobs.io.kafka import read_topic
 

@@ -56,6 +56,8 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--in", "kafka://T"], "kafka:TOPIC"),
     (["--in", "delta:lake"], "Delta"),
     (["--out", "s3://bucket/rows.jsonl"], "s3"),
+    (["--stream", "--checkpoint", "s3://bucket/c"], "--checkpoint s3"),
+    (["--metrics", "s3://bucket/m"], "--metrics s3"),
     (["--dead-letter", "abfss://c@a/x.jsonl"], "abfss"),
     (["--schemas", "s3://bucket/schemas.jsonl"], "--schemas s3:/"),
     (["--ddl", "hdfs://n/ddl.jsonl"], "--ddl hdfs:/"),
