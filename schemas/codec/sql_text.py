@@ -54,6 +54,9 @@ def _double(_column: Column, text: str) -> tuple[Value, str]:
 
 
 def _decimal(column: Column, text: str) -> tuple[Value, str]:
+    scale = column.scale
+    if "e" in text.lower() or (scale is not None and len(text.partition(".")[2]) < scale):
+        text = values.plain_decimal(text, scale)  # TiCDC writes all fraction digits, others don't
     values.check_decimal(text)
     if column.length is not None and column.scale is not None:
         values.unscaled_decimal(text, column.length, column.scale)

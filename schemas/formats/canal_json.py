@@ -290,11 +290,14 @@ def _cell_text(column: Column, cell: Any) -> str:
     """A value's text. TiCDC and Canal write texts, others JSON's numbers and booleans too, whose text is as exact."""
     if column.vague == _ANY_TYPE:
         return cell if isinstance(cell, str) else json_exact.dump(cell)
+    kind = column.type.kind
     if cell is True or cell is False:
-        if column.type.kind is Kind.INTEGER:
+        if kind in (Kind.INTEGER, Kind.BIT):
             return "1" if cell else "0"
+        if kind is Kind.JSON:
+            return "true" if cell else "false"
     elif isinstance(cell, Number):
-        if column.type.kind in _WRITTEN_AS_NUMBERS:
+        if kind in _WRITTEN_AS_NUMBERS:
             return str(cell)
     elif isinstance(cell, str):
         return cell
@@ -303,7 +306,24 @@ def _cell_text(column: Column, cell: Any) -> str:
     )
 
 
-_WRITTEN_AS_NUMBERS = (Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET)
+_WRITTEN_AS_NUMBERS = (
+    Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET, Kind.JSON,
+)  # fmt: skip
+_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d{1,9})?)\Z", re.ASCII)
+_TEMPORAL_TEXTS = {
+    Kind.DATE: re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T]00:00:00(?:\.0+)?)?\Z", re.ASCII),
+    Kind.DATETIME: _MOMENT,
+    Kind.TIMESTAMP: _MOMENT,
+    Kind.TIME: re.compile(r"(-?\d{1,3}:\d\d:\d\d(?:\.\d{1,9})?)\Z", re.ASCII),
+}
+"""Dates and times: the groups with a blank between them are SQL's text. Java writes T, and 0 h of a DATE."""
+
+
+def _temporal(column: Column, text: str) -> str:
+    match = _TEMPORAL_TEXTS[column.type.kind].match(text)
+    if match is None:
+        raise ValueError(f"{text[:40]!r} is no {column.type.name.upper()}")
+    return " ".join(match.groups())
 
 
 def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> Value:
@@ -319,6 +339,8 @@ def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> 
     if kind in (Kind.ENUM, Kind.SET) and (by_name or not text.isdigit()):
         _check_elements(column, text)
         return text
+    if kind in _TEMPORAL_TEXTS:
+        return _temporal(column, text)
     value, flag = sql_text.read(column, text)
     if flag:
         flags[f"{flag}:{column.name}"] = None

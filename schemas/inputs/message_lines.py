@@ -29,6 +29,8 @@ def parse_line(line: bytes, where: str) -> Message:
     try:
         fields = json.loads(text.decode("utf-8", "surrogateescape"))  # kcat writes bytes that are no text as they are
     except (ValueError, RecursionError) as error:
+        if (message := _key_and_value(text)) is not None:
+            return message
         reason = with_body_name(reason_of(error), text)
         raise WireError("BAD_LINE", where=where, details=reason[:300]) from error
     try:
@@ -156,6 +158,23 @@ def _raw(text: Any, what: str) -> bytes | None:
     return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
+def _key_and_value(line: bytes) -> Message | None:
+    """A key, a tab and a value, as kafka-console-consumer prints them with print.key=true; None for anything else.
+
+    JSON has no tab of its own, and the text null is Kafka's null.
+    """
+    key, tab, value = line.partition(b"\t")
+    if not tab or b"\t" in value:
+        return None
+    try:
+        body = json.loads(value)
+    except (ValueError, RecursionError):
+        return None
+    if value != b"null" and not (isinstance(body, dict) and _is_value(body)):
+        return None
+    return Message(None if key == b"null" else key, None if value == b"null" else value)
+
+
 # ---- values alone
 _VALUES = (
     {"isDdl", "type"}, {"database", "type", "data"}, {"version", "type", "commitTs"}, {"source", "op"},
@@ -165,9 +184,13 @@ _VALUES = (
 
 
 def _value_alone(fields: dict[str, Any], line: bytes) -> Message:
-    if not any(needed <= fields.keys() for needed in _VALUES):
+    if not _is_value(fields):
         raise ValueError(_WHAT_IS_NEEDED)
     return Message(None, line)
+
+
+def _is_value(fields: dict[str, Any]) -> bool:
+    return any(needed <= fields.keys() for needed in _VALUES)
 
 
 _FORMS: tuple[tuple[set[str], Callable[[dict[str, Any], bytes], Message]], ...] = (

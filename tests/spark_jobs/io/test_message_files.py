@@ -138,6 +138,8 @@ BAD: list[tuple[bytes, str]] = [
     (b'{"value_b64":null,"headers":[{"a":"YQ=="}]}', "headers"),
     (b"\x1f\x8b\x08", "gzip"),
     (b"<a/>", "XML"),
+    (b'{"id":1}\t{"a":1}', "more text follows"),
+    (b'{"id":1}\t{"__op":"c"}\tx', "more text follows"),
     (b'"I","orders","shop",1', "CSV"),
     (b'{"topic":"t","partition":0,"offset":1,"payload":{"a":1},"key":null}', "kcat decoded the payload"),
     (b'{"topic":"t","partition":0,"offset":1,"payload":null,"payload_error":"x"}', "kcat decoded the payload"),
@@ -251,6 +253,9 @@ FORMS: list[tuple[str, bytes, Message]] = [
     ("rpk, a tombstone", f'{{"key":"k","timestamp":3,{_AT}}}'.encode(), Message(b"k", None, "t", 1, 2, 3)),
     ("rpk, an escape of the value's own", f'{{"value":"a\\\\ufffd","timestamp":3,{_AT}}}'.encode(),
      Message(None, b"a\\ufffd", "t", 1, 2, 3)),
+    ("key and value with a tab", b'{"id":1}\t' + _VALUE, Message(b'{"id":1}', _VALUE)),
+    ("a tombstone with its key", b'{"id":1}\tnull', Message(b'{"id":1}', None)),
+    ("no key", b"null\t" + _VALUE, Message(None, _VALUE)),
     ("a value alone", _VALUE, Message(None, _VALUE)),
     ("Debezium alone", b' {"payload":{"op":"c"}} ', Message(None, b'{"payload":{"op":"c"}}')),
 ]  # fmt: skip
