@@ -60,6 +60,16 @@ def says_no_type(sent: Column) -> bool:
     return sent.vague.startswith(ANY_TYPE)
 
 
+def name_mismatch(error: WireError, mismatch: DefinitionMismatch | None) -> WireError:
+    """The error of an event that can't be written: of a type that is not certain it says why the definition was not
+    used, instead of asking for one.
+    """
+    if mismatch is None or error.code != "TYPE_UNKNOWN":
+        return error
+    details = f"its type is not certain, as the definition was not used: {mismatch}. Give the one in force (--ddl)"
+    return WireError(error.code, column=error.fields["column"], details=details)
+
+
 def in_letters(version: TableVersion, id_: TableId, names: Iterable[str]) -> TableVersion:
     """The version with the table's and its columns' names in these letters, where they differ in nothing else."""
     table = version.table

@@ -11,6 +11,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from schemas.formats.base import Context, Decoder, FieldPosition
+from schemas.formats.definitions import name_mismatch
 from schemas.formats.format_table import FORMATS, WITH_SCHEMA_IDS
 from schemas.formats.framing import names_schema, unframe_part
 from schemas.inspect.field_positions import traces
@@ -238,6 +239,8 @@ def _event(event: Event, question: ExplainRequest, name: str, fields: list[Field
 def _types_from(event: RowChange, tables: TableSource | None) -> str:
     if event.table_version is not None:
         return f"the table's version of commit_ts {event.table_version}"
+    if event.mismatch is not None:
+        return f"the message; the definition is not used: {event.mismatch}"
     if any(c.vague for c in event.table.columns):
         return "the message, which does not tell all of them: give table definitions (--ddl)"
     note = "" if tables is None else "; the definitions given have no version that fits"
@@ -300,7 +303,7 @@ def _write_elsewhere(event: Event, question: ExplainRequest, name: str) -> _Othe
     except SetupError as error:
         return _OtherFormat({"error": _error(error)}, {})
     except WireError as error:
-        refused = error
+        refused = name_mismatch(error, event.mismatch if isinstance(event, RowChange) else None)
     try:
         loosely = _write_event(event, question, name, replace(question.options, on_lossy="flag"))
     except BridgeError:

@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Any
 
 from schemas.formats.base import BatchEncoder, Decoder, Encoder
+from schemas.formats.definitions import name_mismatch
 from schemas.inspect import checksum
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, Event, Message, RowChange
@@ -105,11 +106,7 @@ def _encode(encoder: Encoder, events: list[Event], origin: Message, result: Mess
     try:
         _encode_rows(encoder, events, rows, origin, result)
     except WireError as error:
-        mismatch = next((row.mismatch for row in rows if row.mismatch is not None), None)
-        if mismatch is None or error.code != "TYPE_UNKNOWN":
-            raise
-        details = f"its type is not certain: the definition of {mismatch}. Give the one that was in force (--ddl)"
-        raise WireError(error.code, column=error.fields["column"], details=details) from error
+        raise name_mismatch(error, next((row.mismatch for row in rows if row.mismatch), None)) from error
 
 
 def _encode_rows(

@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from schemas.formats.base import Context
+from schemas.formats.definitions import name_mismatch
+from schemas.inspect.explain import ExplainRequest, explain
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message, RowChange
@@ -142,3 +144,18 @@ def _enum(*elements: str) -> Column:
 ])  # fmt: skip
 def test_both_types_are_named(format_: str, sent: Column, own: Column, text: str) -> None:
     assert text in _mismatch(sent, own, format_)
+
+
+def test_explain_and_refusals_say_why_the_definition_was_not_used() -> None:
+    context = Context(Registry(), Tables(DEFINITIONS["a column fewer"][0]), Options.of({}))
+    report = explain(ExplainRequest(canal_message(), "canal-json", context, Options.of({})))
+    [event] = report["events"]
+    assert event["types_from"].startswith(
+        "the message; the definition is not used: table shop.t: column state (varchar"
+    )
+    refused = WireError("TYPE_UNKNOWN", column="state", details="give a table definition (--ddl)")
+    row = _read("canal-json", DEFINITIONS["a column fewer"][0])
+    assert (
+        "column state (varchar in the message) is not in the definition" in name_mismatch(refused, row.mismatch).detail
+    )
+    assert name_mismatch(refused, None) is refused
