@@ -23,12 +23,18 @@ from schemas.ddl.parser.column_definitions import TYPE_NAMES
 from schemas.formats.base import Context
 from schemas.formats.definitions import ANY_TYPE, join_definition, same_type
 from schemas.formats.framing import MAX_MESSAGE, json_body
+from schemas.formats.other_fields import other_fields
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from schemas.model.reasons import reason_of
 from schemas.model.table import Column, DefinitionMismatch, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_NAME, Kind
 
+_FIELDS = frozenset(
+    ("id", "database", "table", "pkNames", "isDdl", "type", "es", "ts", "sql", "sqlType", "mysqlType", "data", "old",
+     "_tidb", "_csv")
+)  # fmt: skip
+_TIDB = frozenset(("commitTs", "watermarkTs", "onlyHandleKey", "claimCheckLocation"))
 _OPS = {"INSERT": "c", "UPDATE": "u", "DELETE": "d"}
 _DDL = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX")
 # Records of the binlog that change no row (canal's CanalEntry: EntryType, EventType), and statements of type QUERY.
@@ -107,6 +113,8 @@ class CanalJsonDecoder:
             types = {name: _ANY_TYPE for image in (*data, *(old or ())) for name in image or ()}
         table, version, mismatch = self._table(id_, types, body.get("pkNames"), commit_ts, es)
         events = []
+        tidb = body.get("_tidb")
+        others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
         by_name = body.get("_csv") is True
         for number, image in enumerate(data):
             flags: dict[str, None] = {}
@@ -121,7 +129,7 @@ class CanalJsonDecoder:
             event = RowChange(
                 "canal-json", table, op, commit_ts, before, row_after,  # type: ignore[arg-type]
                 tuple(c.name for c in table.columns if c.handle_key), self._context.options.time_zone, None,
-                version.commit_ts if version else None, list(flags), _time_extra(commit_ts, es), key_only,
+                version.commit_ts if version else None, list(flags), {**_time_extra(commit_ts, es), **others}, key_only,
             )  # fmt: skip
             if mismatch is not None:
                 event.note_mismatch(mismatch)

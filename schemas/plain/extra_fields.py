@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from schemas.model.errors import WireError
 from schemas.model.reasons import shown
 
@@ -43,14 +44,20 @@ def _text(value: Any) -> bool:
 
 _INT64 = _Rule(_int64, "a number of 64 bits")
 _TEXT = _Rule(_text, "a text")
+_OTHERS = {
+    OTHER_FIELDS: _Rule(
+        lambda v: _all_values(v, lambda part: isinstance(part, dict)), "an object of objects by part of the message"
+    )
+}
 _OPEN = {
+    **_OTHERS,
     "rid": _INT64,
     "ptn": _INT64,
     "ohk": _Rule(lambda v: type(v) is bool, "true or false"),
     "columns": _Rule(lambda v: _all_values(v, _cell), "an object of [type code, handle key or not, flags or null]"),
     "enum_zero": _Rule(lambda v: isinstance(v, list) and all(map(_text, v)), "a list of texts"),
 }
-_TICDC = {"ts_ms": _INT64, "start_ts": _INT64, "cluster_id": _TEXT}
+_TICDC = {**_OTHERS, "ts_ms": _INT64, "start_ts": _INT64, "cluster_id": _TEXT}
 _BY_FORMAT: Mapping[str, Mapping[str, _Rule]] = {
     "avro": {"keyspace": _TEXT},
     "open": _OPEN,
@@ -63,8 +70,8 @@ _BY_FORMAT: Mapping[str, Mapping[str, _Rule]] = {
     },
     "debezium": _TICDC,
     "debezium-avro": _TICDC,
-    "debezium-tidb": {"source": _Rule(lambda v: isinstance(v, dict), "an object")},
-    "debezium-mysql": {"source": _Rule(lambda v: isinstance(v, dict), "an object")},
+    "debezium-tidb": {**_OTHERS, "source": _Rule(lambda v: isinstance(v, dict), "an object")},
+    "debezium-mysql": {**_OTHERS, "source": _Rule(lambda v: isinstance(v, dict), "an object")},
 }
 
 

@@ -13,6 +13,7 @@ from schemas.formats.base import commit_ts_of, whole_before
 from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.debezium.side_messages import check_connector, of_somebody_else
+from schemas.formats.other_fields import members_of, other_fields
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
 from schemas.model.options import Options
@@ -37,6 +38,8 @@ def event(
         source = _source_of(payload, format_)
         commit_ts = commit_ts_of_source(source)
         extra = _extra(payload, source)
+        if format_ == "debezium":
+            extra |= other_fields(payload=(payload, _PAYLOAD), source=(source, _SOURCE))
         if "ddl" in payload:
             return _ddl(format_, payload, source, commit_ts, extra)
         if payload["op"] == "m":
@@ -64,6 +67,15 @@ def _ddl(
     extra = {"tableChanges": json_exact.python(payload.get("tableChanges")), **extra}
     db, query = json_exact.utf8(payload["databaseName"], "databaseName"), json_exact.utf8(payload["ddl"], "ddl")
     return DdlEvent(format_, db, json_exact.utf8(source["table"], "table"), commit_ts, None, query, extra)
+
+
+_PAYLOAD = frozenset(
+    ("source", "ts_ms", "transaction", "op", "before", "after", "databaseName", "schemaName", "ddl", "tableChanges")
+)
+_SOURCE = frozenset(
+    ("version", "connector", "name", "ts_ms", "snapshot", "db", "table", "server_id", "gtid", "file", "pos", "row",
+     "thread", "query", "commit_ts", "start_ts", "cluster_id")
+)  # fmt: skip
 
 
 def _extra(payload: dict[str, Any], source: dict[str, Any]) -> dict[str, Any]:
@@ -113,14 +125,16 @@ def change_written(event: RowChange, options: Options) -> tuple[str, Row | None,
 
 def ddl_payload(event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str, origin: Message) -> dict[str, Any]:
     """The payload of a DDL message, in TiCDC's key order. WireError INVALID_VALUE for a commit_ts that is none."""
-    commit_ts = commit_ts_of(event, origin) or 0
+    commit_ts, extra = commit_ts_of(event, origin) or 0, own_extra(event)
     return {
         "source": {
             **source_block(TableId(event.db, event.table), commit_ts, cluster_id), "cluster_id": cluster_id,
+            **members_of(extra, "source"),
         },
         "ts_ms": own_extra(event).get("ts_ms", tso_physical_ms(commit_ts)),
         "databaseName": event.db,
         "schemaName": None,
         "ddl": schema_changes.statement(event),
         "tableChanges": changes,
+        **members_of(extra, "payload"),
     }  # fmt: skip

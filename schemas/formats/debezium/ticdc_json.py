@@ -3,12 +3,7 @@
 Key and value are `{"payload":…,"schema":…}`, or `{"payload":…}` with debezium-disable-schema. Row events have op
 c/u/d/r, a DDL has `ddl`, a watermark (TiDB extension) op `m`. TIMESTAMP is UTC. TiCDC loses NULL where a column has a
 default, DECIMAL digits past 15 and zero dates: what a reader can't know becomes a flag.
-
-What TiCDC's Debezium JSON puts around the values of a table's rows: texts, made once per table.
-
-The encoder of single events and the compiled writer of batches both write from a `RowTexts`.
-
-TiCDC's Debezium messages as JSON: `{"payload":…,"schema":…}`, payload first; as a whole maybe compressed.
+The encoder of single events and the compiled writer of batches both write from a `RowTexts`, made once per table.
 """
 
 from __future__ import annotations
@@ -30,6 +25,8 @@ from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.row_reader import ANY_TYPE, DebeziumRowReader
 from schemas.formats.debezium.side_messages import java_text, of_somebody_else
 from schemas.formats.framing import MAX_MESSAGE, json_body
+from schemas.formats.other_fields import EXTRA as OTHER_FIELDS
+from schemas.formats.other_fields import members_of, members_text
 from schemas.model import values
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
@@ -88,7 +85,7 @@ def schema_of(rest: str) -> dict[str, Any] | None:
 class Slot(Enum):
     """Where a row's own text goes. SOURCE_MS: physical ms of its commit_ts; TS_MS: the same, if nothing else is known.
 
-    KEY, BEFORE, AFTER: objects of columns.
+    KEY, BEFORE, AFTER: objects of columns. MORE, SOURCE_MORE: members that a newer TiCDC wrote, each after a comma.
     """
 
     KEY = "key"
@@ -97,6 +94,8 @@ class Slot(Enum):
     SOURCE_MS = "source.ts_ms"
     COMMIT_TS = "source.commit_ts"
     START_TS = "source.start_ts"
+    SOURCE_MORE = "source, more members"
+    MORE = "more members"
     TS_MS = "ts_ms"
 
 
@@ -156,9 +155,10 @@ def compile_plan(
     cluster_id: str,
     options: Options,
     own: bool = False,
+    more: bool = False,
 ) -> RowTexts:
     """scales: fsp of the columns that lack one. row_names: columns of a row that has its key alone, None for a whole
-    row. own: as `values.writer` has it.
+    row. own: as `values.writer` has it. more: with slots for members that are carried.
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
     """
@@ -166,10 +166,12 @@ def compile_plan(
     table = Table(table.id, tuple(sized))
     columns = tuple(_cells(table, options, own))
     source = source_block(table.id, cluster_id, options)
+    ends: dict[Any, Any] = {Slot.MORE: None} if more else {}
+    source |= {Slot.SOURCE_MORE: None} if more else {}  # type: ignore[dict-item]
     key_schema = publish.key_schema(table, options, cluster_id)
     value_schema = publish.value_schema(table, options, cluster_id, row_names)
     values = {
-        name: layout(envelope(name.removesuffix("-"), source, sides), value_schema, options)
+        name: layout({**envelope(name.removesuffix("-"), source, sides), **ends}, value_schema, options)
         for name, sides in _SIDES.items()
     }
     return RowTexts(
@@ -216,6 +218,9 @@ def _pieces(value: Any) -> Iterator[str | Slot]:
     elif isinstance(value, Mapping):
         lead = "{"
         for name, inner in value.items():
+            if isinstance(name, Slot):
+                yield name
+                continue
             yield f"{lead}{_text(name)}:"
             yield from _pieces(inner)
             lead = ","
@@ -305,6 +310,8 @@ class DebeziumEncoder:
         if commit_ts is None:
             event.flag("commit_ts_unknown")
         texts |= _times(commit_ts or 0, extra)
+        if OTHER_FIELDS in extra:
+            texts |= {Slot.SOURCE_MORE: members_text(extra, "source"), Slot.MORE: members_text(extra, "payload")}
         value = plan.values[kind_of_row(op, rows[0] is not None)]
         return [_message(origin, plan.key_layout, value, texts)]
 
@@ -313,7 +320,8 @@ class DebeziumEncoder:
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         options = replace(self._options, cluster_id=cluster_id, debezium_include_start_ts=False)
         key_schema, value_schema = publish.watermark_schemas(options)
-        payload = envelope("m", source_block(TableId("", ""), cluster_id, options), {})
+        source = {**source_block(TableId("", ""), cluster_id, options), **members_of(extra, "source")}
+        payload = {**envelope("m", source, {}), **members_of(extra, "payload")}
         value = layout(payload, value_schema, options)
         texts = _times(event.commit_ts, extra)
         if "ts_ms" in extra:
@@ -338,10 +346,11 @@ class DebeziumEncoder:
         cluster_id = extra.get("cluster_id", self._options.cluster_id)
         row_names = frozenset(rows[0] or ()) if key_only else None
         own = event.format == "debezium"
-        of = (id(table), tuple(scales.values()), row_names, cluster_id, own)
+        more = OTHER_FIELDS in extra
+        of = (id(table), tuple(scales.values()), row_names, cluster_id, own, more)
         if of in self._plans and self._plans[of][0] is table:
             return self._plans[of][1]
-        plan = compile_plan(table, scales, row_names, cluster_id, self._options, own)
+        plan = compile_plan(table, scales, row_names, cluster_id, self._options, own, more)
         self._plans[of] = table, plan
         return plan
 

@@ -9,15 +9,16 @@ from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.base import Context
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.open_protocol import frame
-from schemas.formats.open_protocol.document import parse
+from schemas.formats.open_protocol.document import others_of, parse
 from schemas.formats.open_protocol.row_reader import OpenRowReader, RowKey
+from schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark
 from schemas.model.reasons import reason_of
 from schemas.model.table import TableId
 
 ROW, DDL, RESOLVED = 1, 2, 3
-_KEY_NAMES = {"ts", "scm", "tbl", "t", "rid", "ptn", "ohk", "ccl"}
+_KEY_NAMES = frozenset(("ts", "scm", "tbl", "t", "rid", "ptn", "ohk", "ccl"))
 _BROKEN = (KeyError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
@@ -79,10 +80,12 @@ class OpenDecoder:
         return self._rows.read(RowKey(TableId(key.db, key.table), key.commit_ts, key.extra, key.key_only), text)
 
     def _ddl(self, key: _Key, text: str) -> DdlEvent:
-        body = _object(parse(text), {"q", "t"})
+        body = _object(parse(text))
         query = json_exact.string(body["q"], "q")
         query.encode()
-        return DdlEvent(self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query)
+        return DdlEvent(
+            self.format, key.db, key.table, key.commit_ts, _integer(body["t"], "t", 1 << 31), query, _others(key)
+        )
 
     def _read_claimed(self, key: _Key, nested: bool) -> Event:
         """The row that a claim-check message points to: a file of a whole message with this one row."""
@@ -133,7 +136,7 @@ class _Key:
         """ValueError, KeyError or TypeError for what is no key."""
         pairs = parse(json_exact.document(data))
         # A claim-check of new TiCDC has ohk twice, true and then false: the last one counts.
-        fields = _object(pairs, _KEY_NAMES, twice="ohk")
+        fields = _object(pairs, twice="ohk")
         kind = _integer(fields["t"], "t", RESOLVED + 1)
         if kind not in (ROW, DDL, RESOLVED):
             raise ValueError(f"event type {kind}")
@@ -141,7 +144,7 @@ class _Key:
         "".join(names).encode()
         if kind == ROW and not all(names):
             raise ValueError("a row without the name of its table")
-        extra: dict[str, Any] = {}
+        extra = others_of("key", fields, _KEY_NAMES)
         for name in ("ptn", "rid"):
             if name in fields:
                 extra[name] = json_exact.integer(fields[name], name)
@@ -156,14 +159,16 @@ class _Key:
         return cls(_integer(fields["ts"], "ts", MAX_TSO + 1), kind, names[0], names[1], extra, key_only, claim or None)
 
 
-def _object(pairs: Any, allowed_names: set[str], twice: str = "") -> dict[str, Any]:
+def _others(key: _Key) -> dict[str, Any]:
+    return {name: value for name, value in key.extra.items() if name == OTHER_FIELDS}
+
+
+def _object(pairs: Any, twice: str = "") -> dict[str, Any]:
     if not isinstance(pairs, tuple):
         raise ValueError("a JSON object is needed")
     members = dict(pairs)
     if len(members) != len(pairs) - max(0, sum(name == twice for name, _ in pairs) - 1):
         raise ValueError("a key stands twice in one object")
-    if not members.keys() <= allowed_names:
-        raise ValueError(f"{sorted(members.keys() - allowed_names)[0]!r} is not known here")
     return members
 
 

@@ -10,9 +10,11 @@ from typing import Any
 from schemas.codec import json_exact
 from schemas.codec.json_exact import Number
 from schemas.formats.open_protocol.columns import ColumnHeader
+from schemas.formats.other_fields import other_fields
 from schemas.model.event import Op
 
 _MOST_COLUMNS = 4096  # TiDB's own limit (table-column-count-limit)
+_SIDES = frozenset(("u", "p", "d"))
 _CELL_KEYS = {"t", "h", "f", "v"}
 
 Cells = tuple[ColumnHeader, ...]
@@ -39,7 +41,7 @@ def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
     if not isinstance(document, tuple):
         raise ValueError("a row is a JSON object")
     members = dict(document)
-    if len(members) != len(document) or not members or members.keys() not in ({"u"}, {"u", "p"}, {"d"}):
+    if len(members) != len(document) or not members or members.keys() & _SIDES not in ({"u"}, {"u", "p"}, {"d"}):
         raise ValueError(f"a row has u, u and p, or d, not {', '.join(map(repr, list(members)[:4])) or 'nothing'}")
     if "d" in members:
         before, _ = _side(members["d"])
@@ -52,6 +54,23 @@ def sides(document: Any) -> tuple[Op, Side, Side, list[str]]:
     if bare:
         before, unnamed = _name_bare(after, before, bare)
     return "u", _require_columns(after), before, unnamed  # with only-output-updated-columns p may be empty
+
+
+def beside_sides(document: Any) -> dict[str, Any]:
+    """What a row's value has beside u, p and d: in `extra`, as it is written again. ValueError."""
+    return others_of("value", dict(document), _SIDES)
+
+
+def others_of(part: str, members: dict[str, Any], names: frozenset[str]) -> dict[str, Any]:
+    """`other_fields` of an object whose inner objects are pairs. ValueError."""
+    found = {name: _without_pairs(value) for name, value in members.items() if name not in names}
+    return other_fields(**{part: (found, frozenset())})
+
+
+def _without_pairs(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return {name: _without_pairs(inner) for name, inner in value}
+    return [_without_pairs(inner) for inner in value] if isinstance(value, list) else value
 
 
 def _require_columns(side: Side) -> Side:

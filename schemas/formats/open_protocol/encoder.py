@@ -13,6 +13,7 @@ from schemas.formats.base import Context, commit_ts_of, refuse_changed, whole_be
 from schemas.formats.open_protocol import frame
 from schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
 from schemas.formats.open_protocol.values import Style, Write, writer
+from schemas.formats.other_fields import members_text
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.model.table import Column, Table, Value
@@ -104,13 +105,13 @@ class OpenEncoder:
         plan = self._plan(event, extra)
         if event.op == "d":
             handles = only_key or event.key_only or self._options.delete_only_output_handle_key_columns
-            value = f'{{"d":{self._side(plan, event, "before", handles, not handles)}}}'
+            value = f'{{"d":{self._side(plan, event, "before", handles, not handles)}'
         else:
             value = f'{{"u":{self._side(plan, event, "after", only_key, not only_key)}'
             if event.op == "u" and event.before is not None and not self._options.no_old_value:
                 partial = only_key or event.format in _FORMATS
                 value += f',"p":{self._side(plan, event, "before", only_key, not partial)}'
-            value += "}"
+        value += members_text(extra, "value") + "}"
         body = value.encode("utf-8", "surrogateescape")
         return self._row_key(event, commit_ts, extra, only_key).encode(), self._compress(body)
 
@@ -119,6 +120,7 @@ class OpenEncoder:
         rid, ptn = (f',"{name}":{int(extra[name])}' if name in extra else "" for name in ("rid", "ptn"))
         ohk = ',"ohk":true' if only_key else ""
         rest = f'{rid}{ptn},"t":1{ohk}' if self.classic else f',"t":1{ohk}{ptn}'
+        rest += members_text(extra, "key")
         return f'{{"ts":{commit_ts}{names}{rest}}}'
 
     def _names(self, db: str, table: str) -> str:
@@ -217,7 +219,8 @@ class OpenEncoder:
         ddl_type, commit_ts = ddl_type_of(event), commit_ts_of(event, origin)
         if commit_ts is None or ddl_type is None:
             return []
-        key = f'{{"ts":{commit_ts}{self._names(event.db, event.table)},"t":2}}'
+        others = members_text(event.extra if event.format in _FORMATS else {}, "key")
+        key = f'{{"ts":{commit_ts}{self._names(event.db, event.table)},"t":2{others}}}'
         value = f'{{"q":{self._json_name("ddl", event.query)},"t":{ddl_type}}}'
         return [_message(origin, [key.encode()], [self._compress(value.encode())])]
 

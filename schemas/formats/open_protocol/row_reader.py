@@ -10,7 +10,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.json_exact import Number
 from schemas.formats.open_protocol import values as cell_values
 from schemas.formats.open_protocol.columns import describe
-from schemas.formats.open_protocol.document import Cells, Side, parse, sides
+from schemas.formats.open_protocol.document import Cells, Side, beside_sides, parse, sides
 from schemas.model.event import Op, RowChange
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
@@ -73,12 +73,15 @@ class OpenRowReader:
         replaced = "\\ufffd" in text
         if replaced:
             text = _REPLACED.sub(rf"\1{_MARK}", text)
-        op, after, before, unnamed = sides(parse(text))
+        document = parse(text)
+        op, after, before, unnamed = sides(document)
         marked = _unmark(after, before) if replaced else ()
         layout = self._layout(key.id, version, after[0], before[0])
         new = None if op == "d" else _read(layout.after, after[1])
         old = None if op == "c" else _read(layout.before, before[1])
         event = self._event(key, op, layout, new, old)
+        if len(document) > 2 or (len(document) == 2 and op != "u"):
+            event.extra |= beside_sides(document)
         _note_zeros(event, layout, (("after", after), ("before", before)))
         if layout.mismatch is not None:
             event.note_mismatch(layout.mismatch)

@@ -18,6 +18,7 @@ from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.base import Context
 from schemas.formats.definitions import join_definition, same_type
 from schemas.formats.framing import MAX_MESSAGE, json_body
+from schemas.formats.other_fields import other_fields
 from schemas.formats.simple import avro
 from schemas.formats.simple.table_schema import boolean, table_of, text, whole_number
 from schemas.model import values
@@ -223,8 +224,15 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
     return body, b"\\ufffd" in data, False
 
 
+_FIELDS = frozenset(
+    ("version", "type", "database", "table", "tableID", "commitTs", "buildTs", "schemaVersion", "claimCheckLocation",
+     "handleKeyOnly", "checksum", "data", "old", "sql", "tableSchema", "preTableSchema")
+)  # fmt: skip
+
+
 def _extra(body: Mapping[str, Any], version: int) -> dict[str, Any]:
     extra: dict[str, Any] = {"schema_version": version, "table_id": whole_number(body["tableID"], "tableID")}
+    extra |= other_fields(message=(body, _FIELDS))
     checksum = body.get("checksum")
     if checksum is not None:
         extra["checksum"] = {

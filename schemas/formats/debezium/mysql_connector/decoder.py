@@ -28,6 +28,7 @@ from schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
 from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.debezium.side_messages import check_connector, java_text, side_message
 from schemas.formats.framing import MAX_MESSAGE, json_body, names_schema, unframe_part
+from schemas.formats.other_fields import other_fields
 from schemas.model.errors import WireError
 from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
 from schemas.model.names import quote_name, topic_subject
@@ -109,6 +110,7 @@ class DebeziumMysqlDecoder:
         check_connector(source, self.connector.format)
         commit_ts = commit_ts_of_source(source)
         extra: dict[str, Any] = {"source": json_exact.python(source), **_times(payload)}
+        extra |= other_fields(payload=(payload, _ENVELOPE))
         if payload["op"] == "t":
             db, table = json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table")
             query = f"TRUNCATE TABLE {quote_name(db)}.{quote_name(table)}"
@@ -299,6 +301,7 @@ def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _PLACES = frozenset(("ts_ms", "file"))  # what places a change in time: then its source block is worth keeping
+_ENVELOPE = frozenset(("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"))
 _FRAMES = (b"\x00", b"\x03")  # Confluent's header, AWS Glue's: no JSON begins so
 _INTEGER_SIZES = (2, 4)  # of Connect's ShortConverter and IntegerConverter: shorter than a header
 _OBJECT = re.compile(rb"\s*\{\s*(?:[\"}]|\Z)")

@@ -21,6 +21,7 @@ from schemas.formats.debezium.connect.value_writers import ConnectForm, RowValue
 from schemas.formats.debezium.connector import MYSQL, TIDB, Connector
 from schemas.formats.debezium.mysql_connector import schema as publish
 from schemas.formats.framing import frame
+from schemas.formats.other_fields import members_of
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
@@ -201,7 +202,9 @@ class ConnectorEncoder:
     ) -> dict[str, Any]:
         transaction = event.extra.get("transaction") if event.format in _CARRIED else None
         times = self._times(event, source)
-        return {"before": before, "after": after, "source": source, "transaction": transaction, "op": op, **times}
+        others = members_of(event.extra, "payload") if event.format == self.connector.format else {}
+        sides = {"before": before, "after": after}
+        return {**sides, "source": source, "transaction": transaction, "op": op, **times, **others}
 
     @staticmethod
     def _times(event: RowChange | DdlEvent, source: dict[str, Any]) -> dict[str, int]:

@@ -1,0 +1,42 @@
+"""Fields of JSON messages that a format does not know yet: carried in `extra`, and written again by the same format.
+
+TiCDC's formats grow (a transaction's start ts in Debezium and Simple): a message of a newer release stays readable.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from schemas.codec import json_exact
+
+EXTRA = "other_fields"
+
+
+def other_fields(**parts: tuple[Mapping[str, Any], frozenset[str]]) -> dict[str, Any]:
+    """An entry of `extra`: by part of a message, the fields beside the names that are known; {} without any.
+
+    ValueError for what no ordinary JSON can say again.
+    """
+    found = {
+        part: {name: json_exact.python(value) for name, value in body.items() if name not in names}
+        for part, (body, names) in parts.items()
+        if not body.keys() <= names
+    }
+    return {EXTRA: found} if found else {}
+
+
+def members_of(extra: Mapping[str, Any], part: str) -> dict[str, Any]:
+    """The fields that `other_fields` found in a part."""
+    return dict(extra.get(EXTRA, {}).get(part, {}))
+
+
+def members_text(extra: Mapping[str, Any], part: str) -> str:
+    """The fields that `other_fields` found in a part, as members of its JSON object, each after a comma."""
+    pairs = members_of(extra, part).items()
+    return "".join(f",{_dump(name)}:{_dump(value)}" for name, value in pairs)
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

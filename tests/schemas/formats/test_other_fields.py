@@ -1,0 +1,120 @@
+"""Fields that a newer TiCDC writes are carried in `extra.other_fields`, and written again by the same format."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import NamedTuple
+
+import pytest
+
+from schemas.formats.base import BatchEncoder
+from schemas.formats.open_protocol import frame
+from schemas.formats.other_fields import EXTRA
+from schemas.model.event import DdlEvent, Message, RowChange
+from schemas.model.options import Options
+from schemas.plain.writer import json_line, plain_event
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.sources.schema_registry import FileSchemas
+from tests.support.golden import Golden
+from tests.support.table import check_rows
+from tests.support.tidb_connector import tidb_messages
+
+NEW = {"startTs": 463299738777157634, "newField": {"a": [1, None, "x"]}}
+
+
+class _Grown(NamedTuple):
+    """A golden case, and where its messages get new fields: paths of objects, and the parts of `extra`."""
+
+    golden: Golden
+    paths: tuple[tuple[str, ...], ...]
+    parts: tuple[str, ...]
+    format: str = ""
+
+
+CASES = [
+    _Grown(Golden("debezium", "pk_int.schema"), (("payload",), ("payload", "source")), ("payload", "source")),
+    _Grown(Golden("debezium", "wide.ext.schema"), (("payload", "source"),), ("source",)),
+    _Grown(Golden("debezium", "pk_int.noschema"), (("payload",),), ("payload",)),
+    _Grown(Golden("debezium", "pk_int.schema"), (("payload",),), ("payload",), "debezium-tidb"),
+    _Grown(Golden("simple", "pk_int.json"), ((),), ("message",)),
+    _Grown(Golden("canal-json", "pk_int.ext"), ((), ("_tidb",)), ("message", "_tidb")),
+]
+
+
+def _messages(row: _Grown) -> list[Message]:
+    return list(tidb_messages(row.golden)) if row.format else row.golden.messages()
+
+
+def _grow(data: bytes, paths: tuple[tuple[str, ...], ...]) -> bytes:
+    document = json.loads(data)
+    for path in paths:
+        inner = document
+        for name in path:
+            inner = inner.get(name, {})
+        inner.update(NEW)
+    return json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def test_new_fields_are_carried() -> None:
+    def check(row: _Grown) -> None:
+        name = row.format or row.golden.format
+        side = CodecConfig(name, FileSchemas([]), Options.of({}, time_zone=row.golden.zone), row.golden.definitions)
+        before, after = side.decoder(), side.decoder()
+        options = row.golden.options(on_lossy="flag") if name == row.golden.format else Options.of({})
+        seen = 0
+        for message in _messages(row):
+            if message.value is None:
+                continue
+            grown = replace(message, value=_grow(message.value, row.paths))
+            plain, told = decode_one(before, message), decode_one(after, grown)
+            assert told.error is None, told.error
+            for one, other in zip(plain.events, told.events, strict=True):
+                if not isinstance(other, RowChange):
+                    continue
+                assert {part: other.extra[EXTRA][part] for part in row.parts} == dict.fromkeys(row.parts, NEW)
+                bare = {k: v for k, v in other.extra.items() if k not in (EXTRA, "source")}
+                assert replace(other, extra=bare) == replace(
+                    one, extra={k: v for k, v in one.extra.items() if k != "source"}
+                )
+                assert json.loads(json_line(plain_event(other, grown)))["extra"][EXTRA]
+                seen += 1
+                if name in ("debezium", "debezium-tidb"):
+                    [again, *_] = replace(side, options=options).encoder().encode(other, grown)
+                    payload, wanted = (json.loads(m.value or b"")["payload"] for m in (again, grown))
+                    assert {k: payload[k] for k in NEW if "payload" in row.parts} == {
+                        k: wanted[k] for k in NEW if "payload" in row.parts
+                    }
+                    assert {k: payload["source"].get(k) for k in NEW} == {k: wanted["source"].get(k) for k in NEW}
+        assert seen
+
+    check_rows(CASES, check, lambda row: f"{row.golden} {row.format} {row.parts}")
+
+
+@pytest.mark.parametrize("where", ["key", "value"])
+def test_new_fields_of_the_open_protocol(where: str) -> None:
+    golden = Golden("open", "pk_int.default")
+    side = golden.side(True)
+    seen = 0
+    for message in golden.messages():
+        keys = frame.split_key(message.key or b"")
+        values = frame.split_value(message.value or b"", len(keys))
+        if len(keys) != 1 or not values[0]:
+            continue
+        grown = [
+            _grow(part, ((),)) if where == name else part for name, part in (("key", keys[0]), ("value", values[0]))
+        ]
+        made = replace(message, key=frame.join_key([grown[0]]), value=frame.join_value([grown[1]]))
+        [event] = side.decoder().decode(made)
+        if isinstance(event, DdlEvent) and where == "value":
+            continue
+        assert not isinstance(event, RowChange | DdlEvent) or event.extra[EXTRA] == {where: NEW}
+        encoder = replace(side, options=golden.options(on_lossy="flag")).encoder()
+        if isinstance(event, RowChange):
+            assert isinstance(encoder, BatchEncoder)
+            [again] = encoder.encode_rows([event], made)
+            parts = [frame.split_key(again.key or b"")[0], frame.split_value(again.value or b"", 1)[0]]
+            assert [json.loads(p) for p in parts] == [json.loads(p) for p in grown]
+            seen += 1
+    assert seen > 1
