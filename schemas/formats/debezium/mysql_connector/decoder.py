@@ -100,8 +100,9 @@ class DebeziumMysqlDecoder:
         headers = self._flattened.headers(message) if message.headers else {}
         if source is None and "op" in payload and ("after" in payload or "before" in payload):
             return self._row_without_source(content, headers)
-        row, beside = self._flattened.read(payload, headers, message.topic), side_message(payload)
-        if row is None or (beside and not row.added and not headers):
+        row = self._flattened.read(payload, headers, message.topic)
+        beside = "" if row and (row.added or headers) else side_message(payload)
+        if row is None or beside:
             raise ValueError(beside or _NO_EVENT)
         return self._flattened_row(content, row)
 
@@ -142,7 +143,7 @@ class DebeziumMysqlDecoder:
         token = ("flat", content.token, tuple(row.added))
         parts = MessageParts(flat, row.table._asdict(), token, schema, content.key.columns)
         extra = {"flattened": json_exact.python(row.added)}
-        if row.source.keys() & _PLACES:
+        if "ts_ms" in row.source or "file" in row.source:  # what places it in time
             extra["source"] = json_exact.python(row.source)
         event = self._rows.read(parts, None, extra)
         if row.op is None:
@@ -300,7 +301,6 @@ def _times(payload: Mapping[str, Any]) -> dict[str, Any]:
     return {name: json_exact.python(payload[name]) for name in names if payload.get(name) is not None}
 
 
-_PLACES = frozenset(("ts_ms", "file"))  # what places a change in time: then its source block is worth keeping
 _ENVELOPE = frozenset(("before", "after", "source", "transaction", "op", "ts_ms", "ts_us", "ts_ns"))
 _FRAMES = (b"\x00", b"\x03")  # Confluent's header, AWS Glue's: no JSON begins so
 _INTEGER_SIZES = (2, 4)  # of Connect's ShortConverter and IntegerConverter: shorter than a header

@@ -7,15 +7,15 @@ add.fields is called prefix + field, or prefix + struct + `_` + field; `__delete
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from schemas.codec import json_exact
+from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import Context
 from schemas.formats.debezium.mysql_connector.message_keys import table_of_name
 from schemas.formats.debezium.side_messages import MYSQL_ONLY, check_connector, database_of
 from schemas.model.event import Message
-from schemas.model.table import TableId
+from schemas.model.table import Table, TableId
 
 DELETED = "__deleted"
 _ENVELOPE = ("op", "ts_ms", "ts_us", "ts_ns", "deleted")
@@ -27,12 +27,12 @@ _OTHERS = ("lsn", "txId", "xmin", "scn", "commit_scn", "change_lsn", "commit_lsn
 _TRANSACTION = ("id", "total_order", "data_collection_order")
 _QUALIFIED = (*(f"source_{f}" for f in (*_SOURCE, *_OTHERS)), *(f"transaction_{f}" for f in _TRANSACTION))
 _BARE = (*_ENVELOPE, *_SOURCE, *_OTHERS, "total_order", "data_collection_order")
+_OF_WRITER = frozenset(p + f for f in (*_OTHERS, "connector") for p in ("", "source_"))
 # Without a prefix these alone are taken for the transform's: a table has its own `name` and `version`.
 _WITHOUT_PREFIX = ("op", "ts_ms", "db", "table", *_QUALIFIED)
 
 
-@dataclass(frozen=True, slots=True)
-class FlattenedRow:
+class FlattenedRow(NamedTuple):
     """A flattened row's parts. table: whose it is, None where nothing says; op: None where nothing says.
 
     columns: names of the table's own columns, in order; added: what the transform added, by its names; source: what of
@@ -51,6 +51,17 @@ class FlattenedRow:
         return DELETED in self.added
 
 
+class _Plan(NamedTuple):
+    """What rows with the same fields have in common. added: (name, field) of what the transform added; columns: the
+    others. of_source: (field, its name in the source block). of_writer: the fields that tell the connector.
+    """
+
+    added: tuple[tuple[str, str], ...]
+    columns: tuple[str, ...]
+    of_source: tuple[tuple[str, str], ...]
+    of_writer: tuple[str, ...]
+
+
 class FlattenedRows:
     """Takes flattened rows apart, by the options and by the definitions of tables that are known."""
 
@@ -60,28 +71,55 @@ class FlattenedRows:
         prefix = context.options.add_fields_prefix
         self._names = {prefix + f: f for f in (_BARE + _QUALIFIED if prefix else _WITHOUT_PREFIX)}
         self._names[DELETED] = "deleted"
+        self._plans: BoundedCache[tuple[tuple[str, ...], frozenset[str]], _Plan] = BoundedCache(
+            1024, 1 << 20, lambda key, _: sum(map(len, key[0]))
+        )
+        self._own: BoundedCache[int, tuple[Table, frozenset[str]]] = BoundedCache(4096)
 
     def read(self, payload: Mapping[str, Any], headers: Mapping[str, str], topic: str | None) -> FlattenedRow | None:
         """A payload's parts. None where neither a field nor a header is of the transform, and no table is named.
 
         ValueError for a field of another database's connector, and for an op that is none.
         """
-        added = {name: value for name, value in payload.items() if name in self._names}
-        table = self.table({self._names[name]: value for name, value in added.items()}, headers, topic) or self._asked
-        if not added and not headers and table is None:
+        names = tuple(payload)
+        plan = self._plan(names, frozenset())
+        fields = {field: payload[name] for name, field in plan.added}
+        table = self.table(fields, headers, topic) or self._asked
+        if not fields and not headers and table is None:
             return None
-        version = self._tables.at(table, None) if self._tables is not None and table is not None else None
-        if version is not None:  # the table's own columns stay in the row, whatever they are called
-            own = {column.name.lower() for column in version.table.columns}
-            added = {name: value for name, value in added.items() if name.lower() not in own}
-        fields = {self._names[name]: value for name, value in added.items()}
-        for name, value in fields.items():
-            self._check_writer(name.removeprefix("source_"), value)
+        version = self._tables.at(table, None) if self._tables is not None and table is not None and fields else None
+        own = self._own_columns(version.table) if version is not None else None
+        if own:  # the table's own columns stay in the row, whatever they are called
+            plan = self._plan(names, own)
+            fields = {field: payload[name] for name, field in plan.added}
+        for field in plan.of_writer:
+            self._check_writer(field.removeprefix("source_"), fields[field])
         op = "d" if fields.get("deleted") in ("true", True) else fields.get("op") or headers.get("op")
         if op is not None and op not in ("c", "u", "d", "r"):
             raise ValueError(f"the operation {json_exact.dump(op)[:20]} of a flattened row is not c, u, d or r")
-        columns = tuple(name for name in payload if name not in added)
-        return FlattenedRow(table, op, columns, added, _source_of(fields))
+        added = {name: payload[name] for name, _ in plan.added}
+        return FlattenedRow(table, op, plan.columns, added, {name: fields[field] for field, name in plan.of_source})
+
+    def _plan(self, names: tuple[str, ...], own: frozenset[str]) -> _Plan:
+        plan = self._plans.get((names, own))
+        if plan is None:
+            added = tuple((name, self._names[name]) for name in names if name in self._names and name not in own)
+            plan = self._plans[names, own] = _Plan(
+                added,
+                tuple(name for name in names if name not in self._names or name in own),
+                tuple((field, _OF_SOURCE[field]) for _, field in added if field in _OF_SOURCE),
+                tuple(field for _, field in added if field in _OF_WRITER),
+            )
+        return plan
+
+    def _own_columns(self, table: Table) -> frozenset[str]:
+        """The names of what transforms add that are a table's own columns, in any letters."""
+        entry = self._own.get(id(table))
+        if entry is None or entry[0] is not table:
+            columns = {column.name.lower() for column in table.columns}
+            own = frozenset(name for name in self._names if name.lower() in columns)
+            entry = self._own[id(table)] = table, own
+        return entry[1]
 
     def headers(self, message: Message) -> dict[str, str]:
         """What the transform said in record headers (add.headers), by the field's name without prefix."""
@@ -94,11 +132,11 @@ class FlattenedRows:
 
     def table(self, fields: Mapping[str, Any], headers: Mapping[str, str], topic: str | None) -> TableId | None:
         """Whose a row is: by what the transform added, else by the options; None where nothing says."""
+        db, table = _text_of("db", fields, headers), _text_of("table", fields, headers)
+        if db and table:
+            return TableId(db, table)
         default = self._default_table(topic)
-        db, table = (_text_of(name, fields, headers) for name in ("db", "table"))
-        if table and (db or default):
-            return TableId(db or (default.db if default else ""), table)
-        return default
+        return TableId(default.db, table) if table and default else default
 
     def _check_writer(self, field: str, value: Any) -> None:
         """ValueError for a row of a connector that the format does not read."""
@@ -115,18 +153,17 @@ class FlattenedRows:
         return table_of_name(topic) if self._options.table_from_topic and topic else None
 
 
-def _source_of(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """What the source block had: a time alone is the envelope's, and `source_ts_ms` that of the commit."""
-    names = {f"source_{name}": name for name in _SOURCE} | {n: n for n in _SOURCE if n not in _ENVELOPE}
-    return {names[name]: value for name, value in fields.items() if name in names}
-
-
+_OF_SOURCE = {f"source_{name}": name for name in _SOURCE} | {n: n for n in _SOURCE if n not in _ENVELOPE}
+"""A field that was added → that of the source block: a time alone is the envelope's, `source_ts_ms` the commit's."""
 _HEADERS = ("op", "db", "table", "source_db", "source_table")
 
 
 def _text_of(name: str, *places: Mapping[str, Any]) -> str:
-    values = (place.get(n) for place in places for n in (name, "source_" + name))
-    return next((json_exact.utf8(value, name) for value in values if isinstance(value, str) and value), "")
+    for place in places:
+        value = place.get(name) or place.get("source_" + name)
+        if isinstance(value, str):
+            return json_exact.utf8(value, name)
+    return ""
 
 
 def _header_text(value: bytes) -> str:
