@@ -80,6 +80,12 @@ def names_schema(headers: Headers, part: str | None = None) -> bool:
     return any(name in SCHEMA_HEADERS[one] for name, value in headers if value is not None for one in parts)
 
 
+def without_schema_headers(headers: Headers) -> Headers:
+    """The headers without those that say what schemas a message has, and Apicurio's beside them."""
+    of_schemas = {name for names in SCHEMA_HEADERS.values() for name in names}
+    return tuple(one for one in headers if one[0] not in of_schemas and not one[0].startswith(_APICURIO))
+
+
 def _unframe_by_header(data: bytes, part: str, headers: Headers) -> FramedBody | None:
     """None where no header names the schema. WireError MALFORMED, UNSUPPORTED_SCHEMA for one that can't be read."""
     values = dict(headers)  # of two the last counts

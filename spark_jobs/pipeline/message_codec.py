@@ -9,6 +9,7 @@ from typing import Any
 
 from schemas.formats.base import BatchEncoder, Decoder, Encoder
 from schemas.formats.definitions import name_mismatch
+from schemas.formats.framing import names_schema, without_schema_headers
 from schemas.inspect import checksum
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, Event, Message, RowChange
@@ -92,7 +93,12 @@ def transcode_one(
 
 
 def _with_topic(topic: str | None, event: Event, message: Message, encoder: Encoder) -> Message:
-    """The message that an event is from, with the topic that what is written goes to: by the rule, or the format's."""
+    """The message that an event is from, with the topic that what is written goes to: by the rule, or the format's.
+
+    Without headers that name the schemas it was read with: what is written has others.
+    """
+    if message.headers and names_schema(message.headers):
+        message = replace(message, headers=without_schema_headers(message.headers))
     if topic is not None:
         return replace(message, topic=topic_by_rule(topic, event))
     topic_of: Callable[[Event], str | None] | None = getattr(encoder, "topic_of", None)

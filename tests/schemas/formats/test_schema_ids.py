@@ -9,14 +9,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from schemas.codec.avro_references import Reference
-from schemas.formats.base import Decoder
+from schemas.formats.base import Context, Decoder
 from schemas.formats.framing import json_body, names_schema, unframe_part
 from schemas.inspect.explain import ExplainRequest, explain
+from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message, RowChange
 from schemas.model.options import Options
 from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.pipeline.message_codec import decode_one, transcode_one
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support import connector
 from tests.support.golden import WIDE, Golden
@@ -309,5 +310,19 @@ def test_explain_says_where_the_id_stands() -> None:
         assert answer["format"] == "avro"
         assert words[way] in answer["framing"][1]["says"]
         assert [f["column"] for f in answer["events"][0]["fields"] if f["hex"] is None] == []
+
+    check_rows(WAYS, check)
+
+
+def test_what_is_written_has_no_headers_of_the_schemas_read() -> None:
+    """A consumer would read the new body by the old schema."""
+
+    def check(way: str) -> None:
+        source = _of("avro")
+        encoder = format_named("debezium").encoder(Context(FileSchemas([]), options=Options.of({"on_lossy": "flag"})))
+        decoder = source.decoder(source.with_guids())
+        for message in source.messages:
+            for written in transcode_one(decoder, encoder, WAYS[way](message)).out:
+                assert written.headers == (() if way == "eight bytes" else (("trace", b"1"), ("__key", None)))
 
     check_rows(WAYS, check)
