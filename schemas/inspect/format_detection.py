@@ -107,6 +107,9 @@ def _detect_framed(data: bytes, where: str, schema_of: SchemaOf | None, headers:
     return _of_schema(schema_of(schema_id), schema_id)
 
 
+_NO_WRITER = "its fields have no tidb_type, so it is not TiCDC's, and it has no connect.name, so it is not Debezium's"
+
+
 def _is_avro(schema_of: SchemaOf, schema_id: SchemaId) -> bool:
     try:
         schema_of(schema_id)
@@ -131,7 +134,7 @@ def _of_schema(text: str, schema_id: SchemaId) -> DetectedFormat:
     if isinstance(connect, str):
         name = "debezium-tidb" if f'"{TIDB.package}.' in text else "debezium-mysql"
         return DetectedFormat(name, f"schema id {schema_id} is a Connect schema, {connect[:100]}")
-    return DetectedFormat(None, f"schema id {schema_id} ({name[:100]}) is neither TiCDC's nor a Connect schema")
+    return DetectedFormat(None, f"schema id {schema_id} ({name[:100]}): {_NO_WRITER}")
 
 
 def _has_tidb_type(kind: Any) -> bool:

@@ -67,7 +67,7 @@ class FileSchemas:
         self._archived: dict[SchemaId, str] = {}
         self._by_id: dict[SchemaId, list[RegisteredSchema]] = {}
         for entry in entries:
-            for schema_id in {entry.id, entry.guid.lower()} - {""}:
+            for schema_id in {_in_lower_case(entry.id), entry.guid.lower()} - {""}:
                 self._by_id.setdefault(schema_id, []).append(entry)
         self._texts: dict[RegisteredSchema, str] = {}
         self._ids = {(e.subject, _normal_form(e.schema)): e.id for e in entries}
@@ -94,7 +94,7 @@ class FileSchemas:
         if schema_id in self._archived:
             return self._archived[schema_id]
         of_apicurio = apicurio_id(schema_id)
-        entries = self._by_id.get(schema_id if of_apicurio is None else of_apicurio.number)
+        entries = self._by_id.get(_in_lower_case(schema_id) if of_apicurio is None else of_apicurio.number)
         if not entries:
             raise WireError("UNKNOWN_SCHEMA_ID", where=where, id=schema_id, source=self.name)
         entry = self._choose(entries, where, subject) if len(entries) > 1 else entries[0]
@@ -151,7 +151,7 @@ class FileSchemas:
 
     def versions_of_id(self, schema_id: SchemaId, subject: str | None = None) -> list[tuple[str, int]]:
         """The subjects and versions of an id. subject: as `HttpSchemas.versions_of_id`, of no account here."""
-        return [(e.subject, e.version) for e in self._by_id.get(schema_id, ())]
+        return [(e.subject, e.version) for e in self._by_id.get(_in_lower_case(schema_id), ())]
 
     def all(self, record_name: Name | None = None) -> Iterator[RegisteredSchema]:
         """Every version of every Avro subject. record_name: as `HttpSchemas.all`."""
@@ -165,6 +165,11 @@ class FileSchemas:
             return RegisteredSchema(entry.subject, entry.version, entry.id, self._text(entry))
         except ValueError:
             return entry
+
+
+def _in_lower_case(schema_id: SchemaId) -> SchemaId:
+    """A UUID as Python writes it."""
+    return schema_id if isinstance(schema_id, int) else schema_id.lower()
 
 
 def _normal_form(schema: str) -> str:

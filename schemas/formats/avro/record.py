@@ -71,8 +71,8 @@ def compile_record(text: str, where: str) -> RecordReader:
 
 
 def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
-    if schema["type"] != "record":
-        raise ValueError(f"a record is needed, this is a {schema['type']}")
+    if not isinstance(schema, dict) or schema.get("type") != "record":
+        raise ValueError(f"a record is needed, this is {_type_name(schema)}")
     if isinstance(schema.get("connect.name"), str) and "tidb_type" not in json.dumps(schema["fields"]):
         # Connect's sinks give TiCDC's own schemas a name, too, when they archive a topic.
         name = schema["connect.name"][:100]
@@ -100,9 +100,13 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         else:
             if isinstance(kind, str) and kind not in binary.READERS:
                 raise ValueError(f"field {name!r} has the type {kind!r}, which the schema does not define")
-            if not isinstance(kind, dict) or not isinstance(kind.get("connect.parameters"), dict):
+            parameters = kind.get("connect.parameters") if isinstance(kind, dict) else None
+            if not isinstance(parameters, dict) or not isinstance(parameters.get("tidb_type"), str):
                 raise ValueError(_NO_TYPE.format(name=name))
-            column = _column(name, kind, field, nullable)
+            try:
+                column = _column(name, kind, field, nullable)
+            except (LookupError, TypeError, AttributeError, ArithmeticError, ValueError, struct.error) as error:
+                raise ValueError(f"field {name!r}: {reason_of(error)}") from error
             wide = column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64
             if kind["type"] not in (("long", "string") if wide else _PRIMITIVES[column.type.kind]):
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
@@ -120,6 +124,14 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
     return RecordReader(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
+def _type_name(schema: Any) -> str:
+    """What a schema that is no record is."""
+    kind = schema.get("type") if isinstance(schema, dict) else schema
+    if isinstance(kind, str):
+        return f"of type {kind[:60]}"
+    return "a union" if isinstance(kind, list) else "none"
+
+
 _NO_TYPE = (
     "field {name!r} has no tidb_type in connect.parameters, where TiCDC says each column's type: "
     "Avro of another writer, or of a TiCDC that is too old to say it, is not read"
@@ -128,12 +140,10 @@ _NO_TYPE = (
 
 def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullable: bool) -> Column:
     parameters = kind["connect.parameters"]
-    tidb_type = parameters.get("tidb_type")
-    if not isinstance(tidb_type, str):
-        raise ValueError(_NO_TYPE.format(name=name))
+    tidb_type = parameters["tidb_type"]
     unsigned = tidb_type.endswith(" UNSIGNED")
     if tidb_type.removesuffix(" UNSIGNED") not in BY_AVRO_NAME:
-        raise ValueError(f"field {name!r} has the tidb_type {tidb_type[:60]!r}, which TiCDC does not write")
+        raise ValueError(f"its tidb_type is {tidb_type[:60]!r}, which TiCDC does not write")
     row = BY_AVRO_NAME[tidb_type.removesuffix(" UNSIGNED")]
     if unsigned and row.name == "int" and kind["type"] == "int":
         row = _SMALL_UNSIGNED

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import json
+import re
 import zlib
 from dataclasses import replace
 from uuid import UUID
@@ -15,10 +17,12 @@ from schemas.formats.framing import MAX_MESSAGE, frame, unframe
 from schemas.model.event import Message
 from schemas.model.options import Options
 from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support.each import each
 from tests.support.fuzz import peak, refused
 from tests.support.golden import Golden
+from tests.support.table import check_rows
 
 AVRO = Golden("avro", "pk_int.ext1")
 
@@ -119,6 +123,34 @@ def test_schema_that_ticdc_would_not_register(schema: str) -> None:
     id_ = unframe(good.value, "value")[0]
     side = CodecConfig("avro", FileSchemas([RegisteredSchema("s", 1, id_, schema)]), Options())
     assert refused(side.decoder(), good) == "UNSUPPORTED_SCHEMA"
+
+
+def test_a_schema_that_is_not_ticdcs_says_what_it_lacks() -> None:
+    def record(kind: object, **more: object) -> str:
+        return json.dumps({"type": "record", "name": "t", "fields": [{"name": "paid", "type": kind}], **more})
+
+    def typed(name: str, **more: object) -> dict[str, object]:
+        return {"type": "int", "connect.parameters": {"tidb_type": name, **more}}
+
+    rows = {
+        record("long"): "field 'paid' has no tidb_type in connect.parameters",
+        record(["null", {"type": "long", "logicalType": "timestamp-millis"}]): "field 'paid' has no tidb_type",
+        record({"type": "int", "connect.parameters": {"length": "1"}}): "field 'paid' has no tidb_type",
+        record(typed("XINT")): "field 'paid': its tidb_type is 'XINT', which TiCDC does not write",
+        record(typed("BIT")): "field 'paid': no 'length'",
+        record("a.B"): "field 'paid' has the type 'a.B', which the schema does not define",
+        record("long", **{"connect.name": "srv.shop.t.Envelope"}): "Kafka Connect's schema srv.shop.t.Envelope; read",
+        '"string"': "a record is needed, this is of type string", '["null","int"]': "this is a union", "{}": "is none",
+    }  # fmt: skip
+
+    def check(text: str) -> None:
+        decoder = CodecConfig("avro", FileSchemas([RegisteredSchema("t-value", 1, 1, text)]), Options()).decoder()
+        error = decode_one(decoder, Message(None, b"\0\0\0\0\1\2\2", "t")).error
+        assert error is not None
+        assert (error.code, rows[text] in error.detail) == ("UNSUPPORTED_SCHEMA", True), error.detail
+        assert not re.search("[A-Z][a-z]+Error", error.detail)
+
+    check_rows(rows, check)
 
 
 def test_frames() -> None:
