@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from html import escape
 from typing import Final
-from urllib.parse import parse_qsl, quote, unquote, urlencode
+from urllib.parse import parse_qsl, quote, unquote, unquote_to_bytes, urlencode
 from uuid import uuid4
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -72,6 +72,7 @@ def qualify_query(route: str, query: bytes, prefix: str) -> bytes:
     return urlencode([*others, (name, qualify_subject(subject, prefix))]).encode()
 
 
+_BAD_ESCAPE = re.compile(r"%(?![0-9a-f]{2})", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x20\x7f]|%[01][0-9a-f]|%7f", re.IGNORECASE)
 _DOTS = re.compile(r"(\.|%2e){2}", re.IGNORECASE)
 _REQUEST_ID: Final = "x-request-id"
@@ -117,6 +118,14 @@ def refusal(raw: str) -> str | None:
     """Why a path is not served at all, in Jetty's words; None if it is."""
     if _CONTROL.search(raw):
         return "Suspicious Path Character"
+    if "%" in raw or not raw.isascii():
+        # Decoded loosely, two different paths would be one subject.
+        if _BAD_ESCAPE.search(raw):
+            return "Bad percent encoding"
+        try:
+            unquote_to_bytes(raw.encode("latin-1")).decode()
+        except UnicodeDecodeError:
+            return "Bad UTF8 encoding"
     segments = [segment.partition(";")[0] for segment in raw.split("/")]
     if any(_DOTS.fullmatch(segment) for segment in segments):
         return "Ambiguous URI path segment"

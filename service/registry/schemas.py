@@ -9,7 +9,7 @@ from uuid import UUID
 
 from schemas.model.errors import RegistryError
 from service.registry import config
-from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, prefix_of
+from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, name_of, prefix_of
 from service.registry.ports import StoreReader
 from service.registry.references import stored_schema
 from service.registry.registry import Registry
@@ -36,7 +36,7 @@ class AliasedVersion:
 def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool = False) -> SchemaById:
     """The schema with an id; soft-deleted versions count. Raises SCHEMA_ID_NOT_FOUND.
 
-    `subject` chooses the context and, if it holds the id, the version shown.
+    `subject` chooses the context and, if it holds the id, the version shown: the one registered last.
     """
     with registry.store.read() as tx:
         subject, stored_versions = holders(tx, schema_id, subject)
@@ -44,8 +44,10 @@ def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool =
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
         own = [stored for stored in stored_versions if stored.subject == subject]
         live = [stored for stored in stored_versions if not stored.deleted]
-        highest = tx.max_id(context_of(stored_versions[0].subject)) if max_id else None
-        return SchemaById((own or live or stored_versions)[0], highest)
+        candidates = own or live or stored_versions
+        shown = [stored for stored in candidates if stored.subject == candidates[0].subject][-1]
+        highest = tx.max_id(context_of(shown.subject)) if max_id else None
+        return SchemaById(shown, highest)
 
 
 def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: bool = False) -> list[tuple[str, int]]:
@@ -62,12 +64,15 @@ def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[St
     """The subject that is meant, and the versions with an id in its context.
 
     A subject that names no context and does not have the id is looked for in all contexts; if none has it, the id is
-    that of the default context. An id is never taken from another context than the one that was named.
+    that of the default context. One that names a context has to have the id itself; a context alone (`:.ctx:`) is all
+    of its subjects. An id is never taken from another context than the one that was named.
     """
     subject = config.target(tx, subject) if subject else ""
     stored_versions = tx.holders(context_of(subject), schema_id)
-    if not subject or context_of(subject) != DEFAULT_CONTEXT or any(one.subject == subject for one in stored_versions):
+    if not name_of(subject) or any(one.subject == subject for one in stored_versions):
         return subject, stored_versions
+    if context_of(subject) != DEFAULT_CONTEXT:
+        return subject, []
     for context in tx.contexts():
         name = prefix_of(context) + subject
         there = tx.holders(context, schema_id)

@@ -6,7 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, cast
 
-from service.schema_types.base import Comparable, ReferencedText, SchemaParseError, SchemaValidityError
+from service.schema_types.base import (
+    Comparable,
+    ReferencedText,
+    SchemaParseError,
+    SchemaValidityError,
+    TaggedPart,
+    Tags,
+)
+from service.schema_types.protobuf import tags
 from service.schema_types.protobuf.built_in import known_files, known_types
 from service.schema_types.protobuf.canonical import text_of
 from service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
@@ -48,6 +56,12 @@ class ProtobufSchema:
     def unordered_text(self, *, normalized: bool = False, resolved: bool = False) -> str:
         """The canonical text: to Confluent, the order of fields and options makes another schema."""
         return self.normalized_text() if normalized else self.text
+
+    def tags(self) -> list[TaggedPart]:
+        return tags.find(self.file)
+
+    def change_tags(self, add: Tags, remove: Tags) -> str:
+        return text_of(tags.change(self.file, add, remove))
 
     def format_text(self, format_: str) -> str:
         """`serialize_file`: the base64 of a FileDescriptorProto; `ignore_extensions`: no custom options, no extensions.

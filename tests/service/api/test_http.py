@@ -73,7 +73,12 @@ def test_subjects_are_decoded_once(client: Client) -> None:
     check_rows(SENT_SUBJECTS, check)
 
 
-REFUSED_PATHS: list[str] = ["/subjects/a%0Ab/versions", "/subjects/%2e%2e/versions", "/subjects//versions"]
+REFUSED_PATHS: list[str] = [
+    "/subjects/a%0Ab/versions",
+    "/subjects/%2e%2e/versions",
+    "/subjects//versions",
+    *(f"/subjects/{name}/versions" for name in ("a%", "a%2", "a%zz", "%FF", "%E2%82", "%ED%A0%80", "a%C3")),
+]
 
 
 def test_paths_that_the_web_server_refuses(shared_client: Client) -> None:

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from schemas.model.errors import RegistryError
 from service.auth.acl import read
 from service.auth.filtered_store import FilteredStore, ListenerGroup
-from service.registry import mode, subjects
+from service.registry import mode, schemas, subjects
 from service.registry.model import LAST_COUNTED, MAX_VERSION, NewSchema
 from service.registry.register import register
 from service.registry.registry import Registry
@@ -89,3 +89,36 @@ def test_a_store_whose_ids_were_used_up_counts_again(store: SqlStore, store_url:
     assert new_id(Registry(again)) == LAST_COUNTED + 1
     assert new_id(Registry(again), ":.c:") == 1
     again.close()
+
+
+def test_by_id_and_subject(registry: Registry) -> None:
+    """A subject that names its context has to have the id; of its versions the one registered last is shown."""
+    for subject in (":.c:a", ":.c:b", "a"):
+        assert register(registry, subject, NewSchema('"int"')).stored.id == 1
+    assert register(registry, ":.c:other", NewSchema('"long"')).stored.id == 2
+    mode.update(registry, "i", "IMPORT")
+    for version in (4, 7):
+        register(registry, "i", NewSchema('"string"', id=50, version=version))
+
+    def check(row: tuple[int, str, str]) -> None:
+        schema_id, asked, shown = row
+        if not shown:
+            with pytest.raises(RegistryError, match=f"Schema {schema_id} not found"):
+                schemas.get(registry, schema_id, subject=asked)
+        else:
+            stored = schemas.get(registry, schema_id, subject=asked).stored
+            assert f"{stored.subject} {stored.version}" == shown
+
+    rows = [
+        (1, ":.c:b", ":.c:b 1"),
+        (2, ":.c:b", ""),
+        (1, ":.c:none", ""),
+        (1, ":.none:a", ""),
+        (2, ":.c:", ":.c:other 1"),
+        (2, "other", ":.c:other 1"),
+        (1, "none", "a 1"),
+        (2, "none", ""),
+        (50, "i", "i 7"),
+        (50, "", "i 7"),
+    ]
+    check_rows(rows, check)

@@ -11,7 +11,7 @@ import google.type
 import pytest
 from google.protobuf import descriptor_pb2
 
-from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError
+from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError, TaggedPart
 from service.schema_types.java_text import hash_order, java_number
 from service.schema_types.protobuf.built_in import known_types
 from service.schema_types.protobuf.canonical import text_of
@@ -251,3 +251,46 @@ def test_import_paths() -> None:
         ".",
         "a/../b",
     ]
+
+
+TAGGED = """package q; message M { string a = 1; string b = 2 [deprecated = true, (confluent.field_meta).tags = "X"];
+oneof o { int32 z = 3; } message I { int32 a = 1; } }"""
+PATHS = [
+    ("sr_field", "M.a", "M.a"),
+    ("sr_field", ".M.a", "M.a"),
+    ("sr_field", "M.b", "M.b"),
+    ("sr_field", "M.z", "M.z"),
+    ("sr_field", "M.o.z", "M.z"),
+    ("sr_field", "M.I.a", "M.I.a"),
+    ("sr_record", "M", "M"),
+    ("sr_record", "M.I", "M.I"),
+]
+NO_PATHS = ["q.M.a", "M.x", "a", "M.I", "M.p.z", "M.o.a", ""]
+
+
+def test_tags() -> None:
+    """Set, found again, and taken away."""
+
+    def check(row: tuple[str, str, str]) -> None:
+        kind, path, there = row
+        tag = TaggedPart(path, kind, ("T", "U"))
+        text = read(HEAD + TAGGED).change_tags((tag,), ())
+        assert any(part.path == there and part.tags[-2:] == ("T", "U") for part in read(text).tags())
+        assert read(text).change_tags((), (tag,)) == read(HEAD + TAGGED).change_tags((), (tag,))
+
+    check_rows(PATHS, check)
+
+
+def test_tags_of_what_is_not_there() -> None:
+    def check(path: str) -> None:
+        with pytest.raises(ValueError, match=r"No matching (Message|Field) with name"):
+            read(HEAD + TAGGED).change_tags((TaggedPart(path, "sr_field", ("T",)),), ())
+
+    check_rows(NO_PATHS, check)
+
+
+def test_tagged_text() -> None:
+    tag = TaggedPart("M.a", "sr_field", ("PII",))
+    assert read(HEAD + "message M { string a = 1; }").change_tags((tag,), ()) == (
+        HEAD + '\nmessage M {\n  string a = 1 [(confluent.field_meta) = {\n    tags: [\n      "PII"\n    ]\n  }];\n}\n'
+    )
