@@ -38,7 +38,7 @@ def identity(
 
 
 def likeness(unordered_text: str) -> bytes:
-    """A digest of `ParsedSchema.unordered_text`: equal for schemas that differ in the order of properties or aliases only.
+    """A digest of `ParsedSchema.unordered_text`: that of schemas which differ in order only is the same.
 
     Ours, and shown to nobody: Confluent compares the parsed schemas of a subject one by one.
     """

@@ -5,7 +5,6 @@ Rules: Apache Avro 1.12; of the normalised form Confluent's, measured with 8.5.0
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
@@ -15,6 +14,7 @@ from service.schema_types.avro.logical_types import is_logical_type
 from service.schema_types.java_text import dump_json, java_double, java_float, quote, utf16
 
 _LOGICAL_PROPS: Final = ("logicalType", "precision", "scale")
+_LONG: Final = 2**63
 _FLOATS: Final[dict[str, Callable[[float], str]]] = {"double": java_double, "float": java_float}
 
 
@@ -219,7 +219,7 @@ class _NormalWriter(_UnorderedWriter):
 
     def default(self, node: model.Node, value: Any) -> list[str]:
         first = node if not isinstance(node, model.Union) else node.branches[0] if node.branches else None
-        if first is None or not is_valid_default(first, value):
+        if first is None or not is_valid_default(first, value) or (first.kind in _FLOATS and _is_huge(value)):
             return []  # of a union the first branch counts; what is read leniently may be valid for none
         return [f'"default":{convert_default(first, value)}']
 
@@ -244,6 +244,11 @@ def printed_name(fullname: str, space: str) -> str:
     return name if namespace == space and name not in model.PRIMITIVES else fullname
 
 
+def _is_huge(value: Any) -> bool:
+    """Whether a whole number has more than 64 bits: as a float or double, Java makes no default of it."""
+    return isinstance(value, int) and not -_LONG <= value < _LONG
+
+
 def convert_default(node: model.Node, value: Any) -> str:
     """A default as the type's own value would print: 1 of a double is 1.0, and what has names is sorted by them.
 
@@ -260,8 +265,8 @@ def convert_default(node: model.Node, value: Any) -> str:
             return convert_members(dict.fromkeys(value, node.values), value)
         case model.Record():
             return convert_members({field.name: field.type for field in node.fields}, value)
-    if node.kind in _FLOATS:
-        return _FLOATS[node.kind](_to_double(value))
+    if node.kind in _FLOATS and not _is_huge(value):
+        return _FLOATS[node.kind](float(value))
     if node.kind in ("bytes", "fixed"):
         value = value.encode("latin-1", "replace").decode("latin-1")
     return dump_json(value)
@@ -273,10 +278,3 @@ def convert_members(types: dict[str, model.Node], value: dict[str, Any]) -> str:
         for key, item in value.items()
     }
     return "{" + ",".join(f"{quote(key)}:{parts[key]}" for key in sorted(parts, key=utf16)) + "}"
-
-
-def _to_double(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a whole number of more than 308 digits
-        return math.copysign(math.inf, value)

@@ -98,6 +98,14 @@ def test_canonical() -> None:
     check_rows(fixture("canonical"), check)
 
 
+def test_a_whole_default_beyond_64_bits_is_none_of_a_double() -> None:
+    for default, text in ((2**63, None), (10**400, None), (-(2**63), "-9.223372036854776E18")):
+        written = normalized_text(parse(record("R", column("a", "double", default=default))))
+        assert (f'"default":{text}' in written) if text else ("default" not in written)
+    inside = normalized_text(parse(record("R", column("a", {"type": "array", "items": "double"}, default=[2**63, 1]))))
+    assert '"default":[9223372036854775808,1.0]' in inside
+
+
 def test_normalized() -> None:
     def check(row: tuple[str, str]) -> None:
         schema, text = row
