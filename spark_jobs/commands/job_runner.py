@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schemas.ddl.executor.versions import DdlText
+from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from spark_jobs.commands.codec_arguments import kafka_of, seconds
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, line_sink, message_sink, plain_source, read_source
@@ -56,7 +57,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
     if work.topic is not None:
         check_topic_rule(work.topic)
-    if args.out == "kafka:" and not args.topic and topic_of_location(args.source) is not None:
+    own_topics = work.write is not None and format_named(work.write.format).own_topics
+    if args.out == "kafka:" and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
     if args.topic and place == f"kafka:{args.topic}":
         raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")

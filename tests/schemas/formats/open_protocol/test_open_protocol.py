@@ -183,6 +183,7 @@ def test_rows_that_are_none(value: bytes) -> None:
     [
         b"", b"1", b"[]", b"{}", {"t": 1}, {**KEY, "t": 4}, {**KEY, "t": "1"}, {**KEY, "ts": -1}, {**KEY, "ts": 1.5},
         {**KEY, "ts": 1 << 63}, {**KEY, "scm": 1}, {**KEY, "scm": ""}, {"ts": 1, "t": 1}, {**KEY, "ohk": 1},
+        {**KEY, "ptn": "x"}, {**KEY, "ccl": 1}, b'{"ts":1,"ts":1,"t":3}', b'{"ts":1,"t":3}x',
         b'{"ts":1,"t":2,"scm":"\xff","tbl":"t"}',
     ],
 )  # fmt: skip
