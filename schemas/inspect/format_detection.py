@@ -16,7 +16,7 @@ from schemas.codec import avro as binary
 from schemas.codec import compression, json_exact
 from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.debezium.connector import TIDB
-from schemas.formats.debezium.side_messages import READ_BY, java_text, other_connector, side_message
+from schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
 from schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
 from schemas.model.errors import WireError
 from schemas.model.event import ms_to_tso
@@ -287,12 +287,9 @@ def _detect_debezium(payload: Mapping[str, Any]) -> DetectedFormat:
         return DetectedFormat(READ_BY[connector][0], f"source.connector is {connector}")
     if isinstance(connector, str):
         return DetectedFormat(None, other_connector(connector))
-    beside = side_message(payload)
-    if beside:
-        return DetectedFormat(None, beside)
     if _UNWRAPPED & payload.keys():
         return DetectedFormat("debezium-mysql", "a row unwrapped by ExtractNewRecordState (__op, __deleted)")
-    return DetectedFormat(None, "a JSON object of no format that is known")
+    return DetectedFormat(None, of_somebody_else(payload) or "a JSON object of no format that is known")
 
 
 _BY_FIRST_BYTE: tuple[tuple[bytes, Callable[[bytes | None, bytes, SchemaOf | None], DetectedFormat]], ...] = (

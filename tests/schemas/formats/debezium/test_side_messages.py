@@ -128,7 +128,7 @@ def test_text_of_a_string_converter_is_named() -> None:
 
 def test_an_envelope_without_source_says_so() -> None:
     for body in ({"before": None, "after": {"id": 1}, "op": "c"}, connect.envelope({"id": 1}) | {"source": None}):
-        for format_ in ("debezium-mysql", "debezium"):
+        for format_ in READ:
             [result] = connect.read([connect.message(body)], format_=format_)
             assert "source" in connect.shown(result)
             assert "__op" not in connect.shown(result)
