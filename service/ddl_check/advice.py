@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import quote
 
-from schemas.model.names import quote_name
-from schemas.model.table import Column, Table
-from schemas.model.type_text import type_text
+from schemas.model.names import sanitise_name
 from schemas.model.types import Kind
 from service.ddl_check.risks import Risk
 from service.ddl_check.table_changes import TableChange
@@ -39,38 +37,40 @@ def advise(
     verdicts: Sequence[SubjectVerdict],
     risks: Sequence[Risk],
     url: str,
-    accepts: Callable[[Table], bool],
+    attempt: Callable[[Mapping[str, str]], str],
 ) -> list[Advice]:
-    """For one table and one target. url: of the registry. accepts: would the registry take a table's schemas?"""
+    """For one table and one target. url: of the registry.
+
+    attempt: the statement with other words for the NOT NULL of these columns, if it is taken so; else "".
+    """
     refused = [v for v in verdicts if v.rehearsal.refusal == "INCOMPATIBLE_SCHEMA"]
-    advice = list(_of_columns(change, target, accepts)) if refused else []
+    advice = list(_of_columns(change, target, attempt)) if refused else []
     advice += [_window(v, url) for v in refused]
     advice += list(_by_level(refused, change))
     advice += [_mode(v, url) for v in verdicts if v.rehearsal.refusal in ("READ_ONLY", "NOT_IN_READ_WRITE_MODE")]
-    advice += list(_by_risk(change, risks))
+    advice += list(_by_risk(change, target, risks))
     return advice
 
 
 # ---- other definitions of the columns that the registry minds
-def _of_columns(change: TableChange, target: SubjectTarget, accepts: Callable[[Table], bool]) -> Iterator[Advice]:
-    after = change.after
+def _of_columns(
+    change: TableChange, target: SubjectTarget, attempt: Callable[[Mapping[str, str]], str]
+) -> Iterator[Advice]:
     strict = [c for c in change.added_columns if not c.nullable and not c.virtual and not c.primary_key]
-    if after is None or not strict:
+    if not strict:
         return
-    nullable = _with_columns(after, [replace(c, nullable=True) for c in strict])
-    if accepts(nullable):
-        names = ", ".join(f"`{c.name}` {type_text(c)} NULL" for c in strict)
-        text = (
-            f"Allow NULL: {names}. Fill the column afterwards; a later NOT NULL would be refused again under BACKWARD"
-        )
-        yield Advice("allow-null", text, (_add(after, strict, "NULL"),), True)
+    names = ", ".join(f"`{c.name}`" for c in strict)
+    nullable = attempt({c.name.lower(): "NULL" for c in strict})
+    if nullable:
+        text = f"Allow NULL in {names}. Fill it afterwards; a later NOT NULL would be refused again under BACKWARD"
+        yield Advice("allow-null", text, (nullable.rstrip(";") + ";",), True)
     without = [c for c in strict if not (c.has_default and c.default is not None)]
-    columns = [replace(c, has_default=True, default=_EXAMPLES.get(c.type.kind, "")) for c in without]
-    possible = [c for c in without if c.type.kind in _EXAMPLES]
-    if without and len(possible) == len(without) and not _literal(columns) and accepts(_with_columns(after, columns)):
-        names = ", ".join(f"`{c.name}`" for c in without)
-        text = f"Give {names} a default: readers fill it into rows that are in the topic already"
-        yield Advice("give-default", text, (_add(after, columns, "NOT NULL"),), True)
+    if without and all(c.type.kind in _EXAMPLES and c.type.name not in _NO_DEFAULT for c in without):
+        given = attempt({c.name.lower(): f"NOT NULL DEFAULT {_EXAMPLES[c.type.kind]}" for c in without})
+        if given:
+            names = ", ".join(f"`{c.name}`" for c in without)
+            text = f"Give {names} a default: readers fill it into rows that are in the topic already"
+            yield Advice("give-default", text, (given.rstrip(";") + ";",), True)
     decimals = [c for c in strict if c.type.kind is Kind.DECIMAL]
     if decimals and target.options.avro_decimal_handling_mode == "precise":
         text = (
@@ -81,35 +81,12 @@ def _of_columns(change: TableChange, target: SubjectTarget, accepts: Callable[[T
 
 
 _EXAMPLES: dict[Kind, str] = {
-    Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.TEXT: "", Kind.YEAR: "2000",
-    Kind.DATE: "2000-01-01", Kind.DATETIME: "2000-01-01 00:00:00", Kind.TIME: "00:00:00",
-    Kind.TIMESTAMP: "2000-01-01 00:00:00",
+    Kind.INTEGER: "0", Kind.FLOAT: "0", Kind.DOUBLE: "0", Kind.DECIMAL: "0", Kind.TEXT: "''", Kind.YEAR: "2000",
+    Kind.DATE: "'2000-01-01'", Kind.DATETIME: "'2000-01-01 00:00:00'", Kind.TIME: "'00:00:00'",
+    Kind.TIMESTAMP: "'2000-01-01 00:00:00'",
 }  # fmt: skip
 # TiDB gives TEXT, BLOB and JSON columns no literal default.
 _NO_DEFAULT = ("tinytext", "text", "mediumtext", "longtext")
-
-
-def _with_columns(table: Table, columns: Sequence[Column]) -> Table:
-    by_name = {c.name: c for c in columns}
-    return replace(table, columns=tuple(by_name.get(c.name, c) for c in table.columns))
-
-
-def _literal(columns: Sequence[Column]) -> bool:
-    """Whether one of them can't have a literal default."""
-    return any(c.type.name in _NO_DEFAULT for c in columns)
-
-
-def _add(table: Table, columns: Sequence[Column], null: str) -> str:
-    clauses = []
-    for c in columns:
-        default = ""
-        if null == "NOT NULL" and isinstance(c.default, str):
-            quoted = (
-                c.default if c.type.kind in (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL) else f"'{c.default}'"
-            )
-            default = f" DEFAULT {quoted}"
-        clauses.append(f"ADD COLUMN {quote_name(c.name)} {type_text(c)} {null}{default}")
-    return f"ALTER TABLE {quote_name(table.id.db)}.{quote_name(table.id.table)} {', '.join(clauses)};"
 
 
 # ---- through the registry
@@ -162,8 +139,6 @@ def _by_level(refused: Sequence[SubjectVerdict], change: TableChange) -> Iterato
         yield Advice(
             "keep-null", f"Leave {names} nullable and refuse NULL in the application, or with a CHECK constraint"
         )
-    if change.is_renamed and refused:
-        yield Advice("topic-per-table", "Give each table a topic of its own ({schema}_{table} in a dispatcher)")
 
 
 # ---- by what was found
@@ -178,8 +153,8 @@ _BY_RISK: dict[str, str] = {
     "dropped": "Take the column out of the consumers first, then drop it",
     "renamed": "Add the new column, fill both, move the consumers, drop the old one: four steps that are compatible "
     "each",
-    "renamed-table": "Let the consumers subscribe to the new topic before the rename, and keep the old one until it "
-    "is read",
+    "renamed-table": "Let the consumers subscribe to the table's new topic before the rename, and keep the old one "
+    "until it is read",
     "no-handle-key": "Keep a primary key, or a unique key over NOT NULL columns",
     "handle-key": "Drain the consumers up to the DDL's commit_ts before rows with the new key come, or read into a "
     "new topic",
@@ -188,17 +163,23 @@ _BY_RISK: dict[str, str] = {
     "events",
     "partitions-exchanged": "Reload both tables downstream; or move the rows with INSERT … SELECT and DELETE",
     "decimal-double": "Use protocol avro or debezium-avro, or debezium-decimal-handling-mode=string where TiCDC has it",
-    "unsigned-long": "Set avro-bigint-unsigned-handling-mode=string (a change of it breaks compatibility once)",
+    "unsigned-long": "Set avro-bigint-unsigned-handling-mode=string (a change of it breaks compatibility once); with "
+    "protocol debezium, debezium-bigint-unsigned-handling-mode=string where TiCDC has it",
     "zone": "Write down TiCDC's time zone and give it to readers (--time-zone)",
-    "virtual-twice": "Make the column STORED, or leave it out with a column selector",
+    "virtual-twice": "Leave the column out with a column selector. STORED is possible in CREATE TABLE only",
+    "null-panic": "Leave the default out, or make the column NOT NULL",
+    "clock-default": "Leave the default out and fill the column in the application, or read by schema id",
     "recovered": "Reload the table downstream, or write each row once (UPDATE … SET c = c sends nothing: change a "
     "column)",
     "dropped-table": "Delete the subjects once nothing reads them, before a table of this name is made anew",
 }
 
 
-def _by_risk(change: TableChange, risks: Sequence[Risk]) -> Iterator[Advice]:
+def _by_risk(change: TableChange, target: SubjectTarget, risks: Sequence[Risk]) -> Iterator[Advice]:
+    own_topic = sanitise_name(change.id.table) in target.topic
     for risk in risks:
+        if risk.id == "renamed-table" and not own_topic:
+            continue
         text = _BY_RISK.get(risk.id)
         if text:
             yield Advice(risk.id, text.replace("{table}", str(change.id)).replace("{column}", risk.column))

@@ -4,43 +4,28 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
 
 from schemas.ddl.executor.apply import affected_tables
 from schemas.ddl.parser.lexer import WIRE
 from schemas.ddl.parser.statements import CreateTable, DropTables, NoRowEffect, Statement
 from schemas.model.errors import DdlError, SetupError
-from schemas.model.table import Table, TableId
-from service.ddl_check.advice import advise
+from schemas.model.table import TableId
 from service.ddl_check.check_input import CheckInput
-from service.ddl_check.descriptions import describe_effect
 from service.ddl_check.refusals.columns import Refusal, SqlModes
 from service.ddl_check.refusals.statements import refusals
 from service.ddl_check.report import (
     REFUSED,
     SAFE,
-    STOP,
     UNKNOWN,
     CheckReport,
-    ReportedSchemas,
     StatementReport,
-    Verdict,
     worst_verdict,
 )
-from service.ddl_check.risks import risks
 from service.ddl_check.statements import ParsedStatement, Session, split, understand
 from service.ddl_check.table_changes import TableChange, changes
-from service.ddl_check.target_schemas import (
-    SubjectTarget,
-    TargetSchema,
-    every_mode,
-    publish,
-    subjects_elsewhere,
-    targets,
-    usual_target,
-)
-from service.ddl_check.verdicts import RegistryState, SubjectVerdict, judge
+from service.ddl_check.table_check import TableCheck
+from service.ddl_check.verdicts import SubjectVerdict
 from service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
@@ -155,7 +140,7 @@ class _Run:
         if self.columns > MAX_COLUMNS:
             details = f"the statements touch tables with more than {MAX_COLUMNS} columns in all; check them in parts"
             raise SetupError("USAGE", details=details)
-        parts = [_TableCheck(self, change).judge() for change in table_changes]
+        parts = [TableCheck(self, change, one).judge() for change in table_changes]
         if not parts:
             note = one.note or "No table that a changefeed replicates changes"
             return StatementReport(one, SAFE, note + ".")
@@ -185,180 +170,6 @@ class _Run:
                 waiting = self.pending.setdefault(verdict.subject, [])
                 if verdict.schema not in waiting:
                     waiting.append(verdict.schema)
-
-
-@dataclass(slots=True)
-class _TableFinding:
-    """What was found out about one table."""
-
-    verdict: Verdict = SAFE
-    reason: str = ""
-    schemas: list[ReportedSchemas] = field(default_factory=list)
-    subjects: list[SubjectVerdict] = field(default_factory=list)
-    spark: list[str] = field(default_factory=list)
-    risks: list[Any] = field(default_factory=list)
-    advice: list[Any] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-
-
-class _TableCheck:
-    """One table of a statement."""
-
-    def __init__(self, run: _Run, change: TableChange) -> None:
-        self.run, self.change = run, change
-        self.out = _TableFinding()
-
-    def judge(self) -> _TableFinding:
-        change, out, feed = self.change, self.out, self.run.changefeed
-        if not any(feed.replicates(t.id) for t in (change.before, change.after) if t is not None):
-            out.reason = f"The changefeed's filter leaves {change.id} out."
-            return out
-        out.spark = describe_effect(change)
-        if change.after is None or not feed.replicates(change.after.id):
-            return self._judge_dropped()
-        rule = feed.dispatcher(change.after.id)
-        if rule is not None and rule.routes and feed.uses_registry:
-            out.verdict = UNKNOWN
-            out.reason = (
-                f"{change.id} is routed to another name (target-schema, target-table), which is not followed here."
-            )
-            return out
-        return self._judge_written(change.after)
-
-    def _judge_dropped(self) -> _TableFinding:
-        change, out = self.change, self.out
-        if change.before is None:
-            out.reason = f"{change.id} is not known, and nothing has to be known to drop it."
-            return out
-        outputs = targets(self.run.changefeed, None, change.before, self.run.view)
-        out.risks = _risks(change, outputs)
-        out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", _is_untried)]
-        word = "is gone" if change.after is None else "leaves what the changefeed replicates"
-        out.reason = f"{change.before.id} {word}: no schema is registered for it."
-        return out
-
-    def _judge_written(self, after: Table) -> _TableFinding:
-        run, change, out = self.run, self.change, self.out
-        sent = run.changefeed.sent_table(after)
-        outputs = targets(run.changefeed, change.before, after, run.view)
-        if not outputs and run.question.assume:
-            outputs = [usual_target(after.id, run.changefeed)]
-        out.risks = _risks(change, outputs)
-        if not after.handle_key and not run.changefeed.get("force-replicate"):
-            out.notes.append(f"{after.id} has no handle key: TiCDC does not replicate it unless force-replicate is on")
-        if not outputs:
-            return self._judge_unregistered(sent)
-        for target in outputs:
-            self._target(target, sent)
-        if not run.changefeed.protocol:
-            out.schemas += self._other_modes(sent, outputs)
-        if not out.reason:
-            out.reason = _safe_reason(change, outputs, out.subjects)
-        return out
-
-    def _target(self, target: SubjectTarget, sent: Table) -> None:
-        run, change, out = self.run, self.change, self.out
-        schemas = publish(sent, target, run.question.zone)
-        virtual = [c.name for c in sent.columns if c.virtual]
-        if target.protocol == "debezium-avro" and virtual:
-            schemas = replace(schemas, error=f"virtual column {virtual[0]} is listed twice, which is no Avro schema")
-        out.schemas.append(ReportedSchemas(str(sent.id), target, schemas, True))
-        if schemas.unsure:
-            self._say(UNKNOWN, f"The schema of {sent.id} is not known: {schemas.unsure}.")
-            return
-        if schemas.error:
-            self._say(STOP, f"TiCDC can't write {sent.id} any more: {schemas.error}.")
-        before = self._publish_before(target)
-        standing = self._registry_state(target, before)
-        verdicts = judge(change, target, before, schemas, standing) if not schemas.error else []
-        out.subjects += verdicts
-        for verdict in verdicts:
-            if not verdict.compatible:
-                self._say(
-                    STOP,
-                    f"The changefeed would stop at the first row after the DDL. {verdict.subject}: {verdict.reason}",
-                )
-
-        def is_accepted(table: Table) -> bool:
-            other = publish(run.changefeed.sent_table(table), target, run.question.zone)
-            if other.error or other.unsure:
-                return False
-            again = judge(change, target, None, other, standing)
-            return all(v.compatible for v in again)
-
-        others = subjects_elsewhere((change.before or sent).id, target, run.view)
-        if others and not change.is_renamed:
-            names = ", ".join(others[:3])
-            out.notes.append(
-                f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
-            )
-        advice = advise(change, target, verdicts, out.risks, run.view.url, is_accepted)
-        out.advice += [a for a in advice if a not in out.advice]
-
-    def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:
-        before = self.change.before
-        return publish(self.run.changefeed.sent_table(before), target, self.run.question.zone) if before else None
-
-    def _registry_state(self, target: SubjectTarget, before: TargetSchema | None) -> RegistryState:
-        """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
-        assumed = self.run.assumed
-        if self.run.question.assume and before is not None and target.subjects is not None:
-            for subject, schema in zip(target.subjects, (before.key, before.value), strict=True):
-                if schema is not None:
-                    assumed.setdefault(subject, schema)
-        return RegistryState(self.run.view, self.run.pending, assumed)
-
-    def _judge_unregistered(self, sent: Table) -> _TableFinding:
-        """No settings, and no subject that holds the table: what could be is shown."""
-        self.out.schemas = self._other_modes(sent, [])
-        self.out.reason = (
-            f"No subject of the registry holds rows of {sent.id}, and no changefeed settings are given: nothing is "
-            "there to break."
-        )
-        failed = next((s.made for s in self.out.schemas if s.made.error or s.made.unsure), None)
-        if failed is not None:
-            self.out.verdict = UNKNOWN if failed.unsure else STOP
-            self.out.reason = failed.unsure or f"TiCDC can't write {sent.id} in Avro: {failed.error}."
-        first = self.out.schemas[0].target
-        self.out.advice = advise(self.change, first, [], self.out.risks, "", _is_untried)
-        return self.out
-
-    def _other_modes(self, sent: Table, outputs: Sequence[SubjectTarget]) -> list[ReportedSchemas]:
-        """Each mode of Avro whose schema is not shown yet."""
-        texts = {s.made.value for s in self.out.schemas}
-        reports = []
-        for target in every_mode(sent, self.run.changefeed.keyspace):
-            schemas = publish(sent, target, self.run.question.zone)
-            if schemas.value is None or schemas.value not in texts:
-                texts.add(schemas.value)
-                reports.append(ReportedSchemas(str(sent.id), target, schemas, False))
-            if schemas.value is None:
-                break
-        return reports
-
-    def _say(self, verdict: Verdict, reason: str) -> None:
-        if worst_verdict([verdict, self.out.verdict]) != self.out.verdict:
-            self.out.verdict, self.out.reason = verdict, reason
-        elif verdict == self.out.verdict != SAFE:
-            self.out.reason += " " + reason
-
-
-def _is_untried(_: Table) -> bool:
-    return False
-
-
-def _risks(change: TableChange, outputs: Sequence[SubjectTarget]) -> list[Any]:
-    every = [r for t in outputs for r in risks(change, t)] if outputs else risks(change, None)
-    return list(dict.fromkeys(every))
-
-
-def _safe_reason(change: TableChange, outputs: Sequence[SubjectTarget], verdicts: Sequence[SubjectVerdict]) -> str:
-    if all(t.subjects is None for t in outputs):
-        return f"Protocol {outputs[0].protocol} registers no schema: the registry can't stop it."
-    if not verdicts:
-        return f"{change.id} has no schema to register."
-    reasons = list(dict.fromkeys(v.reason for v in verdicts))
-    return " ".join(f"{v.subject}: {v.reason}" for v in verdicts) if len(reasons) > 1 else reasons[0]
 
 
 def _not_applicable(error: DdlError) -> str:

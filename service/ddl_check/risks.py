@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from schemas.model.table import Column, Table
 from schemas.model.type_text import type_text
 from schemas.model.types import Kind
+from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.table_changes import TableChange
 from service.ddl_check.target_schemas import SubjectTarget
 
@@ -138,7 +139,7 @@ def _has_value(c: Column) -> bool:
 
 
 PAIR_RULES: Final = (
-    PairRule("not-null", "break", lambda o, n: o.nullable and not n.nullable,
+    PairRule("not-null", "change", lambda o, n: o.nullable and not n.nullable,
              "`{c}` becomes NOT NULL: TiDB refuses it while there are NULLs, and rows already in the topic may hold "
              "one"),
     PairRule("nullable", "change", lambda o, n: not o.nullable and n.nullable,
@@ -149,10 +150,6 @@ PAIR_RULES: Final = (
     PairRule("signedness", "change", _sign,
              "`{c}` goes from {old} to {new}: the same bits mean another number to a reader that does not know the "
              "new type"),
-    PairRule("unsigned-long", "loss",
-             lambda o, n: _sign(o, n) and n.unsigned and n.type.bits == 64,
-             "`{c}` becomes BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones "
-             "(debezium-avro stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
     PairRule("shortened", "loss", _is_shorter,
              "`{c}` goes from {old} to {new}: longer values are refused in strict sql_mode, cut otherwise"),
     PairRule("fewer-digits", "loss", _fewer_digits,
@@ -201,9 +198,6 @@ PAIR_RULES: Final = (
              and (o.default, o.default_is_expr) != (n.default, n.default_is_expr),
              "`{c}` has another default: a reader with the new schema fills it into rows that lack the column",
              ("avro",)),
-    PairRule("null-as-default", "loss", lambda o, n: n.nullable and _has_value(n) and not _has_value(o),
-             "`{c}` may be NULL and has a default: TiCDC's Debezium writes the default where the row has NULL",
-               DEBEZIUM),
     PairRule("renamed", "change", lambda o, n: o.name != n.name,
              "`{o}` is called `{c}` now: to Avro it is one column gone and another come, and consumers lose the old "
              "name"),
@@ -213,15 +207,18 @@ PAIR_RULES: Final = (
 )  # fmt: skip
 
 
-# ---- of a column that comes or goes
+# ---- of a column that comes, goes, or becomes what it was not
 @dataclass(frozen=True, slots=True)
 class ColumnRule:
+    """modes: of Avro's options. setting: of the changefeed, its name and the value with which there is a risk."""
+
     id: str
     severity: Severity
     when: Callable[[Column], bool]
     text: str
     protocols: tuple[str, ...] = ()
     modes: tuple[tuple[str, Any], ...] = ()
+    setting: tuple[str, str] | None = None
 
 
 def _unsigned64(c: Column) -> bool:
@@ -234,12 +231,16 @@ ADDED_RULES: Final = (
                "`{c}` has a default that TiCDC leaves out of the Avro schema (DECIMAL in mode `precise` never has one)",
                ("avro",), (("avro_decimal_handling_mode", "precise"),)),
     ColumnRule("decimal-double", "loss", lambda c: c.type.kind is Kind.DECIMAL,
-               "`{c}` {new} is a double in TiCDC's Debezium JSON: more than 15 digits are not kept", ("debezium",)),
+               "`{c}` {new} is a double in TiCDC's Debezium JSON: more than 15 digits are not kept", ("debezium",),
+               setting=("debezium-decimal-handling-mode", "double")),
     ColumnRule("spark-precision", "change", lambda c: c.type.kind is Kind.DECIMAL and (c.length or 0) > 38,
                "`{c}` {new} has more digits than a Spark DECIMAL (38): our jobs give it as text"),
     ColumnRule("unsigned-long", "loss", _unsigned64,
                "`{c}` is BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones (debezium-avro "
-               "stops at them)", (*AVRO, "debezium"), (("avro_bigint_unsigned_handling_mode", "long"),)),
+               "stops at them)", AVRO, (("avro_bigint_unsigned_handling_mode", "long"),)),
+    ColumnRule("unsigned-long", "loss", _unsigned64,
+               "`{c}` is BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones", ("debezium",),
+               setting=("debezium-bigint-unsigned-handling-mode", "long")),
     ColumnRule("null-as-default", "loss", lambda c: c.nullable and _has_value(c),
                "`{c}` may be NULL and has a default: TiCDC's Debezium writes the default where the row has NULL",
                DEBEZIUM),
@@ -251,6 +252,10 @@ ADDED_RULES: Final = (
                lambda c: _has_value(c) and c.type.kind in (Kind.BIT, Kind.BINARY),
                "the default of `{c}` is base64 text in the Avro schema: a reader that fills it in gets other bytes",
                ("avro",)),
+    ColumnRule("clock-default", "change",
+               lambda c: _has_value(c) and not c.default_is_expr and str(c.default).startswith("CURRENT_"),
+               "the default of `{c}` is the word CURRENT_TIMESTAMP (or CURRENT_DATE) in the Avro schema: a reader with "
+               "the new schema fills that text into rows that lack the column", ("avro",)),
     ColumnRule("timestamp-zone", "change", lambda c: c.type.kind is Kind.TIMESTAMP,
                "`{c}` is a TIMESTAMP: it is written in TiCDC's time zone and no message says which; tell readers with "
                "--time-zone", ("avro", "open", "craft", "simple", "canal-json")),
@@ -346,13 +351,16 @@ TABLE_RULES: Final = (
     TableRule("checksum-order", "break",
               lambda c, t: t is not None and t.options.enable_row_checksum and _is_moved(c, t),
               "row checksums are on and columns are not in the order of their ids any more: TiCDC's encoder mixes "
-              "columns up or fails at the first row (golden avro/checksum)"),
+              "columns up or fails at the first row"),
 )  # fmt: skip
 
 
-def risks(change: TableChange, target: SubjectTarget | None) -> list[Risk]:
-    """All that apply, in order of the rules. target None: the protocol is not known, so all protocols' rules apply."""
-    return [*_of_table(change, target), *_of_pairs(change, target), *_of_columns(change, target)]
+def risks(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSettings) -> list[Risk]:
+    """All that apply, in order of the rules. change: as it is sent, without columns that a selector leaves out.
+
+    target None: the protocol is not known, so all protocols' rules apply.
+    """
+    return [*_of_table(change, target), *_of_pairs(change, target), *_of_columns(change, target, feed)]
 
 
 def _of_table(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
@@ -372,13 +380,20 @@ def _of_pairs(change: TableChange, target: SubjectTarget | None) -> Iterator[Ris
                 yield Risk(rule.id, rule.severity, str(change.id), new.name, text)
 
 
-def _of_columns(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
-    for columns, rules in ((change.added_columns, ADDED_RULES), (change.dropped_columns, DROPPED_RULES)):
-        for column in columns:
+def _of_columns(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSettings) -> Iterator[Risk]:
+    """What a changed column was not before is as new to its readers as an added one."""
+    became: list[tuple[Column | None, Column]] = [(None, c) for c in change.added_columns]
+    became += [(old, new) for old, new in change.pairs if old != new]
+    gone: list[tuple[Column | None, Column]] = [(None, c) for c in change.dropped_columns]
+    for columns, rules in ((became, ADDED_RULES), (gone, DROPPED_RULES)):
+        for old, column in columns:
             for rule in rules:
-                if _applies(rule, target) and rule.when(column):
-                    text = rule.text.format(c=column.name, new=type_text(column))
-                    yield Risk(rule.id, rule.severity, str(change.id), column.name, text)
+                if not _applies(rule, target) or not rule.when(column) or (old is not None and rule.when(old)):
+                    continue
+                if target is not None and rule.setting is not None and feed.get(rule.setting[0]) != rule.setting[1]:
+                    continue
+                text = rule.text.format(c=column.name, new=type_text(column))
+                yield Risk(rule.id, rule.severity, str(change.id), column.name, text)
 
 
 def _applies(rule: PairRule | ColumnRule, target: SubjectTarget | None) -> bool:

@@ -31,6 +31,7 @@ RISKY: dict[str, str] = {
         "TO j",
     "generated": "MODIFY i BIGINT AS (f + 1) STORED", "decimal-default": "ADD x DECIMAL(5,2) DEFAULT 1",
     "decimal-double": "ADD x DECIMAL(5,2)", "spark-precision": "ADD x DECIMAL(50,2)",
+    "clock-default": "ADD x DATETIME DEFAULT CURRENT_TIMESTAMP",
     "null-panic": "ADD x DATE DEFAULT '2020-01-01'", "bytes-default": "ADD x BIT(8) DEFAULT b'1'",
     "timestamp-zone": "ADD x TIMESTAMP NULL", "virtual-twice": "ADD x INT AS (f) VIRTUAL",
     "virtual-null": "ADD x INT AS (f) VIRTUAL", "dropped": "DROP COLUMN i", "no-handle-key": "DROP PRIMARY KEY, DROP "

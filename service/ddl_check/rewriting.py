@@ -1,0 +1,45 @@
+"""A statement as a person typed it, with the NOT NULL of some added columns written otherwise. All else stays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from schemas.ddl.parser.lexer import END, QUOTED, WORD, LexicalMode, Token, tokens
+from schemas.model.errors import DdlError
+
+_BEFORE_NAME = ("ADD", "COLUMN", "EXISTS", "(", ",")
+
+
+def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> str:
+    """words: what stands instead of NOT NULL, by the column's name in lower case. "" where one has no NOT NULL."""
+    try:
+        found = tokens(sql, mode)
+    except DdlError:
+        return ""
+    edits: dict[str, tuple[int, int, str]] = {}
+    for at, token in enumerate(found):
+        name = str(token.value).lower()
+        if token.kind not in (WORD, QUOTED) or name not in words or not at or found[at - 1].upper not in _BEFORE_NAME:
+            continue
+        place = _not_null(found, at + 1)
+        if place is not None:
+            edits[name] = (*place, words[name])
+    if edits.keys() != words.keys():
+        return ""
+    for start, end, text in sorted(edits.values(), reverse=True):
+        sql = sql[:start] + text + sql[end:]
+    return sql
+
+
+def _not_null(found: Sequence[Token], at: int) -> tuple[int, int] | None:
+    """Where NOT NULL stands in the definition that goes on at a token."""
+    depth = 0
+    while found[at].kind != END:
+        upper = found[at].upper
+        if depth == 0 and upper in (",", ")", ";"):
+            return None
+        depth += (upper == "(") - (upper == ")")
+        if depth == 0 and upper == "NOT" and found[at + 1].upper == "NULL":
+            return found[at].start, found[at + 1].end
+        at += 1
+    return None

@@ -1,0 +1,140 @@
+"""What a statement means under a changefeed's settings: dispatchers, selectors, handling modes; and tried advice."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.ddl.executor.catalog import Catalog, new_catalog
+from service.changefeed.reader import read
+from service.ddl_check.check import check
+from service.ddl_check.check_input import CheckInput, with_snapshots
+from service.ddl_check.report import SAFE, STOP, UNKNOWN
+from tests.support.dry_runs import nothing_registered
+from tests.support.table import check_rows
+
+ORDERS = (
+    "CREATE TABLE `orders` (`id` bigint NOT NULL, `customer_id` int NOT NULL, `code` varchar(20) NOT NULL, `total` int "
+    "DEFAULT NULL, `d` date DEFAULT NULL, `secret` int DEFAULT NULL, PRIMARY KEY (`id`), UNIQUE KEY `u` (`code`))"
+)
+AVRO = "kafka://k:9092/orders?protocol=avro&schema-registry=http://r"
+OPEN = "kafka://k:9092/orders?protocol=open-protocol"
+DEBEZIUM = "kafka://k:9092/orders?protocol=debezium"
+CHECKED = AVRO + (
+    "&enable-tidb-extension=true&avro-decimal-handling-mode=string&avro-bigint-unsigned-handling-mode=string"
+)
+BY_COLUMNS = "[sink]\ndispatchers=[{matcher=['shop.orders'],partition='columns',columns=['Customer_ID']}]\n"
+BY_INDEX = (
+    "[sink]\ndispatchers=[{matcher=['shop.orders'],partition='index-value',index='U'},"
+    "{matcher=['shop.o2'],partition='columns',columns=['nope']}]\n"
+)
+INTEGRITY = "[integrity]\nintegrity-check-level='correctness'\n"
+SELECTED = "[sink]\ncolumn-selectors=[{matcher=['shop.*'],columns=['*','!secret','!hidden']}]\n"
+
+
+def tables() -> Catalog:
+    return with_snapshots(new_catalog(), (ORDERS,), "shop")
+
+
+def ask(uri: str, config: str, sql: str) -> dict[str, Any]:
+    return check(CheckInput(sql, "shop", tables(), read(uri, config), assume=True), nothing_registered()).form()
+
+
+# (URI, file, statement, verdict, what the reason names)
+VERDICTS = (
+    (OPEN, BY_COLUMNS, "ALTER TABLE orders DROP COLUMN customer_id", STOP, "Customer_ID"),
+    (OPEN, BY_COLUMNS, "ALTER TABLE orders RENAME COLUMN customer_id TO cid", STOP, "Customer_ID"),
+    (DEBEZIUM, BY_COLUMNS, "ALTER TABLE orders CHANGE customer_id cid INT NOT NULL", STOP, "Customer_ID"),
+    (OPEN, BY_COLUMNS, "DROP TABLE orders; CREATE TABLE orders (id INT PRIMARY KEY)", STOP, "Customer_ID"),
+    (OPEN, BY_COLUMNS, "ALTER TABLE orders DROP COLUMN total", SAFE, ""),
+    (OPEN, BY_COLUMNS, "ALTER TABLE orders RENAME TO o3", SAFE, ""),
+    (AVRO, BY_INDEX, "ALTER TABLE orders DROP INDEX u", STOP, "index `U`"),
+    (OPEN, BY_INDEX, "ALTER TABLE orders RENAME INDEX u TO u2", STOP, "index `U`"),
+    (OPEN, BY_INDEX, "ALTER TABLE orders DROP COLUMN code", STOP, "index `U`"),
+    (OPEN, BY_INDEX, "RENAME TABLE orders TO o2", STOP, "nope"),
+    (OPEN, BY_INDEX, "ALTER TABLE orders ADD INDEX x (total)", SAFE, ""),
+    (OPEN, BY_INDEX, "DROP TABLE orders", SAFE, ""),
+    (DEBEZIUM, "", "ALTER TABLE orders ADD COLUMN x DATE DEFAULT '2020-01-01'", UNKNOWN, "`x`"),
+    (DEBEZIUM, "", "ALTER TABLE orders MODIFY total DATE DEFAULT '2020-01-01'", UNKNOWN, "`total`"),
+    (DEBEZIUM, "", "ALTER TABLE orders ALTER d SET DEFAULT '2020-01-01'", UNKNOWN, "`d`"),
+    (DEBEZIUM, "", "ALTER TABLE orders ADD COLUMN x DATE NOT NULL DEFAULT '2020-01-01'", SAFE, ""),
+    (DEBEZIUM, "", "ALTER TABLE orders ADD COLUMN v INT AS (total+1)", UNKNOWN, "Kafka Connect"),
+    (DEBEZIUM, SELECTED, "ALTER TABLE orders ADD COLUMN hidden INT AS (total+1)", SAFE, ""),
+    (CHECKED, INTEGRITY, "ALTER TABLE orders ADD COLUMN x INT FIRST", STOP, "row checksums"),
+    (CHECKED, INTEGRITY, "ALTER TABLE orders ADD COLUMN x INT", SAFE, ""),
+)  # fmt: skip
+
+
+def test_verdicts_under_settings() -> None:
+    def check_row(row: tuple[str, str, str, str, str]) -> None:
+        uri, config, sql, verdict, word = row
+        form = ask(uri, config, sql)
+        assert (form["verdict"], word in form["reason"]) == (verdict, True), form["reason"]
+
+    check_rows(VERDICTS, check_row)
+
+
+# (URI, file, ALTER TABLE orders …, risks that there must be, risks that there must not)
+RISKS = (
+    (DEBEZIUM, "", "MODIFY total DECIMAL(30,10)", {"decimal-double"}, set[str]()),
+    (DEBEZIUM, "", "MODIFY total BIGINT UNSIGNED", {"unsigned-long"}, set[str]()),
+    (DEBEZIUM + "&debezium-decimal-handling-mode=string", "", "ADD COLUMN p DECIMAL(30,10)", set[str](),
+     {"decimal-double"}),
+    (DEBEZIUM + "&debezium-bigint-unsigned-handling-mode=string", "", "ADD COLUMN p BIGINT UNSIGNED", set[str](),
+     {"unsigned-long"}),
+    (AVRO, "", "MODIFY total DECIMAL(60,2)", {"spark-precision"}, set[str]()),
+    (AVRO, "", "MODIFY total BIGINT UNSIGNED", {"unsigned-long"}, set[str]()),
+    (AVRO, "", "MODIFY total TIMESTAMP NULL", {"timestamp-zone"}, set[str]()),
+    (AVRO, "", "MODIFY d DATE DEFAULT '2020-01-01' COMMENT 'x'", set[str](), {"timestamp-zone", "bytes-default"}),
+    (AVRO, "", "ADD COLUMN x DATETIME NOT NULL DEFAULT CURRENT_TIMESTAMP", {"clock-default"}, set[str]()),
+    (AVRO, "", "ADD COLUMN x DATETIME", set[str](), {"clock-default"}),
+    (AVRO, SELECTED, "ADD COLUMN hidden DECIMAL(60,2) NOT NULL", set[str](), {"spark-precision"}),
+    (AVRO, SELECTED, "DROP COLUMN secret", set[str](), {"dropped"}),
+    (AVRO, SELECTED, "DROP COLUMN total", {"dropped"}, set[str]()),
+)  # fmt: skip
+
+
+def test_risks_under_settings() -> None:
+    def check_row(row: tuple[str, str, str, set[str], set[str]]) -> None:
+        uri, config, clause, there, absent = row
+        found = {r["id"] for r in ask(uri, config, f"ALTER TABLE orders {clause}")["risks"]}
+        assert there <= found
+        assert not absent & found
+
+    check_rows(RISKS, check_row)
+
+
+# What is added, and the statements that are printed: the person's own with one word changed.
+ADVICE = (
+    ("ADD COLUMN x VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL COMMENT 'why' AFTER id",
+     ["ADD COLUMN x VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_bin NULL COMMENT 'why' AFTER id",
+      "ADD COLUMN x VARCHAR(10) CHARACTER SET latin1 COLLATE latin1_bin NOT NULL DEFAULT '' COMMENT 'why' AFTER id"]),
+    ("ADD COLUMN ts TIMESTAMP NOT NULL ON UPDATE CURRENT_TIMESTAMP",
+     ["ADD COLUMN ts TIMESTAMP NULL ON UPDATE CURRENT_TIMESTAMP",
+      "ADD COLUMN ts TIMESTAMP NOT NULL DEFAULT '2000-01-01 00:00:00' ON UPDATE CURRENT_TIMESTAMP"]),
+    ("ADD COLUMN x INT NOT NULL, DROP COLUMN total",
+     ["ADD COLUMN x INT NULL, DROP COLUMN total", "ADD COLUMN x INT NOT NULL DEFAULT 0, DROP COLUMN total"]),
+    ("ADD (`not` INT not  null, b TEXT COMMENT 'b NOT NULL' NOT NULL)",
+     ["ADD (`not` INT NULL, b TEXT COMMENT 'b NOT NULL' NULL)"]),
+    ("ADD COLUMN x DECIMAL(5,2) NOT NULL", ["ADD COLUMN x DECIMAL(5,2) NULL"]),
+)  # fmt: skip
+
+
+def test_advice_is_the_statement_with_one_word_changed_and_safe() -> None:
+    def check_row(row: tuple[str, list[str]]) -> None:
+        clause, tried = row
+        form = ask(AVRO, "", f"ALTER TABLE orders {clause}")
+        assert form["verdict"] == STOP
+        commands = [c for a in form["advice"] if a["checked"] for c in a["commands"]]
+        assert commands == [f"ALTER TABLE orders {one};" for one in tried]
+        assert [ask(AVRO, "", c)["verdict"] for c in commands] == [SAFE] * len(commands)
+
+    check_rows(ADVICE, check_row)
+
+
+def test_advice_that_can_not_be_followed_is_not_given() -> None:
+    renamed = {a["id"] for a in ask(OPEN, "", "RENAME TABLE orders TO archive")["advice"]}
+    assert renamed == set()
+    moving = "[sink]\ndispatchers=[{matcher=['*.*'],topic='{schema}_{table}'}]\n"
+    assert "renamed-table" in {a["id"] for a in ask(OPEN, moving, "RENAME TABLE orders TO archive")["advice"]}
+    virtual = ask(DEBEZIUM, "", "ALTER TABLE orders ADD COLUMN v INT AS (total+1)")["advice"]
+    assert all("Make the column STORED" not in a["text"] for a in virtual)
