@@ -154,7 +154,7 @@ class Encoder:
 def _check_bytes(parts: Mapping[str, Any]) -> None:
     for name, part in parts.items():
         if not isinstance(part, bytes | None):
-            raise SetupError("USAGE", details=f"{name} is of type {type(part).__name__}: bytes or None are needed")
+            raise SetupError("USAGE", details=f"{name} is of type {type(part).__name__}: bytes are needed")
 
 
 def _schemas(format: str, registry: Registry | None) -> Schemas:
