@@ -22,6 +22,7 @@ from spark_jobs.io.locations import (
     topic_of_location,
 )
 from spark_jobs.io.message_files import archive_files
+from spark_jobs.io.storage_sink import is_storage_folder
 from spark_jobs.jobs import in_process
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
@@ -52,6 +53,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = replace(kafka_of(args), read=topic_of_location(args.source)), dead_letter_location(args)
     refuse_delta_source(args.source)
+    if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
+        raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
     for option in ("--checkpoint", "--metrics"):
         check_is_path(getattr(args, option[2:]) or "", option)
     check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
