@@ -133,7 +133,12 @@ class SourceOptions:
 
     @cached_property
     def side(self) -> CodecConfig:
-        """The side read; with a table, its rows in the table's columns."""
+        """The side read; with a table, its rows in the table's columns. SetupError USAGE names the source's options."""
+        from spark_jobs.pipeline.arguments import with_parameter_names
+
+        return with_parameter_names(self._read_side)()
+
+    def _read_side(self) -> CodecConfig:
         from spark_jobs.pipeline.arguments import claims_of, schemas_of, tables_of
         from spark_jobs.pipeline.table_view import table_id
 

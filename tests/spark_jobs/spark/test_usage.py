@@ -9,6 +9,7 @@ import pytest
 from schemas.model.errors import SetupError
 from spark_jobs import decode, encode, transcode
 from spark_jobs.pipeline.arguments import schemas_of, with_parameter_names
+from spark_jobs.spark.data_source import SourceOptions
 from spark_jobs.spark.errors import error_of
 from tests.support.golden import Golden
 from tests.support.python_words import assert_no_python_words
@@ -46,6 +47,20 @@ def test_errors_name_parameters() -> None:
 
     rows = [row for row in _CALLS if row[0] is not encode]
     check_rows(rows, check, lambda row: (row[0].__name__, row[1]))
+
+
+def test_the_data_source_names_its_options() -> None:
+    def check(row: tuple[dict[str, str], str]) -> None:
+        with pytest.raises(SetupError) as caught:
+            _ = SourceOptions({"path": "m.jsonl", **row[0]}).side
+        assert row[1] in str(caught.value)
+        assert "--" not in str(caught.value)
+
+    check_rows((
+        ({"format": "avro", "registry": "localhost:8081"}, "registry='localhost:8081'"),
+        ({"format": "open", "ddl": "no.jsonl"}, "ddl= no.jsonl"),
+        ({"format": "open", "claim_checks": "no"}, "claim_checks= no"),
+    ), check)  # fmt: skip
 
 
 def test_what_is_no_data_frame() -> None:
