@@ -191,9 +191,7 @@ def commit_ts_of(event: RowChange | DdlEvent, origin: Message) -> int | None:
 
 
 def _synthetic_ts(event: RowChange | DdlEvent, origin: Message) -> int | None:
-    """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp,
-    or what Canal-JSON has of the commit's time.
-    """
+    """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp."""
     source = event.extra.get("source")
     if isinstance(source, dict):
         ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
@@ -201,5 +199,4 @@ def _synthetic_ts(event: RowChange | DdlEvent, origin: Message) -> int | None:
             return ms_to_tso(ms) | sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
     if origin.timestamp is not None and origin.timestamp > 0:
         return ms_to_tso(origin.timestamp)
-    es = event.extra.get("es")  # Canal-JSON's millisecond of the commit, of a file that has no timestamps
-    return ms_to_tso(es) if type(es) is int and 0 < es <= tso_physical_ms(MAX_TSO) else None
+    return None

@@ -263,16 +263,6 @@ def test_another_format_than_the_sinks(tmp_path: Path, capsys: pytest.CaptureFix
     assert main(["decode", "--format", "auto", "--in", str(tmp_path), "--out", "-"]) == 0
 
 
-def test_rows_without_commit_ts_are_written_by_their_millisecond(tmp_path: Path) -> None:
-    row = {**json.loads(_canal(1, 0)), "es": 1764000000000, "_tidb": None}
-    _data_file(tmp_path, f"{V1}/CDC000001.json", json.dumps(row).encode())
-    out = tmp_path / "out.jsonl"
-    words = ["transcode", "--from", "canal-json", "--to", "open", "--in", str(tmp_path), "--out", str(out)]
-    assert main(words) == 0
-    [line] = out.read_text().splitlines()
-    assert json.loads(line)["key_b64"]
-
-
 def test_csv_text_is_taken_apart_in_linear_time() -> None:
     dialect = CsvDialect(",", '"', "\\N")
     for text in ('"' * 200_001, "," * 200_000, '""' * 100_000, "\n" * 200_000):
