@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from schemas.codec.avro_references import Reference, ReferringSchema, read_references, resolve
 from schemas.codec.bounded_cache import BoundedCache
-from schemas.model.errors import WireError
+from schemas.model.errors import SetupError, WireError
 from schemas.model.ports import EITHER, ApicurioId, SchemaId, apicurio_id
 from spark_jobs.sources.http_client import JsonClient, message_of
 from spark_jobs.sources.schema_files import AVRO, FileSchemas, Name, RegisteredSchema, name_of, not_avro_error
@@ -127,7 +127,7 @@ class HttpSchemas(JsonClient):
         return text
 
     def _answer_of_id(self, schema_id: SchemaId, subject: str | None) -> tuple[int, Any]:
-        """What the registry says of an id. A subject that it does not know may not hide the id."""
+        """What the registry says of an id. A subject that it does not know or tell of must not hide the id."""
         of_apicurio = apicurio_id(schema_id)
         if of_apicurio is not None:
             if _CCOMPAT in self.name:
@@ -140,7 +140,7 @@ class HttpSchemas(JsonClient):
         path, first = f"/schemas/ids/{schema_id}", None
         for name in dict.fromkeys((subject, subject.replace(".", "_"))) if subject else ():
             status, answer = self.call("GET", f"{path}?subject={quote(name, safe='')}")
-            if status == 404:
+            if status in (403, 404, 422):
                 continue
             owner = answer.get("subject", name) if isinstance(answer, dict) else name
             if status != 200 or is_of_topic(str(owner), str(subject), ""):
@@ -178,7 +178,7 @@ class HttpSchemas(JsonClient):
         if not subjects or any(is_of_topic(one, subject, name) for one in subjects):
             return
         holders = " and ".join(subjects[:3])
-        own = self.newest(subject)
+        own = self._newest_if_told(subject)
         advice = "give the URL of the context or registry that has them"
         if own is not None and record_name(_record_of(own)) != name:
             details = (
@@ -193,6 +193,15 @@ class HttpSchemas(JsonClient):
                 f"{self.name}; it is used. If the topic's schemas are elsewhere, {advice}"
             )
             print(text, file=sys.stderr)
+
+    def _newest_if_told(self, subject: str) -> str | None:
+        """As `newest`; None, too, where the registry refuses to say."""
+        try:
+            return self.newest(subject)
+        except SetupError as error:
+            if error.code != "REGISTRY_REFUSED":
+                raise
+            return None
 
     def _subjects_of_id(self, schema_id: int) -> list[str]:
         """The subjects that have an id, none where the registry does not say."""

@@ -139,7 +139,7 @@ class AvroPlan:
             read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
         bad = F.col("_read.code") != 0
         # Of the message only what an error says goes on: what Python is asked about, rows are copied with it.
-        asked = ("key", "value", *(("headers",) if "headers" in messages.columns else ()))
+        asked = ("key", "value", *(("headers",) if self.exact and "headers" in messages.columns else ()))
         bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in asked]
         message_columns = ("_key", "_value") if keep else ()
         whole = [F.col(name[1:]).alias(name) for name in message_columns]

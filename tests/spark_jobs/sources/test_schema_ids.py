@@ -207,16 +207,21 @@ def test_registries_that_answer_no_subject_are_asked_which_have_the_id(capsys: p
         assert capsys.readouterr().err == ""
 
 
-def test_a_registry_that_hides_an_id_behind_a_subject_it_does_not_know() -> None:
+def test_a_registry_that_hides_an_id_behind_a_subject_it_does_not_know(capsys: pytest.CaptureFixture[str]) -> None:
+    """Or of which the user may not ask: then who has the id is not said either, and the schema is taken."""
     text = _table("items", "id")
 
-    def respond(_method: str, path: str, _body: bytes) -> Answer:
-        if path == "/schemas/ids/1":
-            return answer(200, {"schema": text})
-        return answer(404, {"error_code": 40403 if "?" in path else 404, "message": "Not found"})
+    def check(status: int) -> None:
+        def respond(_method: str, path: str, _body: bytes) -> Answer:
+            if path == "/schemas/ids/1":
+                return answer(200, {"schema": text, "subject": "other-value"})
+            return answer(status, {"error_code": 40403, "message": "no"})
 
-    with serving(respond) as server:
-        assert _table_of(server.url, "items", 1, b"\2") == "items"
+        with serving(respond) as server:
+            assert _table_of(server.url, "items", 1, b"\2") == "items"
+            assert capsys.readouterr().err == ""
+
+    check_rows([403, 404, 422], check)
 
 
 def test_requests_do_not_grow_with_messages(url: str) -> None:
