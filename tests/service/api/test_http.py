@@ -307,3 +307,42 @@ def test_profile_eight(client: Client) -> None:
     looked_up = client.send("POST", "/subjects/s", {"schema": '{"type":"int"}'}).body.decode()
     assert looked_up == f'{{"subject":"s","version":1,"id":1,{common}}}'
     assert client.register("s", '"string"').error == (409, 40901)
+
+
+SMALL: list[tuple[str, str, dict[str, Any] | None, int, Any]] = [
+    ("POST", "/subjects/small/versions", {"schema": '"int"', "schemaType": ""}, 422, 42201),
+    ("POST", "/subjects/small", {"schema": '"int"', "schemaType": ""}, 422, 42201),
+    ("DELETE", "/mode/small", None, 404, 40401),
+    ("DELETE", "/mode/small?recursive=true", None, 200, {}),
+    ("DELETE", "/mode/:.none:?recursive=true", None, 200, {}),
+    ("GET", "/subjects/small/versions?deletedAsNegative=true", None, 404, 40401),
+    ("POST", "/subjects/small/versions", {"schema": '"int"'}, 200, None),
+    ("DELETE", "/subjects/small", None, 200, [1]),
+    ("GET", "/subjects/small/versions?deletedAsNegative=true", None, 404, 40401),
+    ("GET", "/subjects/small/versions?deletedAsNegative=true&deleted=true", None, 200, [-1]),
+    ("GET", "/subjects/small/versions?deletedAsNegative=true&deletedOnly=true", None, 200, [-1]),
+    ("GET", "/subjects/small/versions/latest", None, 404, 40401),
+    ("GET", "/subjects/small/versions/latest?deleted=true", None, 404, 40402),
+    ("GET", "/subjects/small/versions/latest/schema?deleted=true", None, 404, 40402),
+    ("GET", "/subjects/small/versions/-1?deleted=true", None, 404, 40402),
+    ("GET", "/subjects/small/versions/latest/referencedby", None, 404, 40402),
+    ("GET", "/subjects/small/versions/1/referencedby", None, 200, []),
+    ("GET", "/subjects/small/versions/1?deleted=true", None, 200, None),
+    ("PUT", "/config/small", {"alias": "", "compatibilityGroup": ""}, 200, {"alias": "", "compatibilityGroup": ""}),
+    ("GET", "/config/small", None, 200, {"compatibilityLevel": "BACKWARD"}),
+    ("POST", "/subjects/small/versions", {"schema": '"long"'}, 200, None),
+    ("GET", "/subjects/small/versions?deletedAsNegative=true", None, 200, [-1, 2]),
+    ("DELETE", "/config/small", None, 200, {"compatibilityLevel": "BACKWARD"}),
+]
+
+
+def test_small_requests(client: Client) -> None:
+    """What shell scripts and clients send, one after the other; an error is its code."""
+
+    def check(row: tuple[str, str, dict[str, Any] | None, int, Any]) -> None:
+        method, path, body, status, expected = row
+        answer = client.send(method, path, body)
+        assert answer.status == status, answer.body
+        assert expected in (None, answer.json["error_code"] if status >= 400 else answer.json)
+
+    check_rows(SMALL, check)

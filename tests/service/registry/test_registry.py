@@ -12,6 +12,7 @@ from service.registry.names import LATEST
 from service.registry.register import register
 from service.registry.registry import Registry
 from tests.support.service import column, record
+from tests.support.table import check_rows
 
 
 def code(error: pytest.ExceptionInfo[RegistryError]) -> str:
@@ -55,6 +56,39 @@ def test_normalize_in_the_config_counts(registry: Registry) -> None:
     stored = register(registry, "s", NewSchema('{"type":"int","b":1,"a":2}')).stored
     assert stored.content.text == '{"type":"int","a":2,"b":1}'
     assert lookup(registry, "s", NewSchema('{"type":"int","b":1,"a":2}')).stored.version == 1
+
+
+def test_what_a_config_inherits(registry: Registry) -> None:
+    """A scope's own config takes what it does not say from the server's; without one the nearest counts whole."""
+    config.update(registry, None, {"normalize": True, "validateFields": True})
+    config.update(registry, ":.c:", {"normalize": False, "compatibilityGroup": "g", "compatibility": "FULL"})
+    config.update(registry, ":.c:own", {"compatibilityPolicy": "LENIENT"})
+    config.update(registry, "own", {"normalize": False})
+
+    def check(row: tuple[str, dict[str, object]]) -> None:
+        subject, settings = row
+        level = {"compatibilityLevel": "BACKWARD"}
+        assert config.get(registry, subject, default_to_global=True) == level | settings
+
+    lenient = {"normalize": True, "validateFields": True, "compatibilityPolicy": "LENIENT"}
+    context = {"normalize": False, "compatibilityGroup": "g", "compatibilityLevel": "FULL"}
+    rows = [
+        (":.c:own", lenient),
+        (":.c:other", context),
+        (":.c:", context | {"validateFields": True}),
+        ("own", {"normalize": False, "validateFields": True}),
+        ("other", {"normalize": True, "validateFields": True}),
+        (":.d:other", {}),
+    ]
+    check_rows(rows, check)
+
+
+def test_an_import_keeps_its_text(registry: Registry) -> None:
+    text = '{"type":"string","zz":1,"aa":2}'
+    config.update(registry, None, {"normalize": True})
+    mode.update(registry, ":.imp:", "IMPORT")
+    stored = register(registry, ":.imp:n", NewSchema(text, id=7, version=1), normalize=True).stored
+    assert (stored.content.text, stored.id) == (text, 7)
 
 
 def test_contexts_count_their_own_ids(registry: Registry) -> None:

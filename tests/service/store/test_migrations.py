@@ -8,6 +8,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from service.registry.registry import Registry
 from service.store import open_store
 from service.store.migrations import STEPS
 from service.store.tables import LAYOUT
+from service.testing import running_service
+from tests.support.forked_service import services
 from tests.support.postgres import DatabaseServer
-from tests.support.service import GOLDEN
+from tests.support.service import GOLDEN, Client, until
 
 DUMPS = {"layout1": "sqlite", "layout2": "sqlite", "layout2-postgresql": "postgresql"}
 SQLITE = [name for name, kind in DUMPS.items() if kind == "sqlite"]
@@ -157,4 +160,39 @@ def test_a_newer_layout_is_refused(store_url: str) -> None:
     asked(store_url, lambda connection: connection.execute(newer))
     with pytest.raises(SetupError, match=f"layout {LAYOUT + 1}, and this version knows layouts 1 to {LAYOUT}"):
         open_store(store_url)
+    assert layout_of(store_url) == LAYOUT + 1
+
+
+def is_known(client: Client, subject: str) -> bool:
+    return bool(client.get(f"/subjects/{subject}/versions").json == [1])
+
+
+def test_a_rolling_upgrade_of_two_replicas(store_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One replica is of the next version already: the other one answers reads, refuses every write and says why."""
+
+    def next_step(connection: Connection) -> None:
+        connection.execute(text("ALTER TABLE schemas ADD COLUMN of_the_next_layout INTEGER"))
+
+    with services(1, store_url) as [(_, old)]:
+        known = old.register("s", '"int"').json
+        monkeypatch.setattr("service.store.migrations.LAYOUT", LAYOUT + 1)
+        monkeypatch.setitem(STEPS, LAYOUT, next_step)
+        with running_service(store_url) as url:
+            new = Client(url)
+            for number in range(3):
+                subject = f"new{number}"
+                assert new.register(subject, f'{{"type":"fixed","name":"F{number}","size":1}}').status == 200
+                for answer in (
+                    old.register("t", '"long"'),
+                    old.send("PUT", "/config/s", {"compatibility": "NONE"}),
+                    old.send("DELETE", "/subjects/s"),
+                ):
+                    assert (answer.status, answer.json["error_code"]) == (500, 50001)
+                    assert (
+                        f"the store has layout {LAYOUT + 1} now, and this process knows {LAYOUT}: it answers reads"
+                        in (answer.json["message"])
+                    )
+                assert old.register("s", '"int"').json["id"] == known["id"]  # nothing has to be written for it
+                until(partial(is_known, old, subject))
+                assert old.get("/schemas/ids/1").json["schema"] == '"int"'
     assert layout_of(store_url) == LAYOUT + 1
