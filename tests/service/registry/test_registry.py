@@ -70,9 +70,9 @@ def test_what_a_config_inherits(registry: Registry) -> None:
         level = {"compatibilityLevel": "BACKWARD"}
         assert config.get(registry, subject, default_to_global=True) == level | settings
 
-    lenient = {"normalize": True, "validateFields": True, "compatibilityPolicy": "LENIENT"}
-    context = {"normalize": False, "compatibilityGroup": "g", "compatibilityLevel": "FULL"}
-    rows = [
+    lenient: dict[str, object] = {"normalize": True, "validateFields": True, "compatibilityPolicy": "LENIENT"}
+    context: dict[str, object] = {"normalize": False, "compatibilityGroup": "g", "compatibilityLevel": "FULL"}
+    rows: list[tuple[str, dict[str, object]]] = [
         (":.c:own", lenient),
         (":.c:other", context),
         (":.c:", context | {"validateFields": True}),
