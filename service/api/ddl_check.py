@@ -43,7 +43,7 @@ def _moment(value: Any) -> int | None:
 
 SETTINGS: Final[Fields] = {
     "name": TEXT, "sink_uri": TEXT, "config": Kind(_config, TEXT.schema), "keyspace": TEXT, "time_zone": TEXT,
-    "schema_registry": TEXT,
+    "schema_registry": TEXT, "ticdc_version": TEXT,
 }  # fmt: skip
 
 
@@ -108,4 +108,5 @@ def _changefeed(settings: dict[str, Any]) -> ChangefeedSettings:
         keyspace=settings.get("keyspace", ""),
         time_zone=settings.get("time_zone", ""),
         schema_registry=settings.get("schema_registry", ""),
+        ticdc_version=settings.get("ticdc_version", ""),
     )

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from service.changefeed.doctor_input import DoctorInput
 from service.changefeed.doctor_rules import RULES
+from service.changefeed.known_faults import faults
 from service.changefeed.settings import Severity
 
 ORDER: Final = ("error", "warning", "info")
@@ -31,7 +32,7 @@ class Finding:
 
 def examine(patient: DoctorInput) -> list[Finding]:
     """All findings, the gravest first."""
-    findings = list(_of_settings(patient))
+    findings = [*_of_settings(patient), *_of_faults(patient)]
     for rule in RULES:
         answer = rule.when(patient)
         if not answer:
@@ -47,6 +48,12 @@ def examine(patient: DoctorInput) -> list[Finding]:
             )
         )
     return sorted(findings, key=lambda f: ORDER.index(f.severity))
+
+
+def _of_faults(patient: DoctorInput) -> Iterator[Finding]:
+    for fault in faults(patient.protocol, patient.feed.ticdc_version):
+        version = f" ({fault.versions})"
+        yield Finding(fault.id, "warning", fault.text + version, fault.fix, fault.source)
 
 
 def _of_settings(patient: DoctorInput) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
@@ -16,6 +17,7 @@ from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
 from service.changefeed import setting_checks, topics
 from service.changefeed.cloud_form import from_cloud
+from service.changefeed.known_faults import version_of
 from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, OTHER_TABLES, PROTOCOLS, Key
 from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, texts
 from service.changefeed.table_filter import PatternError, TableFilter
@@ -37,7 +39,13 @@ _OTHER_URI = ("namespace", "keyspace", "time-zone", "timezone", "cluster-id", "v
 
 
 def read(
-    sink_uri: str = "", config: str = "", *, keyspace: str = "", time_zone: str = "", schema_registry: str = ""
+    sink_uri: str = "",
+    config: str = "",
+    *,
+    keyspace: str = "",
+    time_zone: str = "",
+    schema_registry: str = "",
+    ticdc_version: str = "",
 ) -> ChangefeedSettings:
     """The settings, with everything odd about them in `problems`.
 
@@ -53,11 +61,13 @@ def read(
         sink = reader.document.get("sink")
         reader.document["sink"] = {**(sink if isinstance(sink, dict) else {}), "schema-registry": schema_registry}
     sink_uri = sink_uri or reader.uri_of_document()
+    if ticdc_version:
+        version_of(ticdc_version)
     if not sink_uri and not reader.document:
-        return ChangefeedSettings(keyspace=keyspace or "default", time_zone=time_zone)
+        return ChangefeedSettings(keyspace=keyspace or "default", time_zone=time_zone, ticdc_version=ticdc_version)
     reader.take_file()
     uri = reader.take_uri(sink_uri) if sink_uri else None
-    return reader.build_settings(uri, keyspace, time_zone)
+    return replace(reader.build_settings(uri, keyspace, time_zone), ticdc_version=ticdc_version)
 
 
 def read_files(sink_uri: str | None, config: str | None, **more: str) -> ChangefeedSettings:

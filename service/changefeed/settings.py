@@ -53,7 +53,7 @@ class ChangefeedSettings:
     values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
     `setting_keys.PROTOCOLS`' right side; "" where none is given. given: settings by path → "sink-uri" or "config".
     keyspace: TiCDC's name of the namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro
-    and Open write TIMESTAMP; "" where not said.
+    and Open write TIMESTAMP; "" where not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any.
     """
 
     scheme: str = ""
@@ -68,6 +68,7 @@ class ChangefeedSettings:
     tables: TableFilter = field(default_factory=lambda: TableFilter(("*.*",)))
     keyspace: str = "default"
     time_zone: str = ""
+    ticdc_version: str = ""
     problems: tuple[Problem, ...] = ()
 
     def get(self, name: str) -> Any:

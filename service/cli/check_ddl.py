@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from schemas.model.errors import BridgeError, SetupError
-from service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri
+from service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion
 from service.cli.output import exit_with
 
 Format = Literal["text", "json", "github"]
@@ -49,6 +49,7 @@ def check_ddl(
     sink_uri: SinkUri = None,
     config: Config = None,
     schema_registry: SchemaRegistry = None,
+    ticdc_version: TicdcVersion = None,
     changefeed: Changefeed = None,
     keyspace: Keyspace = "default",
     ddl_time_zone: DdlZone = None,
@@ -75,12 +76,24 @@ def check_ddl(
             "sql": text, "db": db, "sql_mode": sql_mode, "wire": wire, "at": tso_of(at) if at else None,
             "zone": _zone(ddl_time_zone), "history": changefeed,
         }  # fmt: skip
-        feed = {"sink_uri": sink_uri, "config": config, "keyspace": keyspace, "schema_registry": schema_registry}
+        feed = {
+            "sink_uri": sink_uri,
+            "config": config,
+            "keyspace": keyspace,
+            "schema_registry": schema_registry,
+            "ticdc_version": ticdc_version,
+        }
         _one_of({"--service": service, "--store": store, "--ddl": ddl})
         if service:
             form = _ask_service(service, request, feed)
         else:
-            settings = read_files(sink_uri, config, keyspace=keyspace, schema_registry=schema_registry or "")
+            settings = read_files(
+                sink_uri,
+                config,
+                keyspace=keyspace,
+                schema_registry=schema_registry or "",
+                ticdc_version=ticdc_version or "",
+            )
             with _open_local(store, ddl, schemas, compatibility) as answer:
                 form = answer(CheckRequest(**request, changefeed=settings))
     except BridgeError as error:
@@ -132,7 +145,9 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
     from service.ddl_check.report import EXIT
     from service.http_client import ONCE, HttpRegistry, need_json
 
-    settings: dict[str, Any] = {name: feed[name] for name in ("sink_uri", "keyspace", "schema_registry") if feed[name]}
+    settings: dict[str, Any] = {
+        name: feed[name] for name in ("sink_uri", "keyspace", "schema_registry", "ticdc_version") if feed[name]
+    }
     if feed["config"]:
         settings["config"] = read_config(feed["config"])
     if request["history"]:

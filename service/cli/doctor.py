@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from schemas.model.errors import SetupError
-from service.cli.options import Config, SchemaRegistry, SinkUri
+from service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion
 from service.cli.output import exit_with
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ def doctor(
     sink_uri: SinkUri = None,
     config: Config = None,
     schema_registry: SchemaRegistry = None,
+    ticdc_version: TicdcVersion = None,
     service: Service = None,
     time_zone: TimeZone = "",
     format_: Shown = "text",
@@ -58,7 +59,8 @@ def doctor(
     try:
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
-        feed = read_files(sink_uri, config, time_zone=time_zone, schema_registry=schema_registry or "")
+        more = {"schema_registry": schema_registry or "", "ticdc_version": ticdc_version or ""}
+        feed = read_files(sink_uri, config, time_zone=time_zone, **more)
         patient = DoctorInput(feed)
         if service:
             with closing(HttpRegistry(service, ONCE)) as remote:

@@ -41,6 +41,7 @@ SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
 SchemaRegistry = Annotated[
     str | None, typer.Option(help="The registry's URL, as `cdc cli changefeed create --schema-registry` is given it.")
 ]
+TicdcVersion = Annotated[str | None, typer.Option(help="TiCDC's version: only the known faults of it are told.")]
 Config = Annotated[str | None, typer.Option(help="The changefeed's configuration file (TOML, or JSON of cdc cli).")]
 DdlZone = Annotated[
     str | None, typer.Option(help="Zone of the sessions that ran the DDL: of literal TIMESTAMP defaults.")

@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 from schemas.model.names import sanitise_name
 from schemas.model.types import Kind
+from service.changefeed.known_faults import FAULTS
 from service.ddl_check.risks import Risk
 from service.ddl_check.table_changes import TableChange
 from service.ddl_check.target_schemas import SubjectTarget
@@ -175,11 +176,14 @@ _BY_RISK: dict[str, str] = {
 }
 
 
+_BY_FAULT = {fault.id: fault.fix for fault in FAULTS}
+
+
 def _by_risk(change: TableChange, target: SubjectTarget, risks: Sequence[Risk]) -> Iterator[Advice]:
     own_topic = sanitise_name(change.id.table) in target.topic
     for risk in risks:
         if risk.id == "renamed-table" and not own_topic:
             continue
-        text = _BY_RISK.get(risk.id)
+        text = _BY_RISK.get(risk.id) or _BY_FAULT.get(risk.id)
         if text:
             yield Advice(risk.id, text.replace("{table}", str(change.id)).replace("{column}", risk.column))

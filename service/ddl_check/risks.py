@@ -12,6 +12,7 @@ from typing import Any, Final, Literal
 from schemas.model.table import Column, Table
 from schemas.model.type_text import type_text
 from schemas.model.types import Kind
+from service.changefeed.known_faults import faults
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.table_changes import TableChange
 from service.ddl_check.target_schemas import SubjectTarget
@@ -360,7 +361,25 @@ def risks(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSet
 
     target None: the protocol is not known, so all protocols' rules apply.
     """
-    return [*_of_table(change, target), *_of_pairs(change, target), *_of_columns(change, target, feed)]
+    return [
+        *_of_table(change, target), *_of_pairs(change, target), *_of_columns(change, target, feed),
+        *_of_faults(change, target, feed),
+    ]  # fmt: skip
+
+
+def _of_faults(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSettings) -> Iterator[Risk]:
+    """Known faults of TiCDC that a new or changed column runs into."""
+    if target is None:
+        return
+    became: list[tuple[Column | None, Column]] = [(None, c) for c in change.added_columns]
+    became += [(old, new) for old, new in change.pairs if old != new]
+    for fault in faults(target.protocol, feed.ticdc_version):
+        for old, new in became:
+            if fault.added and (old is not None or change.before is None):
+                continue
+            if fault.when(new) and not (old is not None and fault.when(old)):
+                text = f"`{new.name}`: {fault.text} ({fault.versions})"
+                yield Risk(fault.id, fault.severity, str(change.id), new.name, text)
 
 
 def _of_table(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:
