@@ -45,8 +45,14 @@ class _Plan:
     value: Serialise
 
     def key_of(self, row: dict[str, Any] | None) -> bytes | None:
-        """The key of a row's values; None in a table without one."""
-        return None if self.key is None or row is None else self.key({name: row[name] for name in self.keys})
+        """The key of a row's values; None in a table without one. WireError INVALID_VALUE where the row lacks it."""
+        if self.key is None or row is None:
+            return None
+        try:
+            return self.key({name: row[name] for name in self.keys})
+        except KeyError as error:
+            details = "the row lacks it, and it is of the key"
+            raise WireError("INVALID_VALUE", column=str(error.args[0]), details=details) from error
 
 
 class ConnectorEncoder:
