@@ -20,7 +20,7 @@ def other_fields(**parts: tuple[Mapping[str, Any], frozenset[str]]) -> dict[str,
     ValueError for what no ordinary JSON can say again.
     """
     found = {
-        part: {name: json_exact.python(value) for name, value in body.items() if name not in names}
+        part: json_exact.python({name: value for name, value in body.items() if name not in names})
         for part, (body, names) in parts.items()
         if not body.keys() <= names
     }
