@@ -17,7 +17,7 @@ EXTRA = "other_fields"
 def other_fields(**parts: tuple[Mapping[str, Any], frozenset[str]]) -> dict[str, Any]:
     """An entry of `extra`: by part of a message, the fields beside the names that are known; {} without any.
 
-    ValueError for what no ordinary JSON can say again.
+    ValueError for what no ordinary JSON can say again, such as a name that is not UTF-8.
     """
     found = {
         part: json_exact.python({name: value for name, value in body.items() if name not in names})

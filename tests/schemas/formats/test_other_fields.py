@@ -92,6 +92,15 @@ def test_new_fields_are_carried() -> None:
     check_rows(CASES, check, lambda row: f"{row.golden} {row.format} {row.parts}")
 
 
+def test_a_name_that_is_no_text_is_an_error() -> None:
+    for golden, path in ((c.golden, c.paths[0]) for c in CASES if not c.format):
+        message = next(m for m in golden.messages() if b"pk_int" in (m.value or b"") or b"wide" in (m.value or b""))
+        value = _grow(message.value or b"", (path,)).replace(b"newField", b"new\xffField")
+        decoder = CodecConfig(golden.format, FileSchemas([]), Options(), golden.definitions).decoder()
+        result = decode_one(decoder, replace(message, value=value))
+        assert result.error or not isinstance(result.events[0], RowChange)
+
+
 @pytest.mark.parametrize("where", ["key", "value"])
 def test_new_fields_of_the_open_protocol(where: str) -> None:
     golden = Golden("open", "pk_int.default")
