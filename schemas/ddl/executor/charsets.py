@@ -59,6 +59,11 @@ def bin_collation(charset: Charset) -> Charset:
     return charset if charset.name in ("", "binary") else Charset(charset.name, _CHARSETS[charset.name][0])
 
 
+def is_default(charset: str, collate: str) -> bool:
+    """Whether a collation is its character set's default one."""
+    return _CHARSETS.get(charset, ("", 0))[0] == collate
+
+
 def longest_character(charset: str) -> int:
     """Bytes of the character set's longest character; of utf8mb4 where it isn't known."""
     return _CHARSETS.get(charset, ("", 4))[1]

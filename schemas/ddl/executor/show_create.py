@@ -6,6 +6,7 @@ AUTO_RANDOM, foreign keys and checks. Reading the text in mode SHOW gives the sa
 
 from __future__ import annotations
 
+from schemas.ddl.executor.charsets import is_default
 from schemas.ddl.executor.indexes import PRIMARY
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Index, Table
@@ -14,6 +15,7 @@ from schemas.model.types import Kind
 
 _CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+_NO_LITERAL = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _TEXTUAL = (Kind.TEXT, Kind.ENUM, Kind.SET)
 
 
@@ -50,7 +52,9 @@ def _column(column: Column, table: Table) -> str:
     if column.type.kind in _TEXTUAL and column.charset:
         if column.charset != table.charset:
             text += f" CHARACTER SET {column.charset}"
-        if column.collate and (column.collate != table.collate or column.charset != table.charset):
+        # Also where it is the table's own, unless it is the character set's default (upstream `pkg/executor/show.go`).
+        other = column.collate != table.collate or column.charset != table.charset
+        if column.collate and (other or not is_default(column.charset, column.collate)):
             text += f" COLLATE {column.collate}"
     if column.generated is not None:
         text += f" GENERATED ALWAYS AS ({column.generated}) {'VIRTUAL' if column.virtual else 'STORED'}"
@@ -71,6 +75,8 @@ def _default(column: Column) -> str:
         if not column.nullable:
             return ""
         return " NULL DEFAULT NULL" if column.type.kind is Kind.TIMESTAMP else " DEFAULT NULL"
+    if column.type.name in _NO_LITERAL and not column.default_is_expr:
+        return ""  # without strict mode TiDB keeps '' and does not show it
     if isinstance(default, bytes):
         return f" DEFAULT x'{default.hex()}'"
     if column.type.kind in _TIMES and default.upper().startswith(_CLOCK):

@@ -85,7 +85,7 @@ def _temporary(c: Cursor) -> Temporary:
 
 
 def _starts_index(c: Cursor) -> bool:
-    if c.upper in ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR"):
+    if c.upper in ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID"):
         return c.peek().upper in ("INDEX", "KEY")
     return c.upper in ("INDEX", "KEY")
 
@@ -158,7 +158,7 @@ def _on_commit(c: Cursor) -> None:
 def _create_index(c: Cursor) -> Statement:
     first = c.advance().upper
     kind: Literal["unique", "index"] = "unique" if first == "UNIQUE" else "index"
-    special = first if first in ("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR") else ""
+    special = first if first in ("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID") else ""
     c.accept_any("INDEX", "KEY")
     lenient = c.accept("IF", "NOT", "EXISTS")
     name = c.name("an index's name")

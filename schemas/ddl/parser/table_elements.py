@@ -17,7 +17,7 @@ _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL F
 
 def starts_index(c: Cursor) -> bool:
     """Whether an index or a constraint comes, not a column. A column may be called `vector` or `columnar`."""
-    if c.upper in ("VECTOR", "COLUMNAR"):
+    if c.upper in ("VECTOR", "COLUMNAR", "HYBRID"):
         return c.peek().upper in ("INDEX", "KEY")
     return c.upper in _INDEX_FIRST
 
@@ -55,7 +55,7 @@ def index_definition(c: Cursor) -> IndexDef:
         return IndexDef("check", name)
     if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
-    special = c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR")
+    special = c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
     if special:
         c.accept_any("INDEX", "KEY")
     else:
@@ -122,7 +122,8 @@ def index_options(c: Cursor) -> bool:
     while True:
         if c.upper in ("USING", "TYPE"):
             _using(c)
-        elif c.accept("COMMENT"):
+        elif c.accept_any("COMMENT", "PARAMETER"):
+            c.skip_equals()
             c.string()
         elif c.accept("KEY_BLOCK_SIZE") or c.accept("PRE_SPLIT_REGIONS"):
             c.skip_equals()
