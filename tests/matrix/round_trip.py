@@ -106,9 +106,15 @@ class Passage:
             events = [e for message in messages for e in self._reader.decode(message)]
         except WireError as error:
             return error
-        assert len(events) == 1, f"{len(events)} events came back"
-        assert isinstance(events[0], RowChange)
-        return events[0]
+        *deleted, last = events
+        assert isinstance(last, RowChange)
+        if not deleted:
+            return last
+        # The connectors have an update of the key as a delete and an insert.
+        [old] = deleted
+        assert isinstance(old, RowChange)
+        assert (old.op, last.op) == ("d", "c")
+        return replace(last, op="u", before=old.before, flags=[*dict.fromkeys((*old.flags, *last.flags))])
 
     def check(self, event: RowChange, origin: Message, tally: Tally) -> None:
         """Sends the event, strictly and (where that is refused) with losses flagged; tallies what happened."""
