@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import fields
 from typing import Any
 
-from sqlalchemy import Connection, Select, and_, func, select
+from sqlalchemy import Connection, Select, and_, func, or_, select
 
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.versions import in_utc
@@ -145,7 +145,10 @@ class HistoryStore(HistoryWriteStore):
         offset: int = 0,
         limit: int = 1000,
     ) -> list[DdlRecord]:
-        """DDL events with from_ts <= commit_ts <= to_ts, in order, pending ones too."""
+        """DDL events with from_ts <= commit_ts <= to_ts, in order, pending ones too.
+
+        Of a table: those that name it, and those that made or ended a version of its name (a rename, a DROP DATABASE).
+        """
         c = sql.events.c
         with self._open_reader(changefeed) as (queries, number, _):
             query = select(sql.events).where(c.changefeed == number)
@@ -153,7 +156,12 @@ class HistoryStore(HistoryWriteStore):
                 query = query.where(c.commit_ts >= from_ts)
             if to_ts is not None:
                 query = query.where(c.commit_ts <= to_ts)
-            query = _of_table(query, c, db, table)
+            if db or table:
+                made = select(sql.names.c.ddl).where(sql.names.c.changefeed == number)
+                for key, name in ((sql.names.c.db_key, db), (sql.names.c.table_key, table)):
+                    made = made.where(key == name.lower()) if name else made
+                own = _of_table(select(c.seq).where(c.changefeed == number), c, db, table)
+                query = query.where(or_(c.seq.in_(own), c.seq.in_(made)))
             return queries.records(query.order_by(c.commit_ts, c.ordinal).offset(offset).limit(limit))
 
     def events(self, changefeed: str | None, seqs: list[int]) -> dict[int, DdlRecord]:

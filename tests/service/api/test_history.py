@@ -209,3 +209,22 @@ def test_pages(client: Client) -> None:
     assert len(client.get("/history/ddl?db=shop&table=T3").json["ddl"]) == 1
     assert client.get("/history/ddl?from=x").error == (422, 42251)
     assert client.get("/history/tables?limit=x").status == 404
+
+
+def test_the_events_of_a_table_are_those_that_made_or_ended_a_version(client: Client) -> None:
+    rows = (
+        (5, "CREATE DATABASE shop"), (10, "CREATE TABLE orders (id INT PRIMARY KEY)"),
+        (20, "ALTER TABLE orders ADD COLUMN a INT"), (30, "RENAME TABLE shop.orders TO shop.orders_old"),
+        (40, "CREATE TABLE orders (id INT)"), (45, "CREATE TABLE other LIKE orders"), (50, "DROP DATABASE shop"),
+    )  # fmt: skip
+    for step, query in rows:
+        statement(client, T0 + step * STEP, query)
+
+    def steps(table: str) -> list[int]:
+        events = client.get(f"/history/ddl?db=shop&table={table}").json["ddl"]
+        return [(one["commit_ts"] - T0) // STEP for one in events]
+
+    assert steps("orders") == [10, 20, 30, 40, 50]
+    assert steps("ORDERS_OLD") == [30, 50]
+    assert steps("other") == [45, 50]
+    assert [len(client.get(f"/history/ddl?db={db}").json["ddl"]) for db in ("shop", "none")] == [7, 0]
