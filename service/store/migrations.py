@@ -16,9 +16,10 @@ from sqlalchemy import Connection, and_, bindparam, insert, inspect, select, tex
 from schemas.model.errors import RegistryError, SetupError
 from service.registry.model import DEFAULT_CONTEXT, LAST_COUNTED, MAX_VERSION
 from service.registry.references import likeness_of
+from service.store.rows import row_digest
 from service.store.statements import PreparedStatement
 from service.store.tables import LAYOUT, contexts, counters, facts, metadata, schemas, versions
-from service.store.transaction import imported_id, row_digest
+from service.store.transaction import imported_id
 
 
 def migrate(connection: Connection, layout: int) -> None:

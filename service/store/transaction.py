@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict
-from typing import Any, Final
+from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, delete, exists, func, insert, select, update
 
@@ -18,7 +17,6 @@ from service.registry.model import (
     Counts,
     Lineage,
     ListedVersion,
-    Reference,
     StoredVersion,
     StoredWarning,
     VersionRow,
@@ -35,6 +33,7 @@ from service.registry.read_set import (
     subject_part,
 )
 from service.store import statements
+from service.store.rows import content_of, metadata_text, row_digest, version_of_row
 from service.store.tables import (
     configs,
     contexts,
@@ -47,9 +46,6 @@ from service.store.tables import (
     versions,
     warnings,
 )
-
-_RULE_SET: Final = "ruleSet"
-_ALONE: Final = "noMetadata"
 
 
 class Transaction:
@@ -79,7 +75,7 @@ class Transaction:
         self._reads.add(subject_part(subject))
         return self._one(statements.LATEST[deleted](self._sql, subject=subject))
 
-    def by_content(
+    def bycontent_of(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
     ) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
@@ -166,7 +162,7 @@ class Transaction:
         what = (schemas.c[name] for name in ("identity", "kind", "text", "refs", "metadata", "digest"))
         query = select(*what).where(schemas.c.context == context, schemas.c.id == schema_id)
         row = self._sql.execute(query).first()
-        return None if row is None else _content(schema_id, *row)
+        return None if row is None else content_of(schema_id, *row)
 
     def id_of(self, context: str, content: Content) -> int | None:
         self._reads.add(ANYTHING)
@@ -268,7 +264,7 @@ class Transaction:
             raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
         self._changes.add(id_part(context, schema_id))
         refs = [[one.name, one.subject, one.version] for one in content.references]
-        refs_text, body = json.dumps(refs, ensure_ascii=False), _metadata(content)
+        refs_text, body = json.dumps(refs, ensure_ascii=False), metadata_text(content)
         statements.PUT_SCHEMA(
             self._sql,
             context=context,
@@ -359,10 +355,10 @@ class Transaction:
 
     def _one(self, cursor: Any) -> StoredVersion | None:
         row = cursor.fetchone()
-        return None if row is None else _version_of_row(row)
+        return None if row is None else version_of_row(row)
 
     def _all(self, cursor: Any) -> list[StoredVersion]:
-        return [_version_of_row(row) for row in cursor]
+        return [version_of_row(row) for row in cursor]
 
     def _rows(self, cursor: Any) -> list[VersionRow]:
         return [VersionRow(subject, version, id_, bool(deleted)) for subject, version, id_, deleted in cursor]
@@ -377,46 +373,6 @@ def _context(context: str) -> Select[Any]:
     return select(contexts.c.context).where(contexts.c.context == context)
 
 
-def _version_of_row(row: Sequence[Any]) -> StoredVersion:
-    """A row of statements.FULL."""
-    subject, version, id_, ts, deleted, *content = row
-    return StoredVersion(subject, version, id_, _content(id_, *content), ts, bool(deleted))
-
-
 def imported_id(context: str, number: int) -> str:
     """The fact that an id above LAST_COUNTED was imported."""
     return f"imported id {number} of {context}"
-
-
-def row_digest(schema_id: int, identity: bytes, kind: str, text: str, refs: str, metadata: str | None) -> bytes:
-    """The digest that a stored schema carries: over its id and all that is stored of it."""
-    head = json.dumps([schema_id, kind, refs, metadata]).encode()
-    return hashlib.sha256(b"\0".join((head, identity, text.encode("utf-8", "surrogatepass")))).digest()[:16]
-
-
-def _content(
-    schema_id: int, identity: bytes, kind: str, text: str, refs: str, metadata: str | None, digest: bytes | None
-) -> Content:
-    """What a row holds. Raises STORE_FAILED if that is not what was stored."""
-    identity = bytes(identity)
-    if digest is None or bytes(digest) != row_digest(schema_id, identity, kind, text, refs, metadata):
-        details = (
-            f"the schema with id {schema_id} is damaged in the store: it does not fit its digest. "
-            "Check the disk and the connection of the store; restore it from a backup"
-        )
-        raise RegistryError("STORE_FAILED", details=details)
-    references = () if refs == "[]" else tuple(Reference(*one) for one in json.loads(refs))
-    body = None if metadata is None else json.loads(metadata)
-    if body is None or _RULE_SET not in body:
-        return Content(identity, text, kind, references, body)
-    rule_set = body.pop(_RULE_SET)
-    return Content(identity, text, kind, references, None if body.pop(_ALONE, False) else body, rule_set)
-
-
-def _metadata(content: Content) -> str | None:
-    """Metadata, and with it the rule set of the few schemas that have one."""
-    body = content.metadata
-    if content.rule_set is not None:
-        alone = {_ALONE: True} if body is None else {}
-        body = {**(body or {}), _RULE_SET: content.rule_set, **alone}
-    return None if body is None else json.dumps(body, ensure_ascii=False)
