@@ -75,7 +75,7 @@ class Transaction:
         self._reads.add(subject_part(subject))
         return self._one(statements.LATEST[deleted](self._sql, subject=subject))
 
-    def bycontent_of(
+    def by_content(
         self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
     ) -> StoredVersion | None:
         self._reads.add(subject_part(subject))
