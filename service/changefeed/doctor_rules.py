@@ -123,7 +123,7 @@ RULES: Final = (
     DoctorRule("virtual-stops", "warning", lambda p: p.uses("debezium", "debezium-avro"),
          "A virtual generated column is listed twice in the schema: debezium-avro can't write such a table, Kafka "
          "Connect can't read it",
-         "Make such columns STORED, or leave them out with a column selector", _DEBEZIUM_FILE),
+         "Leave such columns out with a column selector; STORED is possible in CREATE TABLE only", _DEBEZIUM_FILE),
     DoctorRule("zero-dates", "info", lambda p: p.uses("debezium", "debezium-avro"),
          "Zero and partial dates are written as NULL or as 1970-01-01, years below 100 move",
          "Use avro or open where such dates occur", "docs/formats.md"),
