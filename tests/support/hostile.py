@@ -28,7 +28,7 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support import connector, fuzz
-from tests.support.golden import Golden, Registry
+from tests.support.golden import WIDE, Golden, Registry
 from tests.support.tidb_connector import tidb_messages
 
 MIB = 1 << 20
@@ -210,9 +210,9 @@ def hostile(format_: str, size: int = MIB) -> Iterator[Hostile]:
             avro = next(m for m in connector.avro_messages("default") if m.value and len(m.value) > 100)
             yield from _stretched(avro, size)
         case "debezium-tidb":
-            good = next(iter(tidb_messages(Golden("debezium", "pk_int.schema"))))
+            good = next(iter(tidb_messages(Golden("debezium", WIDE["debezium"]))))
             yield from _json(
-                good, [*_cells(("payload", "after"), good), ("payload", "source", "x"), ("schema", "x")], size
+                good, [*_cells(("payload", "after"), good)[::4], ("payload", "source", "x"), ("schema", "x")], size
             )
         case "simple":
             messages = Golden("simple", "wide.json").messages()
@@ -279,7 +279,7 @@ def decoder_of(format_: str) -> Decoder:
         messages = connector.json_messages("default")
     elif format_ == "debezium-tidb":
         decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
-        messages = list(tidb_messages(Golden("debezium", "pk_int.schema")))
+        messages = list(tidb_messages(Golden("debezium", WIDE["debezium"])))
     else:
         decoder = replace(cases[format_][0].side(), format=format_).decoder()
         messages = [m for golden in cases[format_] for m in golden.messages()]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from schemas.ddl.parser import partitions
-from schemas.ddl.parser.column_definitions import charset_words, column_definition, default_value, position
+from schemas.ddl.parser.column_definitions import charset_words, column_definition, position
 from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.default_values import default_value
 from schemas.ddl.parser.lexer import END, STRING
 from schemas.ddl.parser.statements import (
     AddColumns,

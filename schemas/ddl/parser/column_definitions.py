@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import atom, expression
-from schemas.ddl.parser.lexer import BITS, NUMBER, STRING, syntax_error
-from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, DefaultValue, TableName
-from schemas.model.names import quote_name
+from schemas.ddl.parser.default_values import NOW, default_value, read_now, require_bytes
+from schemas.ddl.parser.expressions import expression
+from schemas.ddl.parser.lexer import BITS, syntax_error
+from schemas.ddl.parser.statements import ColumnDef, ColumnPosition, DataType, TableName
 from schemas.model.types import TYPES, Kind
 
 # Words that name a type: its own name, and others → the type of schemas.model.types that they stand for.
@@ -42,8 +41,6 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _NUMERIC = frozenset((*(row.name for row in TYPES if row.kind in _NUMBERS), "real", "bool"))
 _NEEDS_LENGTH = frozenset(("varchar", "varbinary"))
 _TWO_NUMBERS = frozenset(("float", "double", "real", "decimal"))
-_NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
-_TODAY = frozenset(("CURRENT_DATE", "CURDATE"))
 _CHARSET_WORDS = {"ASCII": "latin1", "UNICODE": "ucs2"}
 
 
@@ -83,7 +80,7 @@ def _elements(c: Cursor) -> tuple[str | bytes, ...]:
 
 def _element(c: Cursor) -> str | bytes:
     if c.token.kind == BITS:
-        return _require_bytes(c.advance().value)
+        return require_bytes(c.advance().value)
     at, text = c.token, c.string("an element in quotes")
     if c.mode.restored and "\ufffd" in text:
         # TiCDC writes bytes of another character set as if they were UTF-8, and what is none is lost (U+FFFD).
@@ -216,9 +213,9 @@ def _serial(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 def _on(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("ON", "UPDATE")
-    if c.upper not in _NOW:
+    if c.upper not in NOW:
         c.fail("CURRENT_TIMESTAMP")
-    _now(c)
+    read_now(c)
     return replace(column, on_update=True)
 
 
@@ -305,106 +302,3 @@ def references(c: Cursor) -> tuple[TableName, tuple[str, ...]]:
         else:
             c.fail("RESTRICT", "CASCADE", "SET NULL", "NO ACTION")
     return table, tuple(columns)
-
-
-# ---- defaults
-def default_value(c: Cursor) -> DefaultValue:
-    """What follows DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
-    c.qualified = True
-    default = _default_value(c)
-    c.qualified = False
-    return default
-
-
-def _default_value(c: Cursor) -> DefaultValue:
-    if c.accept("("):
-        with c.enter_level():
-            default = _default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c))
-        c.expect(")")
-        return default
-    # Without parentheses only a function may stand here: a COLLATE after it is the column's.
-    return _simple_default(c) or DefaultValue("expr", atom(c))
-
-
-def _is_simple(c: Cursor) -> bool:
-    """Whether a literal fills the parentheses: DEFAULT (1) is DEFAULT 1."""
-    number = 1 if c.upper in ("-", "+") else 0
-    token = c.peek(number)
-    if token.upper.startswith("_") and c.peek(number + 1).kind in (STRING, BITS):
-        return c.peek(number + 2).upper == ")"
-    if token.upper in _NOW | _TODAY or token.upper in ("NEXT", "NEXTVAL", "("):
-        return True
-    literal = token.kind in (STRING, NUMBER, BITS) or token.upper in ("NULL", "TRUE", "FALSE")
-    return literal and c.peek(number + 1).upper == ")"
-
-
-def _simple_default(c: Cursor) -> DefaultValue | None:
-    token = c.token
-    if token.kind == STRING:
-        return DefaultValue("text", c.literal())
-    if token.kind == NUMBER or c.upper in ("-", "+"):
-        return _number(c)
-    if token.kind == BITS or (c.upper.startswith("_") and c.peek().kind == BITS):
-        if c.token.kind != BITS:
-            c.advance()
-        return DefaultValue("bits", bits=_require_bytes(c.advance().value))
-    if c.upper.startswith("_") and c.peek().kind == STRING:
-        return DefaultValue("text", c.literal())
-    if c.accept("NULL"):
-        return DefaultValue("null")
-    if c.upper in ("TRUE", "FALSE"):
-        return DefaultValue("int", "1" if c.advance().upper == "TRUE" else "0")
-    if c.upper in _NOW:
-        return DefaultValue("now", _now(c))
-    if c.upper in _TODAY:
-        c.advance()
-        if c.accept("("):
-            c.expect(")")
-        return DefaultValue("date")
-    return _sequence(c)
-
-
-def _require_bytes(value: Any) -> bytes:
-    assert isinstance(value, bytes)
-    return value
-
-
-def _now(c: Cursor) -> str:
-    """CURRENT_TIMESTAMP and the like: its fraction digits, "" where none are written."""
-    c.advance()
-    digits = ""
-    if c.accept("("):
-        if c.upper != ")":
-            digits = str(c.integer("fraction digits"))
-        c.expect(")")
-    return digits
-
-
-def _sequence(c: Cursor) -> DefaultValue | None:
-    if c.accept("NEXT", "VALUE"):
-        c.expect("FOR")
-        name = c.table()
-    elif c.upper == "NEXTVAL" and c.peek().upper == "(":
-        c.expect("NEXTVAL", "(")
-        name = c.table()
-        c.expect(")")
-    else:
-        return None
-    return DefaultValue("expr", f"nextval({quote_name(name.db or c.db)}.{quote_name(name.table)})")
-
-
-def _number(c: Cursor) -> DefaultValue:
-    sign = ""
-    while c.upper in ("-", "+"):
-        sign = {"-": "" if sign else "-", "+": sign}[c.advance().upper]
-    if c.token.kind != NUMBER:
-        c.fail("a number")
-    text = str(c.advance().value)
-    if "e" in text or "E" in text:
-        return DefaultValue("float", sign + text)
-    if "." in text:
-        whole, _, fraction = text.partition(".")
-        whole = whole.lstrip("0") or "0"
-        return DefaultValue("decimal", f"{sign}{whole}.{fraction}" if fraction else sign + whole)
-    digits = text.lstrip("0")
-    return DefaultValue("int", sign + digits if digits else "0")

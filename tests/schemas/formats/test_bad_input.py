@@ -88,7 +88,10 @@ def test_random_mutations(format_: str, ddl: bool, mutations: int) -> None:
     found = material(format_)
     with counted(f"mutations, {format_}") as ran:
         for golden, messages in found:
-            decoder = golden.side(ddl).decoder()
+            side = golden.side(ddl)
+            if format_ == "craft":  # by itself it learns from a damaged message whose FLOATs to doubt
+                side = replace(side, options=replace(side.options, craft_float="sound"))
+            decoder = side.decoder()
             if FORMATS[format_].in_order:  # its rows need the schemas that came before
                 for message in golden.messages():
                     decode_one(decoder, message)

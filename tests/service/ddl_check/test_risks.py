@@ -7,7 +7,8 @@ from service.changefeed.reader import read
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.check import check
 from service.ddl_check.check_input import CheckInput, with_snapshots
-from service.ddl_check.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES, TABLE_RULES
+from service.ddl_check.risks import ADDED_RULES, DROPPED_RULES, PAIR_RULES
+from service.ddl_check.table_risks import TABLE_RULES
 from tests.support.dry_runs import PER_TABLE, feed, nothing_registered, shop
 from tests.support.table import check_rows
 

@@ -25,6 +25,7 @@ from spark_jobs.sources.schema_registry import FileSchemas
 from spark_jobs.spark.data_source import change_type
 from tests.support import connector
 from tests.support.golden import ALL, EVOLUTION, FORMATS, Golden, case_check, cases
+from tests.support.tidb_connector import tidb_messages
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,6 +72,10 @@ class _Case:
 def _goldens(format_: str) -> list[_Case]:
     if format_ == "debezium-mysql":
         return list(_connectors())
+    if format_ == "debezium-tidb":
+        side = CodecConfig(format_, FileSchemas([]), Options.of({"on_lossy": "flag"}))
+        with_schema = (g for g in cases("debezium") if g.name.endswith(".schema"))
+        return [_Case(str(g), side, tuple(tidb_messages(g))) for g in with_schema]
     out = []
     for golden in cases(format_):
         messages = tuple(replace(m, offset=n) for n, m in enumerate(golden.messages()))
@@ -150,7 +155,8 @@ def test_every_case(format_: str) -> None:
 
 def test_one_case_a_format_in_spark(spark: SparkSession) -> None:
     """One query with all formats, tombstones and claim-checks among them."""
-    chosen = [next(c for c in _goldens(f) if EVOLUTION.get(f, "default") in c.name) for f in ALL]
+    names = {**EVOLUTION, "debezium-mysql": "default", "debezium-tidb": EVOLUTION["debezium"]}
+    chosen = [next(c for c in _goldens(f) if names[f] in c.name) for f in ALL]
     chosen.append(next(c for c in _goldens("open") if c.name == "open/large.claimcheck"))
     frames = [case.by_spark(spark, n) for n, case in enumerate(chosen)]
     rows: dict[int, list[Any]] = {}

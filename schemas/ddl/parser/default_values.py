@@ -1,0 +1,116 @@
+"""DEFAULT of a column as written (upstream `pkg/parser/parser.y`, DefaultValueExpr)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.expressions import atom, expression
+from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
+from schemas.ddl.parser.statements import DefaultValue
+from schemas.model.names import quote_name
+
+NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
+_TODAY = frozenset(("CURRENT_DATE", "CURDATE"))
+
+
+def default_value(c: Cursor) -> DefaultValue:
+    """What follows DEFAULT: a literal, CURRENT_TIMESTAMP, NEXT VALUE FOR, or an expression in parentheses."""
+    c.qualified = True
+    default = _default_value(c)
+    c.qualified = False
+    return default
+
+
+def _default_value(c: Cursor) -> DefaultValue:
+    if c.accept("("):
+        with c.enter_level():
+            default = _default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c))
+        c.expect(")")
+        return default
+    # Without parentheses only a function may stand here: a COLLATE after it is the column's.
+    return _simple_default(c) or DefaultValue("expr", atom(c))
+
+
+def _is_simple(c: Cursor) -> bool:
+    """Whether a literal fills the parentheses: DEFAULT (1) is DEFAULT 1."""
+    number = 1 if c.upper in ("-", "+") else 0
+    token = c.peek(number)
+    if token.upper.startswith("_") and c.peek(number + 1).kind in (STRING, BITS):
+        return c.peek(number + 2).upper == ")"
+    if token.upper in NOW | _TODAY or token.upper in ("NEXT", "NEXTVAL", "("):
+        return True
+    literal = token.kind in (STRING, NUMBER, BITS) or token.upper in ("NULL", "TRUE", "FALSE")
+    return literal and c.peek(number + 1).upper == ")"
+
+
+def _simple_default(c: Cursor) -> DefaultValue | None:
+    token = c.token
+    if token.kind == STRING:
+        return DefaultValue("text", c.literal())
+    if token.kind == NUMBER or c.upper in ("-", "+"):
+        return _number(c)
+    if token.kind == BITS or (c.upper.startswith("_") and c.peek().kind == BITS):
+        if c.token.kind != BITS:
+            c.advance()
+        return DefaultValue("bits", bits=require_bytes(c.advance().value))
+    if c.upper.startswith("_") and c.peek().kind == STRING:
+        return DefaultValue("text", c.literal())
+    if c.accept("NULL"):
+        return DefaultValue("null")
+    if c.upper in ("TRUE", "FALSE"):
+        return DefaultValue("int", "1" if c.advance().upper == "TRUE" else "0")
+    if c.upper in NOW:
+        return DefaultValue("now", read_now(c))
+    if c.upper in _TODAY:
+        c.advance()
+        if c.accept("("):
+            c.expect(")")
+        return DefaultValue("date")
+    return _sequence(c)
+
+
+def require_bytes(value: Any) -> bytes:
+    assert isinstance(value, bytes)
+    return value
+
+
+def read_now(c: Cursor) -> str:
+    """CURRENT_TIMESTAMP and the like: its fraction digits, "" where none are written."""
+    c.advance()
+    digits = ""
+    if c.accept("("):
+        if c.upper != ")":
+            digits = str(c.integer("fraction digits"))
+        c.expect(")")
+    return digits
+
+
+def _sequence(c: Cursor) -> DefaultValue | None:
+    if c.accept("NEXT", "VALUE"):
+        c.expect("FOR")
+        name = c.table()
+    elif c.upper == "NEXTVAL" and c.peek().upper == "(":
+        c.expect("NEXTVAL", "(")
+        name = c.table()
+        c.expect(")")
+    else:
+        return None
+    return DefaultValue("expr", f"nextval({quote_name(name.db or c.db)}.{quote_name(name.table)})")
+
+
+def _number(c: Cursor) -> DefaultValue:
+    sign = ""
+    while c.upper in ("-", "+"):
+        sign = {"-": "" if sign else "-", "+": sign}[c.advance().upper]
+    if c.token.kind != NUMBER:
+        c.fail("a number")
+    text = str(c.advance().value)
+    if "e" in text or "E" in text:
+        return DefaultValue("float", sign + text)
+    if "." in text:
+        whole, _, fraction = text.partition(".")
+        whole = whole.lstrip("0") or "0"
+        return DefaultValue("decimal", f"{sign}{whole}.{fraction}" if fraction else sign + whole)
+    digits = text.lstrip("0")
+    return DefaultValue("int", sign + digits if digits else "0")
