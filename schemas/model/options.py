@@ -126,7 +126,7 @@ class Options:
             if name in _CHOICES and value not in _CHOICES[name]:
                 raise SetupError("USAGE", details=f"option {name}={value!r}: choose {' or '.join(_CHOICES[name])}")
         db, _, table = chosen.get("table", "").partition(".")
-        if "table" in chosen and not (db and table):
+        if chosen.get("table") and not (db and table):
             raise SetupError("USAGE", details=f"option table={chosen['table']!r}: db.table is needed")
         try:
             values.zone(chosen.get("time_zone", "UTC"))

@@ -149,7 +149,7 @@ def test_ddl_lines_in_three_ways_of_writing(tmp_path: Path) -> None:
     assert [[c.name for c in v.table.columns] for v in versions if v] == [["a"], ["a", "b"], ["z"]]
     assert [v.commit_ts for v in versions if v] == [10, 20, 30]
     assert versions[1] is not None
-    assert versions[1].table.columns[0].default == r"x\\y"
+    assert versions[1].table.columns[0].default == r"x\y"
     other = found.at(TableId("d", "u"), None)
     assert other is not None
     assert other.table.columns[0].default == "2020-01-01 00:00:00"
