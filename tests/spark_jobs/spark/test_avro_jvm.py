@@ -99,6 +99,8 @@ def _other_reasons(message: Message, plan: AvroPlan) -> set[str]:
         found.add("NOT_FRAMED")  # DDL and watermarks, which are not for it
     if (message.key or b"")[:5] in plan.others:
         found.add("MALFORMED")  # another table's key, which only the codec reads
+    if bytes(5) in ((message.key or b"")[:5], (message.value or b"")[:5]):
+        found.add("UNKNOWN_SCHEMA_ID")  # an id of 8 bytes, which only the codec reads
     if any(c.type.kind is Kind.YEAR for c in plan.table.columns):
         found.add("MALFORMED")  # a number that no smallint holds, which the codec goes past
     return found
