@@ -1,8 +1,10 @@
 """Rows of one description of a table → rows of its newest columns: other letters of names, other types.
 
 A row that is older than the newest definition becomes what TiDB made of the rows that were there
-(`spark_jobs.pipeline.conversions`). Where nobody can tell that it is older (the definition does not describe its
-message), or what its column's type was, nothing is converted: a value is taken if it has the form of the newest type.
+(`spark_jobs.pipeline.conversions`). By registered schemas alone it need not be older: a table that got its former type
+back uses the former schema again. Then only what has a way back is converted. Where the definition does not describe
+the message, or nobody can tell what its column's type was, nothing is converted: a value is taken if it has the form of
+the newest type.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from schemas.model.types import Kind
 from schemas.plain.column_check import check_of
 from spark_jobs.pipeline.conversions import converter
 
+_Convert = Callable[[Value], Value]
 _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 
 
@@ -68,12 +71,15 @@ class RowConversion:
     kinds: dict[str, Kind]
 
     @classmethod
-    def of(cls, table: Table, newest: Table, older: bool) -> RowConversion:
-        """older: rows that `table` describes can be older than the newest definition, but not of another table."""
+    def of(cls, table: Table, newest: Table, older: bool, exact: bool = False) -> RowConversion:
+        """older: rows that `table` describes can be older than the newest definition, but not of another table.
+
+        exact: it is not certain that they are older.
+        """
         own = {c.name.lower(): c for c in table.columns}
         visible = [c for c in newest.columns if not c.virtual]
         pairs = [(own[c.name.lower()], c) for c in visible if c.name.lower() in own]
-        made = (_step(one, c, older) for one, c in pairs if not _same_type(one, c))
+        made = (_step(one, c, older, exact) for one, c in pairs if not _same_type(one, c))
         steps = tuple(step for step in made if step is not None)
         certain = {step.new.name for step in steps if step.certain}
         return cls(
@@ -98,9 +104,11 @@ def _same_type(own: Column, new: Column) -> bool:
     return not own.vague and a == b
 
 
-def _step(own: Column, new: Column, older: bool) -> ColumnStep | None:
+def _step(own: Column, new: Column, older: bool, exact: bool) -> ColumnStep | None:
     if older and not own.vague:
         convert = converter(own, new)
+        if convert is not None and exact:
+            convert = partial(_convert_exactly, convert, converter(new, own))
         return None if convert is None else ColumnStep(own, new, convert, certain=True)
     if not own.vague and own.type.kind is not new.type.kind:
         return ColumnStep(own, new, _refuse, certain=False)
@@ -109,6 +117,13 @@ def _step(own: Column, new: Column, older: bool) -> ColumnStep | None:
         return None if convert is None else ColumnStep(own, new, convert, certain=False)
     check = partial(_check_integer, new) if new.type.kind is Kind.INTEGER else _CHECKS.get(new.type.kind, check_of(new))
     return None if check is None else ColumnStep(own, new, partial(_keep, check), certain=False)
+
+
+def _convert_exactly(convert: _Convert, back: _Convert | None, value: Value) -> Value:
+    made = convert(value)
+    if made != value and (back is None or back(made) != value):
+        raise ValueError("it would be changed, and schemas alone do not tell that the row is older; give definitions")
+    return made
 
 
 def _keep(check: Callable[[Any], object], value: Value) -> Value:

@@ -73,24 +73,24 @@ class TableView:
 
     def _find_conversion(self, event: RowChange, tables: TableSource | None) -> RowConversion:
         if self.table.columns or tables is None:
-            return self.conversion_of(event.table, older=event.mismatch is None)
+            return self.conversion_of(event.table, older=event.mismatch is None, exact=tables is None)
         # merge follows names and types over time: a row gets the letters of the definition in force, and its types.
         version = tables.at(event.table.id, event.commit_ts)
         target = version.table if version else self.table
         return self.conversion_of(event.table, older=False, target=target, typed=event.mismatch is not None)
 
     def conversion_of(
-        self, table: Table, older: bool, target: Table | None = None, typed: bool = True
+        self, table: Table, older: bool, target: Table | None = None, typed: bool = True, exact: bool = False
     ) -> RowConversion:
         """How rows that `table` describes become rows of the newest columns (spark_jobs.pipeline.row_conversion).
 
-        target: instead of the newest columns. typed: False: names alone.
+        target: instead of the newest columns. typed: False: names alone. older, exact: as RowConversion has them.
         """
         target = target or self.table
-        key = id(table), id(target), older, typed
+        key = id(table), id(target), older, typed, exact
         entry = self._conversions.get(key)
         if entry is None or entry.table is not table or entry.target is not target:
-            entry = RowConversion.of(table, target, older)
+            entry = RowConversion.of(table, target, older, exact)
             entry = self._conversions[key] = entry if typed else replace(entry, steps=())
         return entry
 
@@ -153,7 +153,7 @@ class TableView:
         return [c for c in self.table.columns if not c.virtual]
 
     @cached_property
-    def _conversions(self) -> BoundedCache[tuple[int, int, bool, bool], RowConversion]:
+    def _conversions(self) -> BoundedCache[tuple[int, int, bool, bool, bool], RowConversion]:
         return BoundedCache(1024, 1 << 20, lambda _, one: len(one.table.columns))
 
     def __getstate__(self) -> dict[str, Any]:

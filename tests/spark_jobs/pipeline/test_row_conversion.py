@@ -97,6 +97,35 @@ def test_an_older_row_becomes_what_tidb_made_of_it(old: str, new: str, value: Va
     assert newer.after == {"id": "1", "v": expected}
 
 
+# The types of two registered schemas, a value of the first; what it is in the second's; None: an error.
+BY_SCHEMAS_ALONE: list[tuple[str, str, Value, Value]] = [
+    ("decimal(12,3)", "decimal(10,2)", "1.125", None),
+    ("decimal(12,3)", "decimal(10,2)", "2.500", "2.50"),
+    ("decimal(10,2)", "int", "1.50", None),
+    ("date", "datetime(3)", "2024-01-02", "2024-01-02 00:00:00.000"),
+    ("datetime", "date", "2024-01-02 03:04:05", None),
+    ("time(3)", "time", "-01:02:03.500", None),
+    ("float", "double", "0.1", "0.10000000149011612"),
+    ("varchar(9)", "int", "007", None),
+    ("varchar(9)", "int", "7", "7"),
+    ("enum('a','b')", "varchar(9)", "a", "a"),
+]
+
+
+@each(("old", "new", "value", "expected"), BY_SCHEMAS_ALONE)
+def test_by_schemas_alone_no_digit_changes(old: str, new: str, value: Value, expected: Value) -> None:
+    """A table that has its former type again uses the former schema: its rows are new, not old."""
+    tables = _definitions(old, new)
+    event = change(_table(tables, OLD), {"v": value})
+    view = TableView(_table(tables, None))
+    if expected is None:
+        with pytest.raises(WireError, match=r"^column v: .*give definitions"):
+            view.apply(event)
+        return
+    view.apply(event)
+    assert event.after == {"id": "1", "v": expected}
+
+
 def _vague(kind: str, name: str = "v") -> Column:
     return Column(name, BY_NAME[kind], vague="anything else")
 
