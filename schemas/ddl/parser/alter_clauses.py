@@ -111,7 +111,6 @@ def _drop(c: Cursor) -> Clause:
         c.rest()
         return NoColumnEffect("DROP STATS_EXTENDED")
     if _masking_policy(c):
-        c.name("a masking policy's name")
         return NoColumnEffect("DROP MASKING POLICY")
     c.accept("COLUMN")
     lenient = c.accept("IF", "EXISTS")
@@ -188,12 +187,14 @@ def _alter(c: Cursor) -> Clause:
 
 # ---- masking policies (upstream tidb, 2026): what SELECT shows of a column; the rows and their types stay
 def _masking_policy(c: Cursor) -> bool:
-    """MASKING POLICY, if it comes. A column may be called `masking`."""
-    return c.accept("MASKING", "POLICY")
+    """MASKING POLICY and its name, if they come. A column may be called `masking`."""
+    if not c.accept("MASKING", "POLICY"):
+        return False
+    c.name("a masking policy's name")
+    return True
 
 
 def _add_masking_policy(c: Cursor) -> Clause:
-    c.name("a masking policy's name")
     c.expect("ON", "(")
     c.column()
     c.expect(")", "AS")
@@ -205,7 +206,6 @@ def _add_masking_policy(c: Cursor) -> Clause:
 
 
 def _modify_masking_policy(c: Cursor) -> Clause:
-    c.name("a masking policy's name")
     c.expect("SET")
     if c.accept("RESTRICT"):
         _restricted_operations(c)
@@ -298,7 +298,6 @@ def _one_word(c: Cursor) -> Clause:
 def _keys(c: Cursor) -> Clause:
     what = c.advance().upper
     if _masking_policy(c):
-        c.name("a masking policy's name")
         return NoColumnEffect(f"{what} MASKING POLICY")
     c.expect("KEYS")
     return NoColumnEffect(f"{what} KEYS")
