@@ -70,9 +70,10 @@ def read(
     return replace(reader.build_settings(uri, keyspace, time_zone), ticdc_version=ticdc_version)
 
 
-def read_files(sink_uri: str | None, config: str | None, **more: str) -> ChangefeedSettings:
-    """As `read`, with the name of the file. SetupError USAGE when it can't be read."""
-    return read(sink_uri or "", read_config(config) if config else "", **more)
+def read_files(sink_uri: str | None, config: str | None, **more: str | None) -> ChangefeedSettings:
+    """As `read`, with the name of the file; None is what is not given. SetupError USAGE when it can't be read."""
+    given = {name: text or "" for name, text in more.items()}
+    return read(sink_uri or "", read_config(config) if config else "", **given)
 
 
 def read_config(path: str) -> str:

@@ -77,23 +77,14 @@ def check_ddl(
             "zone": _zone(ddl_time_zone), "history": changefeed,
         }  # fmt: skip
         feed = {
-            "sink_uri": sink_uri,
-            "config": config,
-            "keyspace": keyspace,
-            "schema_registry": schema_registry,
+            "sink_uri": sink_uri, "config": config, "keyspace": keyspace, "schema_registry": schema_registry,
             "ticdc_version": ticdc_version,
-        }
+        }  # fmt: skip
         _one_of({"--service": service, "--store": store, "--ddl": ddl})
         if service:
             form = _ask_service(service, request, feed)
         else:
-            settings = read_files(
-                sink_uri,
-                config,
-                keyspace=keyspace,
-                schema_registry=schema_registry or "",
-                ticdc_version=ticdc_version or "",
-            )
+            settings = read_files(**feed)
             with _open_local(store, ddl, schemas, compatibility) as answer:
                 form = answer(CheckRequest(**request, changefeed=settings))
     except BridgeError as error:

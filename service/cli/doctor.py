@@ -59,8 +59,9 @@ def doctor(
     try:
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
-        more = {"schema_registry": schema_registry or "", "ticdc_version": ticdc_version or ""}
-        feed = read_files(sink_uri, config, time_zone=time_zone, **more)
+        feed = read_files(
+            sink_uri, config, time_zone=time_zone, schema_registry=schema_registry, ticdc_version=ticdc_version
+        )
         patient = DoctorInput(feed)
         if service:
             with closing(HttpRegistry(service, ONCE)) as remote:
