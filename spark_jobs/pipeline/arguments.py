@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import wraps
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
@@ -62,6 +62,13 @@ def check_frame(messages: Any, what: str) -> None:
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         details = f"{what} is of type {name}: a Spark DataFrame with key and value is needed (spark.createDataFrame)"
         raise SetupError("USAGE", details=details)
+
+
+def check_choices(**given: tuple[Any, Iterable[Any]]) -> None:
+    """Arguments with the values that each may have. SetupError USAGE for another; None is not among what it says."""
+    for name, (value, choices) in given.items():
+        if value not in choices:
+            raise SetupError("USAGE", details=f"{name}={value!r}: choose {' or '.join(filter(None, choices))}")
 
 
 def tables_of(ddl: File | TableSource | None, history: str | None, table: str | None = None) -> TableSource | None:

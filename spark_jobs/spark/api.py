@@ -17,7 +17,15 @@ from schemas.model.spark_types import SparkTypes
 from spark_jobs.arrow.change_schema import MESSAGES_WITH_SKIPS, arrow_schema
 from spark_jobs.arrow.warm_up import warm_transcode
 from spark_jobs.arrow.worker_functions import TranscodeBatches
-from spark_jobs.pipeline.arguments import File, check_frame, claims_of, schemas_of, tables_of, with_parameter_names
+from spark_jobs.pipeline.arguments import (
+    File,
+    check_choices,
+    check_frame,
+    claims_of,
+    schemas_of,
+    tables_of,
+    with_parameter_names,
+)
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from spark_jobs.pipeline.topic_rules import check_topic_rule
@@ -88,12 +96,10 @@ def decode(
     A message that can't be decoded is a row with `error` and its bytes. SetupError for wrong usage or no registry.
     """
     check_frame(messages, "messages")
-    chosen = {"check": (check, ("exact", "header")), "missing": (missing, ("null", "default")),
-              "types": (types, ("exact", "typed")), "time": (time, ("text", "interval")),
-              "on_lossy": (on_lossy, (None, "error", "flag"))}  # fmt: skip
-    for name, (value, choices) in chosen.items():
-        if value not in choices:
-            raise SetupError("USAGE", details=f"{name}={value!r}: choose {' or '.join(filter(None, choices))}")
+    check_choices(
+        check=(check, ("exact", "header")), missing=(missing, ("null", "default")), types=(types, ("exact", "typed")),
+        time=(time, ("text", "interval")), on_lossy=(on_lossy, (None, "error", "flag")),
+    )  # fmt: skip
     side = CodecConfig(
         format_named(format).name,
         schemas_of(format, registry, schemas),
@@ -222,8 +228,7 @@ def _events(changes: DataFrame) -> DataFrame:
 
 def _check_written(format: str, topic: str | None, strategy: str) -> None:
     """SetupError USAGE for a format that is not written, a rule for topics that is none, or no subject strategy."""
-    if strategy not in STRATEGIES:
-        raise SetupError("USAGE", details=f"subject_strategy={strategy!r}: choose {' or '.join(STRATEGIES)}")
+    check_choices(subject_strategy=(strategy, STRATEGIES))
     if not format_named(format).writes:
         raise SetupError("USAGE", details=f"{format} is read, not written: choose another format to write")
     if topic is not None:

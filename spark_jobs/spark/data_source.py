@@ -117,15 +117,15 @@ class SourceOptions:
     """What the options say. SetupError USAGE."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        from spark_jobs.pipeline.arguments import check_choices
+
         self.given = {k.lower(): v for k, v in options.items() if not k.lower().startswith("kafka.")}
         self.kafka = {k[6:]: v for k, v in options.items() if k.lower().startswith("kafka.")}
         unknown = sorted(self.given.keys() - set(_KNOWN))
         if unknown or "format" not in self.given:
             what = f"option {unknown[0]!r} is not known" if unknown else "option 'format' is missing"
             raise SetupError("USAGE", details=f"ticdc: {what}; there are {', '.join(_KNOWN)}, kafka.NAME")
-        for name, choices in _CHOICES.items():
-            if self.given.get(name, choices[0]) not in choices:
-                raise SetupError("USAGE", details=f"{name}={self.given[name]!r}: choose {' or '.join(choices)}")
+        check_choices(**{name: (self.given.get(name, choices[0]), choices) for name, choices in _CHOICES.items()})
         if ("path" in self.given) == ("topic" in self.given):
             raise SetupError("USAGE", details="ticdc: give a path (load(PATH)), or the option topic")
         if not self.given.get("from_offset", "0").isdigit():
