@@ -346,7 +346,7 @@ def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> 
             raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
     if kind in (Kind.ENUM, Kind.SET) and (by_name or not text.isdigit()):
         _check_elements(column, text)
-        return text
+        return sql_text.text_or_bytes(text)
     if kind in _TEMPORAL_TEXTS:
         return _temporal(column, text)
     value, flag = sql_text.read(column, text)

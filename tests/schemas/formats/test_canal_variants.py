@@ -32,7 +32,8 @@ _LEFT_OUT = object()
 def _decode(change: dict[str, Any], tables: TableSource | None = None) -> list[Event]:
     whole = {name: value for name, value in {**_GOOD, **change}.items() if value is not _LEFT_OUT}
     decoder = CanalJsonDecoder(Context(FileSchemas([]), tables))
-    return decoder.decode(Message(None, json.dumps(whole).encode()))
+    text = json.dumps(whole, ensure_ascii=False)
+    return decoder.decode(Message(None, text.encode("utf-8", "surrogateescape")))
 
 
 def _typed(type_: str, value: Any) -> dict[str, Any]:
@@ -88,6 +89,7 @@ _ROWS = (
     _Row("enum by name", _typed("enum('a','B')", "B"), "B"),
     _Row("set by names", _typed("SET('a','b')", "a,b"), "a,b"),
     _Row("enum by name, no list", _typed("enum", "B"), "B"),
+    *(_Row(f"{t} that is not UTF-8", _typed(t, "a\udcffb"), b"a\xffb") for t in ("enum", "set", "text", "varchar(9)")),
     _Row("datetime", _typed("DATETIME(3)", "2025-11-24 16:00:00.123"), "2025-11-24 16:00:00.123"),
     _Row("blob", _typed("BLOB", "\u00ff"), b"\xff"),
     _Row("no types", {"mysqlType": None, "sqlType": None}, "a", ("untyped:id", "untyped:x")),
