@@ -104,7 +104,9 @@ async def at(request: Request) -> Response:
 # ---- the dry run
 
 
-_ASKED: Final = {"db": "", "sql": "", "changefeed": "", "sink_uri": "", "config": "", "tables": ""}
+# Fields of the form: those of the changefeed's settings by the names that the API has for them.
+_SETTINGS: Final = ("sink_uri", "config", "schema_registry", "ticdc_version")
+_ASKED: Final = dict.fromkeys(("db", "sql", "changefeed", "tables", *_SETTINGS), "")
 
 
 @dry_run.get("")
@@ -116,10 +118,9 @@ async def ask(request: Request) -> Response:
 @dry_run.post("")
 async def judge(request: Request) -> Response:
     fields = {**_ASKED, **await form(request)}
-    settings = {"name": fields["changefeed"], "sink_uri": fields["sink_uri"], "config": fields["config"]}
+    settings = {"name": fields["changefeed"], **{name: fields[name] for name in _SETTINGS}}
     body: dict[str, Any] = {"db": fields["db"].strip(), "sql": fields["sql"]}
-    if any(settings.values()):
-        body["changefeed"] = {name: text for name, text in settings.items() if text.strip()}
+    body["changefeed"] = {name: text.strip() for name, text in settings.items() if text.strip()}
     if fields["tables"].strip():
         body["tables"] = [fields["tables"]]
     answer = await ApiClient(request).send("POST", "history", "dry-run", body=body)
