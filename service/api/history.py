@@ -85,8 +85,10 @@ def tables(call: Called) -> Response:
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
         rows = history.tables(feed.name, call.text("db") or None, offset, limit, call.text("name"))
+        contradicted = history.contradictions(feed.name, [(row, None) for row in rows])
     following = offset + limit if len(rows) == limit else None
-    return call.answer(shapes.listing(feed, "tables", [shapes.name(row) for row in rows], following))
+    items = [shapes.name(*one) for one in zip(rows, contradicted, strict=True)]
+    return call.answer(shapes.listing(feed, "tables", items, following))
 
 
 @router.declare("GET", "/ddl", needs=HISTORY, query=("changefeed", _FROM, _TO, "db", _TABLE, *PAGE))
@@ -128,16 +130,17 @@ def versions(call: Called) -> Response:
         shown = rows[:limit]
         events = history.events(feed.name, [row.ddl for row in shown])
         fitting = history.count_fitting(feed.name, db, table)
+        contradicted = history.contradictions(feed.name, [(row, row.to_ts) for row in shown])
         derived = [None if row.table is None else _derive_schemas(call, row) for row in shown]
         linked = iter(links([one for one in derived if one is not None], call.services.view))
     entries = [
         {
-            **shapes.version(row, events.get(row.ddl)),
+            **shapes.version(row, events.get(row.ddl), against),
             "rows_fitting": fitting.get(row.from_ts, 0),
             "subjects": [] if of is None else next(linked),
             **({"changes": shapes.changes(row, before)} if newest else {}),
         }
-        for row, of, before in zip_longest(shown, derived, rows[1:][: len(shown)])
+        for row, of, against, before in zip_longest(shown, derived, contradicted, rows[1:][: len(shown)])
     ]
     following = offset + limit if offset + limit < total else None
     more: dict[str, Any] = {"db": db, "table": table, **({"total": total} if newest else {})}
@@ -168,8 +171,9 @@ def at(call: Called) -> Response:
             raise shapes.no_table_error(row, as_of.ddl)
         derived = _derive_schemas(call, row)
         [linked] = links([derived], call.services.view)
+        [against] = call.services.history.contradictions(as_of.changefeed.name, [(row, row.to_ts)])
     head = shapes.as_of_head(as_of, ts, inclusive)
-    return call.answer({**head, **shapes.version(row, as_of.ddl), **derived.body, "subjects": linked})
+    return call.answer({**head, **shapes.version(row, as_of.ddl, against), **derived.body, "subjects": linked})
 
 
 @router.declare("POST", "/ddl", needs=ADMIN, query=("changefeed",), body=_DDL_BODY)

@@ -6,14 +6,12 @@ from typing import Any
 
 from schemas.model.errors import RegistryError
 from service.history.changes import changes as table_changes
+from service.history.contradictions import WHAT_TO_DO, Contradiction
 from service.history.model import AsOf, DdlRecord, Drift, HistoryState, NameRow, Place, State, TableVersionRow
 from service.history.times import time_text
 from service.registry.model import StoredWarning
 
 Json = dict[str, Any]
-_WHAT_TO_DO = (
-    "give a snapshot of it: POST /history/snapshot, or python -m service history snapshot, with its SHOW CREATE TABLE"
-)
 
 
 def listing(feed: HistoryState, name: str, items: list[Json], following: int | None, **more: Any) -> Json:
@@ -37,8 +35,8 @@ def changefeed(feed: HistoryState, numbers: dict[str, int], places: dict[Place, 
     }
 
 
-def name(row: NameRow) -> Json:
-    """A name with its newest version."""
+def name(row: NameRow, contradicted: Contradiction | None = None) -> Json:
+    """A name with its newest version. contradicted: what rows and messages say against it."""
     return {
         "db": row.id.db,
         "table": row.id.table,
@@ -48,10 +46,11 @@ def name(row: NameRow) -> Json:
         "since": row.since,
         **({"reason": row.reason} if row.reason else {}),
         **({"relation": row.relation} if row.relation else {}),
+        **({"contradicted": contradicted.form()} if contradicted else {}),
     }
 
 
-def version(row: TableVersionRow, ddl: DdlRecord | None) -> Json:
+def version(row: TableVersionRow, ddl: DdlRecord | None, contradicted: Contradiction | None = None) -> Json:
     return {
         "commit_ts": row.from_ts,
         "time": time_text(row.from_ts),
@@ -62,6 +61,7 @@ def version(row: TableVersionRow, ddl: DdlRecord | None) -> Json:
         "reason": row.reason or None,
         "columns": len(row.table.columns) if row.table is not None and row.is_live else None,
         "ddl": None if ddl is None else event(ddl),
+        "contradicted": contradicted.form() if contradicted else None,
     }
 
 
@@ -114,7 +114,7 @@ def warning(one: StoredWarning) -> Json:
 
 
 def never_seen_error(feed: HistoryState, db: str, table: str) -> RegistryError:
-    details = f": none of its DDL was seen; {_WHAT_TO_DO}"
+    details = f": none of its DDL was seen; {WHAT_TO_DO}"
     return RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table}", changefeed=feed.name, details=details)
 
 
@@ -122,7 +122,7 @@ def not_known_error(as_of: AsOf, db: str, table: str) -> RegistryError:
     """Why there is no version: it was never seen, or not until later."""
     if as_of.next_ts is None:
         return never_seen_error(as_of.changefeed, db, table)
-    details = f"the first that is known of it came then; {_WHAT_TO_DO}"
+    details = f"the first that is known of it came then; {WHAT_TO_DO}"
     return RegistryError("TABLE_NOT_YET", table=f"{db}.{table}", until=as_of.next_ts, details=details)
 
 
@@ -134,5 +134,5 @@ def no_table_error(row: TableVersionRow, ddl: DdlRecord | None) -> RegistryError
     if row.state is State.RELATION:
         details = f": it is a {row.relation}, which has no rows"
         return RegistryError("TABLE_NOT_KNOWN", table=str(row.id), changefeed="", details=details)
-    details = f"{row.reason}; {_WHAT_TO_DO}"
+    details = f"{row.reason}; {WHAT_TO_DO}"
     return RegistryError("TABLE_UNKNOWN_SINCE", table=str(row.id), since=row.since, details=details)

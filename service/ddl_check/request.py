@@ -103,8 +103,11 @@ def _created_table(text: str, db: str) -> TableId | None:
 def _doubts(history: HistoryReader, changefeed: str, at: int | None) -> Callable[[TableId], str]:
     def doubt(id_: TableId) -> str:
         row = history.version_at(changefeed, id_.db, id_.table, at, inclusive=True)
-        if row is None or row.state not in _DOUBTFUL:
+        if row is None:
             return ""
+        if row.state not in _DOUBTFUL:
+            [against] = history.contradictions(changefeed, [(row, row.to_ts)])
+            return f"{against}. Give a snapshot of it, or its SHOW CREATE TABLE" if against else ""
         return f"{_DOUBTFUL[row.state]} (since commit_ts {row.since}{': ' + row.reason if row.reason else ''})"
 
     return doubt

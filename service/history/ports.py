@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Protocol
 
 from schemas.ddl.executor.catalog import Catalog
 from schemas.model.table import TableId
+from service.history.contradictions import Contradiction
 from service.history.model import HistoryState, NameRow, TableVersionRow
 
 
@@ -38,6 +39,11 @@ class HistoryReader(Protocol):
         self, changefeed: str | None, ids: Collection[TableId], *, newest: bool = False
     ) -> dict[TableId, list[TableVersionRow]]:
         """All versions of each name, oldest first, or only the newest."""
+
+    def contradictions(
+        self, changefeed: str | None, versions: Sequence[tuple[NameRow, int | None]]
+    ) -> list[Contradiction | None]:
+        """What rows and messages say against each version (with its to_ts), None for nothing."""
 
     def tables(
         self, changefeed: str | None = None, db: str | None = None, offset: int = 0, limit: int = 1000, part: str = ""

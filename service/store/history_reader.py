@@ -14,6 +14,7 @@ from schemas.ddl.executor.versions import in_utc
 from schemas.model.errors import RegistryError
 from schemas.model.table import Table, TableId
 from service.history import lazy_catalog, table_codec
+from service.history.contradictions import OF_VERSION, Contradiction, by_name, contradiction
 from service.history.model import (
     END,
     LAST_ORDINAL,
@@ -33,7 +34,7 @@ from service.store import tables as sql
 from service.store.history_queries import HistoryQueries, drift_row
 from service.store.history_store import HistoryWriteStore
 from service.store.sql_store import SqlStore
-from service.store.statements import PreparedStatement
+from service.store.statements import PreparedStatement, chunks
 
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
 _OF_FEED = tuple(field.name for field in fields(HistoryState))
@@ -183,6 +184,19 @@ class HistoryStore(HistoryWriteStore):
             query = _of_table(select(sql.drift), c, db, table).where(c.changefeed == number).order_by(c.seq)
             return [drift_row(feed.name, row) for row in queries.connection.execute(query.offset(offset).limit(limit))]
 
+    def contradictions(
+        self, changefeed: str | None, versions: Sequence[tuple[NameRow, int | None]]
+    ) -> list[Contradiction | None]:
+        """What rows and messages say against each version (with its to_ts), None for nothing."""
+        c, drifts = sql.drift.c, list[Drift]()
+        with self._open_reader(changefeed) as (queries, number, feed):
+            query = select(sql.drift).where(c.changefeed == number, c.kind.in_((*OF_VERSION, "gap")))
+            for some in chunks({row.from_ts for row, _ in versions}):
+                rows = queries.connection.execute(query.where(c.version_ts.in_(some)).order_by(c.seq))
+                drifts += [drift_row(feed.name, row) for row in rows]
+        names = by_name(drifts)
+        return [contradiction(row, to_ts, names.get(key_of(row.id), ())) for row, to_ts in versions]
+
     def count_fitting(self, changefeed: str | None, db: str, table: str) -> dict[int, int]:
         """Version's commit_ts → how many rows were seen that fit it."""
         c, key = sql.seen.c, key_of((db, table))
@@ -233,8 +247,10 @@ class _CatalogSnapshot:
 
 
 def _of_table(query: Select[Any], c: Any, db: str | None, table: str | None) -> Select[Any]:
-    query = query if db is None else query.where(func.lower(c.db) == db.lower())
-    return query if table is None else query.where(func.lower(c.tbl) == table.lower())
+    for column, name in ((c.db, db), (c.tbl, table)):
+        if name is not None:  # SQLite has lower case for ASCII alone
+            query = query.where(or_(func.lower(column) == name.lower(), column == name))
+    return query
 
 
 def _all(connection: Connection) -> list[tuple[int, HistoryState]]:

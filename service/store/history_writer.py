@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, and_, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, and_, bindparam, case, delete, func, insert, select, update
 
 from schemas.model.table import Table, TableId
 from service.history import table_codec
@@ -233,7 +233,8 @@ class HistoryRowWriter:
         key = hashlib.sha1(repr(parts).encode("utf-8", "replace"), usedforsecurity=False).digest()
         if key in self._drift:
             before = self._drift[key][0]
-            drift = replace(before, count=before.count + (drift.count if counted else 0))
+            first = min(before.commit_ts, drift.commit_ts)
+            drift = replace(before, count=before.count + (drift.count if counted else 0), commit_ts=first)
         self._drift[key] = (drift, counted)
 
     def add_seen(self, rows: dict[tuple[Key, int], int]) -> None:
@@ -295,5 +296,6 @@ class HistoryRowWriter:
             }  # fmt: skip
             self._sql.execute(insert(sql.drift), values)
         elif counted:
-            more = c["count"] + one.count
-            self._sql.execute(update(sql.drift).where(here).values({"count": more, "seen_ms": now}))
+            first = case((c.commit_ts > one.commit_ts, one.commit_ts), else_=c.commit_ts)
+            values = {"count": c["count"] + one.count, "seen_ms": now, "commit_ts": first}
+            self._sql.execute(update(sql.drift).where(here).values(values))

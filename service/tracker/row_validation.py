@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.model.event import RowChange
@@ -16,18 +17,17 @@ _TYPED = frozenset({"open", "open-tiflow", "craft", "canal-json"})
 """Formats whose rows name the columns' types; the others' types are told by names only, or not at all."""
 _FLAGGED = frozenset({"open", "open-tiflow", "craft"})
 _MOST = 20_000
+_MOST_WAITING = 500_000
 
 
 @dataclass(slots=True)
 class RowSample:
-    """Rows of one form, seen between two commit_ts."""
+    """Rows of one form that wait for their versions. counts: commit_ts → how many."""
 
     table: Table
     format: str
     whole: bool
-    first: int
-    last: int
-    count: int = 0
+    counts: dict[int, int] = field(default_factory=dict)
 
 
 At = Callable[[str, str, int], TableVersionRow | None]
@@ -39,6 +39,7 @@ class RowValidator:
     def __init__(self, changefeed: str, at: At) -> None:
         self._changefeed, self._at = changefeed, at
         self._sights: dict[tuple[int, bool], RowSample] = {}
+        self._waiting = 0
         verdicts = BoundedCache[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]](_MOST)
         self._verdicts = verdicts
 
@@ -53,33 +54,55 @@ class RowValidator:
         if sight is None:
             if len(self._sights) >= _MOST:
                 return "row of one form too many that waits for its version"
-            sight = self._sights[key] = RowSample(row.table, row.format, whole, commit_ts, commit_ts)
-        sight.first, sight.last = min(sight.first, commit_ts), max(sight.last, commit_ts)
-        sight.count += 1
+            sight = self._sights[key] = RowSample(row.table, row.format, whole)
+        count = sight.counts.get(commit_ts, 0)
+        if not count:
+            if self._waiting >= _MOST_WAITING:
+                return "row of one commit_ts too many that waits for its version"
+            self._waiting += 1
+        sight.counts[commit_ts] = count + 1
         return ""
 
-    def judge(self, sealed_ts: int | None) -> tuple[list[Drift], dict[tuple[Key, int], int]]:
-        """(what contradicts, how many rows fitted which version) of the rows up to sealed_ts; None: of all of them."""
+    def judge(self, is_sealed: Callable[[str, int], bool]) -> tuple[list[Drift], dict[tuple[Key, int], int]]:
+        """(what contradicts, how many rows fitted which version) of the rows whose versions are sealed.
+
+        is_sealed: (format, commit_ts) → whether no DDL can change any more which version a row of then has.
+        """
         drift: list[Drift] = []
         fitting: dict[tuple[Key, int], int] = {}
         for key, sight in list(self._sights.items()):
-            if sealed_ts is not None and sight.last > sealed_ts:
-                continue
-            del self._sights[key]
-            versions = {
-                v and v.position: v for ts in (sight.first, sight.last) if (v := self._version(sight, ts)) or True
-            }
-            for version in versions.values():
-                verdict = self._verdict(sight, version)
-                name = sight.table.id
+            ready = sorted(ts for ts in sight.counts if is_sealed(sight.format, ts))
+            for version, times in self._by_version(sight, ready):
+                count = sum(sight.counts.pop(ts) for ts in times)
+                verdict, name = self._verdict(sight, version), sight.table.id
                 if verdict is not None:
-                    ts = version.from_ts if version else None
-                    of = (verdict[0], name.db, name.table, sight.first, verdict[1], ts, sight.count)
+                    since = version.from_ts if version else None
+                    of = (verdict[0], name.db, name.table, times[0], verdict[1], since, count)
                     drift.append(Drift(self._changefeed, *of))
                 elif version is not None and version.table is not None:
                     place = ((name.db.lower(), name.table.lower()), version.from_ts)
-                    fitting[place] = fitting.get(place, 0) + sight.count
+                    fitting[place] = fitting.get(place, 0) + count
+            self._waiting -= len(ready)
+            if not sight.counts:
+                del self._sights[key]
         return drift, fitting
+
+    def count_waiting(self) -> int:
+        """How many rows wait for their versions."""
+        return sum(sum(sight.counts.values()) for sight in self._sights.values())
+
+    def _by_version(
+        self, sight: RowSample, times: Sequence[int]
+    ) -> Iterator[tuple[TableVersionRow | None, Sequence[int]]]:
+        """Times in order, those of one version together."""
+        while times:
+            version = self._version(sight, times[0])
+            if version is None:  # up to the first time at which there is one
+                end = max(bisect_left(times, True, key=lambda ts: self._version(sight, ts) is not None), 1)
+            else:
+                end = len(times) if version.to_ts is None else bisect_right(times, version.to_ts)
+            yield version, times[:end]
+            times = times[end:]
 
     def _version(self, sight: RowSample, commit_ts: int) -> TableVersionRow | None:
         return self._at(clean(sight.table.id.db), clean(sight.table.id.table), commit_ts)

@@ -20,6 +20,7 @@ from service.registry.ports import Store
 from service.registry_view import StoreSchemas
 from service.store.history_reader import HistoryStore
 from service.tracker.config import TrackedChangefeed
+from service.tracker.events import MAY_LACK_WATERMARKS
 from service.tracker.progress import Progress
 from service.tracker.reader import EventReader
 from service.tracker.row_validation import RowValidator
@@ -84,7 +85,10 @@ class Tracker:
                     report(self.progress)
                 if self._is_done():
                     break
-            self._judge(final=True)
+            self._judge()
+            waiting = self._observer.count_waiting()
+            if waiting:
+                self.progress.skipped["row after the last watermark"] += waiting
         finally:
             self._source.close()
 
@@ -92,10 +96,12 @@ class Tracker:
         self.progress.count(self._history.track(self._following.changefeed, batch, self._following.zone))
         self._judge()
 
-    def _judge(self, final: bool = False) -> None:
-        """Rows are looked at when their versions are sealed; at the end, and where nothing resolves them, at once."""
-        sealed = None if final or not self._reader.watermarked else self.progress.sealed_ts
-        drift, row_counts = self._observer.judge(sealed)
+    def _judge(self) -> None:
+        """Rows are looked at when their versions are sealed: by a watermark, or at once where none may ever come."""
+        sealed_ts, may_lack = self.progress.sealed_ts, not self._reader.watermarked
+        drift, row_counts = self._observer.judge(
+            lambda format_, ts: ts <= sealed_ts or (may_lack and format_ in MAY_LACK_WATERMARKS)
+        )
         if drift or row_counts:
             batch = Batch(drift=drift, seen=row_counts)
             self.progress.count(self._history.track(self._following.changefeed, batch))
