@@ -17,7 +17,7 @@ from schemas.model.types import BY_NAME
 
 _FLAGS: Final = (
     "unsigned", "nullable", "has_default", "default_is_expr", "default_unzoned", "handle_key", "primary_key", "virtual",
-    "zerofill", "auto_increment", "unique_key", "multiple_key",
+    "zerofill", "auto_increment", "unique_key", "multiple_key", "default_dropped",
 )  # fmt: skip
 _MOST_TEXTS: Final = 50_000
 _MOST_COLUMNS: Final = 250_000

@@ -160,6 +160,7 @@ def _drop_column(work: _TableDraft, clause: DropColumn) -> Table:
 def _set_default(work: _TableDraft, clause: SetDefault) -> Table:
     old = work.find(clause.column)
     new = with_default(old, clause.default or DefaultValue("null"))
+    new = new if clause.default else replace(new, default_dropped=True)
     return work.with_columns(tuple(new if c is old else c for c in work.table.columns))
 
 

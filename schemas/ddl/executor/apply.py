@@ -168,6 +168,9 @@ def _alter_table(catalog: Catalog, s: AlterTable, db: str) -> Catalog:
     for clause in s.clauses:
         if isinstance(clause, RenameTo):
             catalog = _rename_relation(catalog, table.id, _id(clause.new, db))
+        elif isinstance(clause, ExchangePartition) and (other := catalog.table(_id(clause.table, db))):
+            # Its rows are others from here on, so it has a version of its own from here on.
+            catalog = _store_table(catalog, catalog.databases.get(other.id.db) or Database(other.id.db), other)
     return catalog
 
 

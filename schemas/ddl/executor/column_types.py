@@ -47,6 +47,7 @@ def column(defined: ColumnDef, table_charset: Charset) -> Column:
         generated=defined.generated,
         virtual=defined.generated is not None and not defined.stored,
         on_update="CURRENT_TIMESTAMP" if defined.on_update else "",
+        default_dropped=defined.default_dropped and nullable and defined.generated is None,
     )
     if defined.default:
         return with_default(result, defined.default)

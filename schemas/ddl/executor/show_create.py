@@ -72,7 +72,7 @@ def _column(column: Column, table: Table) -> str:
 def _default(column: Column) -> str:
     default = default_text(column)
     if default is None:
-        if not column.nullable:
+        if not column.nullable or column.default_dropped:
             return ""
         return " NULL DEFAULT NULL" if column.type.kind is Kind.TIMESTAMP else " DEFAULT NULL"
     if column.type.name in _NO_LITERAL and not column.default_is_expr:

@@ -142,7 +142,7 @@ def column_definition(c: Cursor) -> ColumnDef:
     while True:
         changed = _option(c, column)
         if changed is None:
-            return column
+            return column if column.default or not c.mode.shown else replace(column, default_dropped=True)
         column = changed
 
 

@@ -35,13 +35,14 @@ _ANSI_MODES = frozenset(("ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"
 class LexicalMode:
     """A lexical mode. Only `of_sql_mode` depends on the session's sql_mode.
 
-    restored: TiDB wrote the text, so where a backslash is no escape, expressions have it twice.
+    restored: TiDB wrote the text, so where a backslash is no escape, expressions have it twice. shown: it is a SHOW
+    CREATE TABLE, in which backslashes within a column's parentheses are no escapes.
     """
 
     backslashes: bool
     restored: bool = False
     ansi_quotes: bool = False
-    literal_inside: bool = False
+    shown: bool = False
     real_as_float: bool = False
     pipes_as_concat: bool = False
     high_not: bool = False
@@ -62,7 +63,7 @@ class LexicalMode:
 
 WIRE = LexicalMode(backslashes=False, restored=True)
 TYPED = LexicalMode.of_sql_mode()
-SHOW = LexicalMode(backslashes=True, restored=True, literal_inside=True)
+SHOW = LexicalMode(backslashes=True, restored=True, shown=True)
 # A MySQL connector sends statements as they were typed; TiCDC's formats send them restored.
 _MODES = {"debezium-mysql": TYPED}
 
@@ -215,7 +216,7 @@ class _Lexer:
 
     def _string(self, at: int) -> int:
         quote = self.text[at]
-        escaped = self.mode.backslashes and not (self.mode.literal_inside and self.depth > 1)
+        escaped = self.mode.backslashes and not (self.mode.shown and self.depth > 1)
         match = (_ESCAPED if escaped else _PLAIN)[quote].match(self.text, at + 1)
         if match is None:
             raise syntax_error(self.text, at, f"a text is not closed: {quote} is missing")

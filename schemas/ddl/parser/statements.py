@@ -47,7 +47,10 @@ class DefaultValue:
 
 @dataclass(frozen=True, slots=True)
 class ColumnDef:
-    """A column definition. nullable: None where neither NULL nor NOT NULL is written."""
+    """A column definition. nullable: None where neither NULL nor NOT NULL is written.
+
+    default_dropped: TiDB shows the column, and with no DEFAULT.
+    """
 
     name: str
     type: DataType
@@ -62,6 +65,7 @@ class ColumnDef:
     stored: bool = False
     on_update: bool = False
     auto_random: bool = False
+    default_dropped: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ import pytest
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
 from schemas.ddl.executor.show_create import show_create
-from schemas.ddl.parser.lexer import SHOW, WIRE
+from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE
 from schemas.ddl.parser.statement_parser import parse
 from schemas.formats.debezium.schema_changes import table_after
 from schemas.model.table import Table, TableId
@@ -20,6 +20,7 @@ from service.history.compare import difference
 from tests.support.ddl_histories import FILES, recorded
 from tests.support.each import each
 from tests.support.golden import GOLDEN
+from tests.support.table import check_rows
 
 
 def shown(name: str) -> list[tuple[str, str]]:
@@ -91,3 +92,38 @@ def test_table_changes_are_what_the_statements_give(case: str) -> None:
 @each("changes", [None, 5, [], [{}], [{"id": '"d"."t"', "table": {"columns": "x"}}], [[]]])
 def test_other_table_changes_tell_nothing(changes: object) -> None:
     assert table_after(changes, TableId("d", "t")) is None
+
+
+# Statements after `CREATE TABLE t (id INT, c …)` → the line of `c` that TiDB shows (upstream `pkg/executor/show.go`).
+DROPPED_DEFAULTS = [
+    ("VARCHAR(9) DEFAULT 'x'", [], "varchar(9) DEFAULT 'x'"),
+    ("VARCHAR(9) DEFAULT 'x'", ["ALTER c DROP DEFAULT"], "varchar(9)"),
+    ("VARCHAR(9)", ["ALTER c DROP DEFAULT"], "varchar(9)"),
+    ("TIMESTAMP NULL DEFAULT CURRENT_TIMESTAMP", ["ALTER c DROP DEFAULT"], "timestamp"),
+    ("VARCHAR(9) NOT NULL DEFAULT 'x'", ["ALTER c DROP DEFAULT"], "varchar(9) NOT NULL"),
+    ("INT DEFAULT 1", ["ALTER c DROP DEFAULT", "ALTER c SET DEFAULT NULL"], "int DEFAULT NULL"),
+    ("INT DEFAULT 1", ["ALTER c DROP DEFAULT", "ALTER c SET DEFAULT 2"], "int DEFAULT '2'"),
+    ("INT DEFAULT 1", ["ALTER c DROP DEFAULT", "MODIFY c BIGINT"], "bigint DEFAULT NULL"),
+    ("INT DEFAULT 1", ["ALTER c DROP DEFAULT", "ADD d INT", "CONVERT TO CHARACTER SET utf8mb4"], "int"),
+    ("INT AS (id + 1)", [], "int GENERATED ALWAYS AS (`id` + 1) VIRTUAL"),
+]
+
+
+def test_a_dropped_default() -> None:
+    """It is shown as TiDB shows it, and a snapshot of the text is the same table."""
+
+    def check(row: tuple[str, list[str], str]) -> None:
+        definition, clauses, expected = row
+        statements = [f"CREATE TABLE t (id INT, c {definition})", *(f"ALTER TABLE t {clause}" for clause in clauses)]
+        catalog = new_catalog()
+        for text in statements:
+            catalog = apply(catalog, parse(text, TYPED, "test"), "test")
+        table = catalog.table(TableId("test", "t"))
+        assert table is not None
+        assert next(line for line in show_create(table).splitlines() if "`c`" in line).strip(" ,") == f"`c` {expected}"
+        again = read("test", show_create(table))
+        assert (again, show_create(again), difference(table, again)) == (table, show_create(table), "")
+        stored = table_codec.decode(table_codec.encode(table), table.id)
+        assert show_create(stored) == show_create(table)
+
+    check_rows(DROPPED_DEFAULTS, check)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -15,6 +16,7 @@ from service.testing import running_service
 from tests.support.golden import GOLDEN
 from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.service import Answer, Client
+from tests.support.table import check_rows
 
 STEP = 1 << 18
 
@@ -209,6 +211,42 @@ def test_pages(client: Client) -> None:
     assert len(client.get("/history/ddl?db=shop&table=T3").json["ddl"]) == 1
     assert client.get("/history/ddl?from=x").error == (422, 42251)
     assert client.get("/history/tables?limit=x").status == 404
+
+
+EVENTS: list[tuple[str, dict[str, list[int]]]] = [
+    ("CREATE TABLE a (id INT); CREATE TABLE b (id INT, x INT); RENAME TABLE a TO t, b TO a, t TO b",
+     {"a": [0, 2], "b": [1, 2]}),
+    ("CREATE TABLE a (id INT); RENAME TABLE a TO b, b TO c", {"a": [0, 1], "c": [1]}),
+    ("CREATE DATABASE {db}2; CREATE TABLE a (id INT); RENAME TABLE a TO {db}2.m; ALTER TABLE {db}2.m ADD x INT",
+     {"a": [1, 2], "{db}2.m": [2, 3]}),
+    ("CREATE TABLE a (id INT); ALTER TABLE a RENAME TO b; CREATE TABLE a LIKE b", {"a": [0, 1, 2], "b": [1]}),
+    ("CREATE TABLE p (id INT) PARTITION BY HASH(id) PARTITIONS 2; CREATE TABLE t (id INT); "
+     "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE t", {"p": [0, 2], "t": [1, 2]}),
+    ("CREATE TABLE a (id INT); DROP TABLE a; RECOVER TABLE a", {"a": [0, 1, 2]}),
+    ("CREATE TABLE a (id INT); TRUNCATE TABLE a; FLASHBACK TABLE a TO b", {"a": [0, 1, 2], "b": [2]}),
+    ("CREATE TABLE a (id INT); CREATE TABLE b (id INT); DROP TABLE a, b; CREATE TABLE a (id INT, b INT)",
+     {"a": [0, 2, 3], "b": [1, 2]}),
+    ("CREATE TABLE a (id INT); DROP DATABASE {db}; CREATE DATABASE {db}; CREATE TABLE a (id INT)", {"a": [0, 1, 3]}),
+    ("CREATE TABLE ÄB (id INT); ALTER TABLE äb ADD x INT; DROP TABLE äB", {"Äb": [0, 1, 2]}),
+    ("CREATE TABLE a (id INT); CREATE VIEW v AS SELECT * FROM a; DROP VIEW v", {"a": [0], "v": [1, 2]}),
+]  # fmt: skip
+
+
+def test_the_events_of_renamed_exchanged_and_recovered_tables(client: Client) -> None:
+    """Each row in a database of its own: statements in order, and which of them a name's list has."""
+
+    def check(row: tuple[str, dict[str, list[int]]]) -> None:
+        text, names = row
+        db = f"d{EVENTS.index(row)}"
+        start = T0 + EVENTS.index(row) * 100 * STEP
+        for step, query in enumerate(text.replace("{db}", db).split("; ")):
+            assert give(client, "ddl", commit_ts=start + step * STEP, db=db, query=query).status == 200, query
+        for name, steps in names.items():
+            own, _, table = name.replace("{db}", db).rpartition(".")
+            events = client.get(f"/history/ddl?db={own or db}&table={quote(table)}").json["ddl"]
+            assert [(one["commit_ts"] - start) // STEP for one in events] == steps, name
+
+    check_rows(EVENTS, check, name=lambda row: row[0])
 
 
 def test_the_events_of_a_table_are_those_that_made_or_ended_a_version(client: Client) -> None:
