@@ -122,7 +122,9 @@ def test_a_lost_alter_is_told_to_whoever_asks_for_the_version(tmp_path: Path) ->
         assert "snapshot" in at["contradicted"]["what_to_do"]
         assert get(client, "/history/tables")["tables"][0]["contradicted"]["count"] == 2
         assert get(client, "/history/shop/orders/versions")["versions"][0]["contradicted"]["kinds"] == ["columns"]
-        assert dry_run(client).startswith("cannot judge: Table shop.orders is not fully known: 2 rows or messages since")
+        assert dry_run(client).startswith(
+            "cannot judge: Table shop.orders is not fully known: 2 rows or messages since"
+        )
         for page in ("/ui/tables/shop/orders", f"/ui/tables/shop/orders/at?when={T0 + 60}"):
             assert f"since commit_ts {T0 + 50}".encode() in client.send("GET", page).body, page
         snapshot = {"commit_ts": T0 + 45, "db": "shop",
