@@ -35,9 +35,10 @@ class Column:
     and of FLOAT(M,D), dimension of VECTOR(n). scale: DECIMAL's scale, or the fraction digits (fsp) of a temporal type;
     None where it isn't known.
     default: plain form, or an expression such as CURRENT_TIMESTAMP (`default_is_expr`); a TIMESTAMP default is in UTC.
-    has_default tells DEFAULT NULL from no default. default_dropped: SHOW CREATE TABLE has no DEFAULT NULL, although NULL
-    is allowed (after ALTER COLUMN … DROP DEFAULT); nothing else feels it. vague: what the type could be besides `type`, "" when `type` is
-    certain. charset, collate: "" where unknown; "binary" for every type that is no character type, as in TiDB.
+    has_default tells DEFAULT NULL from no default. default_dropped: NULL is allowed, but SHOW CREATE TABLE has no
+    DEFAULT NULL (after ALTER COLUMN … DROP DEFAULT); nothing else feels it. vague: what the type could be besides
+    `type`, "" when it is certain. charset, collate: "" where unknown; "binary" for every type that is no character
+    type, as in TiDB.
     generated: the expression's text, None for an ordinary column; `virtual` tells VIRTUAL from STORED.
     unique_key: it is part of a unique index, the primary key aside; multiple_key: it is part of an index of several
     columns or of a non-unique one (TiDB's flags as TiCDC spreads them over an index's columns). id: TiDB's column id,
