@@ -32,10 +32,6 @@ from service.registry.deadline import retry_until, seconds_left
 
 router = Router("/history")
 
-_LARGEST_PAGE = 10_000
-_PAGE = 1000
-
-
 _KINDS: Final = {
     "commit_ts": as_is({"type": ["integer", "string", "null"], "format": "int64"}),
     "version": INTEGER,
@@ -59,11 +55,6 @@ def changefeed_of(call: ApiCall) -> str | None:
     return call.text("changefeed") or None
 
 
-def _limits(call: ApiCall) -> tuple[int, int]:
-    limit = call.integer("limit", _PAGE)
-    return max(call.integer("offset", 0), 0), limit if 0 < limit <= _LARGEST_PAGE else _LARGEST_PAGE
-
-
 def _time(call: ApiCall, name: str) -> int | None:
     text = call.text(name)
     return tso_of(text) if text else None
@@ -81,7 +72,7 @@ def changefeeds(call: Called) -> Response:
 
 @router.declare("GET", "/tables", needs=HISTORY, query=("changefeed", "db", _NAME, *PAGE))
 def tables(call: Called) -> Response:
-    history, (offset, limit) = call.services.history, _limits(call)
+    history, (offset, limit) = call.services.history, call.page_limits()
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
         rows = history.tables(feed.name, call.text("db") or None, offset, limit, call.text("name"))
@@ -93,7 +84,7 @@ def tables(call: Called) -> Response:
 
 @router.declare("GET", "/ddl", needs=HISTORY, query=("changefeed", _FROM, _TO, "db", _TABLE, *PAGE))
 def ddl(call: Called) -> Response:
-    history, (offset, limit) = call.services.history, _limits(call)
+    history, (offset, limit) = call.services.history, call.page_limits()
     names = (call.text("db") or None, call.text("table") or None)
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
@@ -105,7 +96,7 @@ def ddl(call: Called) -> Response:
 @router.declare("GET", "/drift", needs=HISTORY, query=("changefeed", "db", _TABLE, _REGISTRY, *PAGE))
 def drift(call: Called) -> Response:
     """What contradicts the history; and what the registry's newest schemas are that no version gives."""
-    history, (offset, limit) = call.services.history, _limits(call)
+    history, (offset, limit) = call.services.history, call.page_limits()
     names = (call.text("db") or None, call.text("table") or None)
     with call.registry.store.read() as tx:
         feed = history.changefeed(changefeed_of(call))
@@ -120,7 +111,7 @@ def drift(call: Called) -> Response:
 
 @router.declare("GET", "/{db}/{table}/versions", needs=HISTORY, query=(*_OF_TABLE, _NEWEST, *PAGE), answers=_UNKNOWN)
 def versions(call: Called) -> Response:
-    history, (offset, limit) = call.services.history, _limits(call)
+    history, (offset, limit) = call.services.history, call.page_limits()
     db, table, newest = call.segment("db"), call.segment("table"), call.flag("newest")
     with call.registry.store.read():
         feed = history.changefeed(changefeed_of(call))
@@ -138,7 +129,7 @@ def versions(call: Called) -> Response:
             **shapes.version(row, events.get(row.ddl), against),
             "rows_fitting": fitting.get(row.from_ts, 0),
             "subjects": [] if of is None else next(linked),
-            **({"changes": shapes.changes(row, before)} if newest else {}),
+            **({"changes": shapes.changes(row, before, events.get(row.ddl))} if newest else {}),
         }
         for row, of, against, before in zip_longest(shown, derived, contradicted, rows[1:][: len(shown)])
     ]

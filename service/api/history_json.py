@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.model.errors import RegistryError
+from service.history.changes import NamePaths
 from service.history.changes import changes as table_changes
 from service.history.contradictions import WHAT_TO_DO, Contradiction
 from service.history.model import AsOf, DdlRecord, Drift, HistoryState, NameRow, Place, State, TableVersionRow
+from service.history.statements import statement_or_none
 from service.history.times import time_text
 from service.registry.model import StoredWarning
 
@@ -65,10 +67,16 @@ def version(row: TableVersionRow, ddl: DdlRecord | None, contradicted: Contradic
     }
 
 
-def changes(row: TableVersionRow, before: TableVersionRow | None) -> list[Json]:
-    """What a version changed of the one before it."""
-    tables = [one.table if one is not None and one.is_live else None for one in (before, row)]
-    return [{"kind": kind, "text": text} for kind, text in table_changes(*tables)]
+_SIGNS = {"added": "new", "dropped": "gone"}
+
+
+def changes(row: TableVersionRow, before: TableVersionRow | None, ddl: DdlRecord | None) -> list[Json]:
+    """What a version changed of the one before it; nothing where there is no table on one side."""
+    if before is None or before.table is None or row.table is None or not (before.is_live and row.is_live):
+        return []
+    paths = NamePaths.of(before.table).after(statement_or_none(ddl), row.table)
+    differences = table_changes(before.table, row.table, paths)
+    return [{"kind": _SIGNS.get(one.kind, "changed"), "text": one.text} for one in differences]
 
 
 def event(record: DdlRecord) -> Json:

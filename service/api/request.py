@@ -70,6 +70,8 @@ def _quality(part: str) -> float:
 
 
 _INT: Final = 2**31
+_LARGEST_PAGE: Final = 10_000
+_PAGE: Final = 1000
 
 
 T = TypeVar("T")
@@ -122,6 +124,11 @@ class ApiCall:
         offset, limit = max(self.integer("offset", 0), 0), self.integer("limit", -1)
         size = largest if limit <= 0 or (largest is not None and limit > largest) else limit
         return list(islice(items, offset, None if size is None else offset + size))
+
+    def page_limits(self) -> tuple[int, int]:
+        """`offset` and `limit` of a list of a history; a limit below 1 or above the largest means that."""
+        limit = self.integer("limit", _PAGE)
+        return max(self.integer("offset", 0), 0), limit if 0 < limit <= _LARGEST_PAGE else _LARGEST_PAGE
 
     def answer(self, value: Any) -> Response:
         """200 with `value` as compact JSON."""

@@ -67,18 +67,22 @@ MessageFile = Annotated[
     str | None,
     typer.Option("--message", metavar="FILE", help="A message that describes it: one line, key_b64, value_b64."),
 ]
+Earlier = Annotated[str, typer.Argument(metavar="FROM", help="The earlier time: a commit_ts or an RFC 3339 time.")]
+Later = Annotated[str, typer.Argument(metavar="TO", help="The later time.")]
 All = Annotated[bool, typer.Option("--all", help="Make all versions anew, not only those after events that failed.")]
 
 
 @contextmanager
-def _open_histories(url: str | None) -> Iterator[tuple[HistoryStore, RegistryView]]:
-    """The store's histories. BridgeError and ValueError end the command with exit code 2."""
+def _open_histories(url: str | None, *, reads: bool = False) -> Iterator[tuple[HistoryStore, RegistryView]]:
+    """The store's histories. BridgeError and ValueError end the command with exit code 2. reads: it must exist."""
     from service.registry.registry import Registry
     from service.registry_view import RegistryView
-    from service.store import open_store
+    from service.store import open_store, store_exists
     from service.store.history_reader import HistoryStore
 
     settings = load_settings(store=url)
+    if reads and not store_exists(settings.store):  # opening one makes it
+        exit_with(f"--store {settings.store}: there is no such file")
     try:
         store = open_store(settings.store, wait_seconds=settings.store_wait_seconds)
         try:
@@ -127,6 +131,47 @@ def history_snapshot(
         record = entry.records[0]
         outcome = "known already" if result.copies else "kept"
         print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {outcome}")
+
+
+@history.command("diff")
+def history_diff(
+    earlier: Earlier,
+    later: Later,
+    db: Annotated[str | None, typer.Option("--db", help="Only the tables of this database.")] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", help="Only this table of --db, by its name at any time.")
+    ] = None,
+    inclusive: Annotated[
+        bool,
+        typer.Option("--inclusive", help="With the DDL at each of these very commit_ts, as rows after it have it."),
+    ] = False,
+    changefeed: Feed = None,
+    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="text, or one JSON object.")] = "text",
+    store: StoreUrl = None,
+) -> None:
+    """Print what changed between two times: tables created, dropped, renamed, and their columns, keys and options.
+
+    As in `at`, a time stands for the tables that a row with this commit_ts has: the DDL at that very commit_ts is not
+    in it without --inclusive. Exit code 0: nothing differs. 1: something does. 3: nothing that is known differs, but a
+    table can't be compared. 2: wrong usage, or a store that can't be read.
+
+    Try it:  python -m service history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
+    """
+    from service.history.diff import Period, diff
+    from service.history.diff_text import text
+    from service.history.times import tso_of
+
+    with _open_histories(store, reads=True) as (histories, _):
+        period = Period(tso_of(earlier), tso_of(later), inclusive)
+        form = diff(histories.span(changefeed, period, db, table)).form()
+    if format_ == "json":
+        print(json.dumps(form, ensure_ascii=False))
+    else:
+        print("\n".join(text(form)))
+    if form["databases"] or form["counts"].keys() - {"unknown"}:
+        raise typer.Exit(1)
+    if form["counts"]:
+        raise typer.Exit(3)
 
 
 @history.command("rebuild")

@@ -10,18 +10,17 @@ from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.indexes import PRIMARY
 from schemas.ddl.parser.statements import (
     AlterTable,
-    ChangeColumn,
     CreateTable,
     ExchangePartition,
     NoColumnEffect,
     RecoverTable,
-    RenameColumn,
     RenameTables,
     RenameTo,
     Statement,
     TruncateTable,
 )
 from schemas.model.table import Column, Table, TableId
+from service.history.statements import column_renames
 
 
 @dataclass(frozen=True)
@@ -105,7 +104,7 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
         same = [t for i in _unique(ids) if (t := catalog.table(i))] if rows else []
         return after, [TableChange(t, t, rows=rows) for t in same]
     origin = _origins(catalog, statement, db)
-    names, rows = _renames(statement), _rows(statement)
+    names, rows = column_renames(statement), _rows(statement)
     table_changes: list[TableChange] = []
     for id_ in _unique(ids):
         key = _key(id_)
@@ -128,11 +127,10 @@ def _unique(ids: tuple[TableId, ...]) -> list[TableId]:
 
 
 def _old_spelling(table: Table | None, names: dict[str, str]) -> dict[str, str]:
-    """Renames by the columns' names as the table has them."""
-    if table is None or not names:
-        return {}
-    lower = {old.lower(): new for old, new in names.items()}
-    return {c.name: lower[c.name.lower()] for c in table.columns if c.name.lower() in lower}
+    """Renames by the columns' names as the table has them; another case of letters is none."""
+    columns = table.columns if table is not None else ()
+    renames = {c.name: names.get(c.name.lower(), c.name) for c in columns}
+    return {old: new for old, new in renames.items() if old.lower() != new.lower()}
 
 
 def _origins(catalog: Catalog, statement: Statement, db: str) -> dict[TableId, TableId | None]:
@@ -156,17 +154,6 @@ def _origins(catalog: Catalog, statement: Statement, db: str) -> dict[TableId, T
 
 def _id(db: str, table: str, current: str) -> TableId:
     return TableId(db or current, table)
-
-
-def _renames(statement: Statement) -> dict[str, str]:
-    renames = {}
-    if isinstance(statement, AlterTable):
-        for clause in statement.clauses:
-            if isinstance(clause, RenameColumn):
-                renames[clause.old] = clause.new
-            elif isinstance(clause, ChangeColumn) and clause.old.lower() != clause.column.name.lower():
-                renames[clause.old] = clause.column.name
-    return renames
 
 
 _PARTITIONS = {

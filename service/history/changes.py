@@ -1,81 +1,219 @@
-"""What a DDL changed of a table, from one version to the next: columns, their order, keys and options, in words."""
+"""What differs between two versions of a table: columns and their order, keys, character set, collation, comment.
+
+Which column is which, the statements in between say (`NamePaths`); it is never guessed from what columns look like.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Final, Literal
 
-from schemas.ddl.executor.show_create import key_texts, option_text
-from schemas.model.table import Table
-from service.history.table_json import table_form
+from schemas.ddl.executor.indexes import PRIMARY
+from schemas.ddl.parser.statements import Statement
+from schemas.model.names import quote_name
+from schemas.model.table import Column, Index, Table
+from schemas.model.type_text import default_text, type_text
+from schemas.model.types import Kind
+from service.history.statements import column_renames, dropped_columns, key_renames
+from service.history.table_json import column_form
 
-Change = tuple[Literal["gone", "new", "changed"], str]
+ChangeKind = Literal["added", "dropped", "recreated", "renamed", "changed", "reordered"]
+_OPTIONS: Final = (("charset", "character set"), ("collate", "collation"), ("comment", "comment"))
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
-    """Columns and keys by name, each as a line of text; options after the brackets."""
+class StructureChange:
+    """One difference. part: column, key, columns (their order), or an option: charset, collate, comment.
+
+    name: as it is afterwards, or was if it is dropped; old_name: before, where that is another. before, after: JSON
+    forms. recreated: dropped and added again under its name, so that its values are gone. text: for people.
+    """
+
+    kind: ChangeKind
+    part: str
+    name: str
+    text: str
+    before: Any = None
+    after: Any = None
+    old_name: str = ""
+
+    def form(self) -> dict[str, Any]:
+        named = {"old_name": self.old_name} if self.old_name else {}
+        of = {"kind": self.kind, "part": self.part, "name": self.name, **named}
+        return {**of, "before": self.before, "after": self.after, "text": self.text}
+
+
+@dataclass(frozen=True, slots=True)
+class NamePaths:
+    """What a table's columns and keys are called later, by their first names; one that is not there was dropped."""
 
     columns: Mapping[str, str]
     keys: Mapping[str, str]
-    options: str
+
+    @classmethod
+    def of(cls, table: Table) -> NamePaths:
+        return cls({c.name: c.name for c in table.columns}, {i.name: i.name for i in table.indexes})
+
+    def after(self, statement: Statement | None, table: Table) -> NamePaths:
+        """The paths to the table that a statement gave; None: to a description of it, in which names stay."""
+        gone = dropped_columns(statement)
+        left = {old: name for old, name in self.columns.items() if name.lower() not in gone}
+        columns = _follow(left, column_renames(statement), (c.name for c in table.columns))
+        return NamePaths(columns, _follow(self.keys, key_renames(statement), (i.name for i in table.indexes)))
 
 
-def changes(before: Table | None, now: Table | None) -> list[Change]:
-    """Each difference; nothing for the first version that is known, and where there is no table."""
-    if before is None or now is None:
-        return []
-    was, is_ = _lines(before), _lines(now)
-    renamed = _find_renames(list(was.columns.items()), list(is_.columns.items()))
-    old = {renamed.get(name, name): text for name, text in was.columns.items()}
-    differences: list[Change] = [("changed", f"{name} is now called {other}") for name, other in renamed.items()]
-    differences += _compare(old, is_.columns)
-    if [name for name in old if name in is_.columns] != [name for name in is_.columns if name in old]:
-        differences.append(("changed", f"the order of the columns: {', '.join(is_.columns)}"))
-    differences += _compare(was.keys, is_.keys)
-    if was.options != is_.options:
-        differences.append(("changed", f"{was.options} → {is_.options}"))
-    return differences
+def _follow(paths: Mapping[str, str], renames: Mapping[str, str], names: Iterable[str]) -> dict[str, str]:
+    now = {name.lower(): name for name in names}
+    moved = {old: renames.get(name.lower(), name).lower() for old, name in paths.items()}
+    return {old: now[name] for old, name in moved.items() if name in now}
 
 
-def _lines(table: Table) -> _Lines:
-    columns = {one["name"]: _column(one) for one in table_form(table)["columns"]}
-    return _Lines(columns, key_texts(table), option_text(table))
+def changes(before: Table | None, after: Table | None, paths: NamePaths | None = None) -> list[StructureChange]:
+    """Each difference; all that a table has is added or dropped where there is none on the other side.
+
+    paths: from `before` to `after`; None where it is not known how one became the other, so that names stay.
+    """
+    if before is None or after is None:
+        return _whole(before, "dropped") if before else _whole(after, "added") if after else []
+    paths = paths or NamePaths.of(before).after(None, after)
+    return [*_columns(before, after, paths), *_keys(before, after, paths), *_options(before, after)]
 
 
-def _column(one: Mapping[str, Any]) -> str:
-    words = [str(one["type"])]
-    if one["generated"]:
-        words.append(f"AS ({one['generated']}) {'STORED' if one['stored'] else 'VIRTUAL'}")
-    words.append("NULL" if one["nullable"] else "NOT NULL")
-    if one["default"] is not None:
-        words.append(f"DEFAULT {one['default']}")
-    if one["auto_increment"]:
+def _whole(table: Table, kind: Literal["added", "dropped"]) -> list[StructureChange]:
+    added = kind == "added"
+    columns = [_one(kind, c, before=None if added else c, after=c if added else None) for c in table.columns]
+    forms = [(i, _key_form(i)) for i in table.indexes]
+    keys = [
+        StructureChange(kind, "key", i.name, key_text(i), None if added else form, form if added else None)
+        for i, form in forms
+    ]
+    return [*columns, *keys]
+
+
+# ---- columns
+def _columns(before: Table, after: Table, paths: NamePaths) -> Iterator[StructureChange]:
+    old_names = {name: old for old, name in paths.columns.items()}
+    fresh = {c.name.lower() for c in after.columns if c.name not in old_names}
+    for column in before.columns:
+        if column.name not in paths.columns and column.name.lower() not in fresh:
+            yield _one("dropped", column, before=column)
+    there = {c.name.lower(): c for c in before.columns}
+    for column in after.columns:
+        old_name = old_names.get(column.name)
+        if old_name is not None:
+            yield from _kept(before.by_name[old_name], column)
+            continue
+        lost = there.get(column.name.lower())
+        if lost is not None and lost.name not in paths.columns:
+            yield _one("recreated", column, before=lost, after=column)
+        else:
+            yield _one("added", column, after=column)
+    order = [paths.columns[c.name] for c in before.columns if c.name in paths.columns]
+    now = [c.name for c in after.columns if c.name in old_names]
+    if order != now:
+        text = f"the order of the columns: {', '.join(c.name for c in after.columns)}"
+        yield StructureChange("reordered", "columns", "", text, order, now)
+
+
+def _kept(old: Column, new: Column) -> Iterator[StructureChange]:
+    if old.name != new.name:
+        text = f"{old.name} is renamed to {new.name}"
+        yield StructureChange("renamed", "column", new.name, text, column_form(old), column_form(new), old.name)
+    if _compared(old) != _compared(new):
+        yield _one("changed", new, before=old, after=new)
+
+
+def _compared(column: Column) -> Column:
+    """A column without its name, and without what its keys say."""
+    return replace(
+        column, name="", default_unzoned=False, handle_key=False, primary_key=False, unique_key=False,
+        multiple_key=False,
+    )  # fmt: skip
+
+
+def _one(
+    kind: ChangeKind, column: Column, *, before: Column | None = None, after: Column | None = None
+) -> StructureChange:
+    old, new = (None if one is None else column_form(one) for one in (before, after))
+    text = f"{column.name} {column_text(column)}"
+    if kind == "changed" and before is not None:
+        text = f"{column.name}: {column_text(before)} → {column_text(column)}"
+    elif kind == "recreated" and before is not None:
+        text = f"{column.name} was dropped and added again: {column_text(before)} → {column_text(column)}"
+    return StructureChange(kind, "column", column.name, text, old, new)
+
+
+def column_text(column: Column) -> str:
+    """A column without its name, in the words of SQL."""
+    words = [type_text(column) + (f" (or {column.vague})" if column.vague else "")]
+    if column.generated is not None:
+        words.append(f"AS ({column.generated}) {'VIRTUAL' if column.virtual else 'STORED'}")
+    words.append("NULL" if column.nullable else "NOT NULL")
+    default = default_text(column)
+    if isinstance(default, bytes):
+        words.append(f"DEFAULT x'{default.hex()}'")
+    elif default is not None:
+        bare = column.default_is_expr or column.type.kind is Kind.BIT
+        words.append(f"DEFAULT {default if bare else _quoted(default)}")
+    if column.on_update:
+        words.append(f"ON UPDATE {column.on_update}")
+    if column.auto_increment:
         words.append("AUTO_INCREMENT")
-    if one["collate"] not in (None, "", "binary"):
-        words.append(f"COLLATE {one['collate']}")
-    if one["comment"]:
-        words.append(f"COMMENT {one['comment']}")
+    if column.collate not in ("", "binary"):
+        words.append(f"COLLATE {column.collate}")
+    elif column.charset not in ("", "binary"):
+        words.append(f"CHARACTER SET {column.charset}")
+    if column.comment:
+        words.append(f"COMMENT {_quoted(column.comment)}")
     return " ".join(words)
 
 
-def _find_renames(before: list[tuple[str, str]], now: list[tuple[str, str]]) -> dict[str, str]:
-    """Columns that have another name and are the same otherwise, in the same place of as many columns."""
-    if len(before) != len(now):
-        return {}
-    names, others = {name for name, _ in before}, {name for name, _ in now}
-    return {
-        name: other
-        for (name, text), (other, as_now) in zip(before, now, strict=True)
-        if text == as_now and name not in others and other not in names
-    }
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
 
 
-def _compare(before: Mapping[str, str], now: Mapping[str, str]) -> list[Change]:
-    gone: list[Change] = [("gone", f"{name} {text}") for name, text in before.items() if name not in now]
-    new: list[Change] = [("new", f"{name} {text}") for name, text in now.items() if name not in before]
-    changed: list[Change] = [
-        ("changed", f"{name}: {before[name]} → {text}") for name, text in now.items() if before.get(name, text) != text
-    ]
-    return [*gone, *new, *changed]
+# ---- keys
+def _keys(before: Table, after: Table, paths: NamePaths) -> Iterator[StructureChange]:
+    now = {i.name: i for i in after.indexes}
+    for old in before.indexes:
+        name = paths.keys.get(old.name)
+        new = None if name is None else now.pop(name)
+        if new is None:
+            yield StructureChange("dropped", "key", old.name, key_text(old), _key_form(old))
+            continue
+        forms = _key_form(old), _key_form(new)
+        if old.name != new.name:
+            text = f"key {old.name} is renamed to {new.name}"
+            yield StructureChange("renamed", "key", new.name, text, *forms, old.name)
+        moved = tuple(paths.columns.get(column, column) for column in old.columns)
+        if (moved, old.unique) != (new.columns, new.unique):
+            yield StructureChange("changed", "key", new.name, f"{key_text(old)} → {key_text(new)}", *forms)
+    for new in now.values():
+        yield StructureChange("added", "key", new.name, key_text(new), None, _key_form(new))
+
+
+def key_text(index: Index) -> str:
+    """A key as SHOW CREATE TABLE writes it; a part that is an expression is not known by its text."""
+    kind = "UNIQUE KEY" if index.unique else "KEY"
+    head = "PRIMARY KEY" if index.name == PRIMARY else f"{kind} {quote_name(index.name)}"
+    return f"{head} ({','.join('(expression)' if _is_hidden(c) else quote_name(c) for c in index.columns)})"
+
+
+def _key_form(index: Index) -> dict[str, Any]:
+    columns = [None if _is_hidden(column) else column for column in index.columns]
+    return {"name": index.name, "columns": columns, "unique": index.unique}
+
+
+def _is_hidden(column: str) -> bool:
+    return column.startswith("_V$_")
+
+
+# ---- options
+def _options(before: Table, after: Table) -> Iterator[StructureChange]:
+    for field, words in _OPTIONS:
+        old, new = getattr(before, field), getattr(after, field)
+        if old != new:
+            absent = "none" if field == "comment" else "unknown"
+            shown = [(_quoted(one) if field == "comment" else one) if one else absent for one in (old, new)]
+            yield StructureChange("changed", field, "", f"{words} {shown[0]} → {shown[1]}", old, new)

@@ -7,14 +7,18 @@ from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
+    ChangeColumn,
     CreateDatabase,
     CreateRelation,
     CreateTable,
+    DropColumn,
     DropDatabase,
     DropTables,
     ExchangePartition,
     FlashbackDatabase,
     RecoverTable,
+    RenameColumn,
+    RenameIndex,
     RenameTables,
     RenameTo,
     Statement,
@@ -37,6 +41,16 @@ def statement_of(record: DdlRecord) -> Statement:
     if record.kind == "snapshot" and not (isinstance(statement, CreateTable) and statement.like is None):
         raise DdlError("DDL_NOT_APPLICABLE", details="a snapshot is the CREATE TABLE that SHOW CREATE TABLE prints")
     return statement
+
+
+def statement_or_none(record: DdlRecord | None) -> Statement | None:
+    """The statement of a DDL event that could be read; None for a snapshot, and where there is no event."""
+    if record is None or record.kind == "snapshot" or record.mode == "form":
+        return None
+    try:
+        return statement_of(record)
+    except DdlError:
+        return None
 
 
 def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
@@ -80,3 +94,26 @@ def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
 
 def _key(name: TableName, db: str) -> Key:
     return (name.db or db).lower(), name.table.lower()
+
+
+def column_renames(statement: Statement | None) -> dict[str, str]:
+    """What a statement renames: old names, in lower case → new ones."""
+    renames = {}
+    for clause in statement.clauses if isinstance(statement, AlterTable) else ():
+        if isinstance(clause, RenameColumn):
+            renames[clause.old.lower()] = clause.new
+        elif isinstance(clause, ChangeColumn):
+            renames[clause.old.lower()] = clause.column.name
+    return renames
+
+
+def dropped_columns(statement: Statement | None) -> set[str]:
+    """Names, in lower case, of the columns that a statement drops."""
+    clauses = statement.clauses if isinstance(statement, AlterTable) else ()
+    return {clause.name.lower() for clause in clauses if isinstance(clause, DropColumn)}
+
+
+def key_renames(statement: Statement | None) -> dict[str, str]:
+    """As `column_renames`, of keys."""
+    clauses = statement.clauses if isinstance(statement, AlterTable) else ()
+    return {clause.old.lower(): clause.new for clause in clauses if isinstance(clause, RenameIndex)}

@@ -94,13 +94,14 @@ def table_form(table: Table) -> dict[str, Any]:
     return {
         "db": table.id.db,
         "table": table.id.table,
-        "columns": [_column_form(c) for c in table.columns],
+        "columns": [column_form(c) for c in table.columns],
         "primary_key": next((list(i.columns) for i in table.indexes if i.name == PRIMARY), []),
         "unique_keys": {i.name: list(i.columns) for i in table.indexes if i.unique and i.name != PRIMARY},
     }
 
 
-def _column_form(column: Column) -> dict[str, Any]:
+def column_form(column: Column) -> dict[str, Any]:
+    """A column as a JSON object, as `table_form`."""
     default = default_text(column)
     return {
         "name": column.name,

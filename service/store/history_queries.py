@@ -210,6 +210,38 @@ class HistoryQueries:
         row = _FOLLOWING(self.connection, **self._at(key, after_)).fetchone()
         return None if row is None else name_row(_Name._make(row))
 
+    def rows_between(
+        self, start: HistoryPosition, end: HistoryPosition, db: str | None, table: str | None
+    ) -> dict[Key, list[NameRow]]:
+        """Rows from a position on, before another one, by name, in order; of a table those of its other names too."""
+        c, rows = sql.names.c, dict[Key, list[NameRow]]()
+        query = self._all_names().where(~at_or_before(sql.names, start), at_or_before(sql.names, end))
+        wanted = [key == name.lower() for key, name in ((c.db_key, db), (c.table_key, table)) if name]
+        if wanted:
+            ids = select(c.table_id).where(c.changefeed == self._changefeed, c.table_id != "", *wanted)
+            query = query.where(or_(and_(*wanted), c.table_id.in_(ids)))
+        for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal)):
+            rows.setdefault((row.db_key, row.table_key), []).append(name_row(row))
+        return rows
+
+    def databases_between(
+        self, start: HistoryPosition, end: HistoryPosition, db: str | None
+    ) -> dict[str, list[DatabaseRow]]:
+        """As `rows_between`, of databases."""
+        c, rows = sql.databases.c, dict[str, list[DatabaseRow]]()
+        query = select(sql.databases).where(c.changefeed == self._changefeed)
+        query = query.where(~at_or_before(sql.databases, start), at_or_before(sql.databases, end))
+        query = query.where(c.db_key == db.lower()) if db else query
+        for row in self.connection.execute(query.order_by(c.commit_ts, c.ordinal)):
+            rows.setdefault(row.db_key, []).append(database_row(row))
+        return rows
+
+    def count_pending(self, ts: int) -> int:
+        """How many events up to ts are not sealed."""
+        c = sql.events.c
+        query = select(func.count()).where(c.changefeed == self._changefeed, c.state == "pending", c.commit_ts <= ts)
+        return int(self.connection.execute(query).scalar_one())
+
     def pending_up_to(self, key: Key, ts: int) -> int:
         """How many events of a table up to ts are not sealed."""
         of = {"feed": self._changefeed, "db_": key[0], "table_": key[1], "ts_": ts}

@@ -15,6 +15,7 @@ from schemas.model.errors import RegistryError
 from schemas.model.table import Table, TableId
 from service.history import lazy_catalog, table_codec
 from service.history.contradictions import OF_VERSION, Contradiction, by_name, contradiction
+from service.history.diff import HistorySpan, Period
 from service.history.model import (
     END,
     LAST_ORDINAL,
@@ -36,6 +37,7 @@ from service.store.history_store import HistoryWriteStore
 from service.store.sql_store import SqlStore
 from service.store.statements import PreparedStatement, chunks
 
+_BACKWARDS = "the end, commit_ts {}, is before the start, commit_ts {}: give the earlier time first"
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
 _OF_FEED = tuple(field.name for field in fields(HistoryState))
 _FEED = sql.changefeeds.c
@@ -134,6 +136,37 @@ class HistoryStore(HistoryWriteStore):
     ) -> list[NameRow]:
         with self._open_reader(changefeed) as (queries, _, _feed):
             return queries.newest_names(db, offset, limit, part)
+
+    def span(
+        self, changefeed: str | None, period: Period, db: str | None = None, table: str | None = None
+    ) -> HistorySpan:
+        """What happened between two times, of all tables, a database's or one. RegistryError TABLE_NOT_KNOWN for a
+        table, or a database, of which nothing is known until the end; UNPROCESSABLE for an end before the start, and a
+        table without database.
+        """
+        if table and not db:
+            raise RegistryError("UNPROCESSABLE", details=f"which database is table {table} in? Give db too")
+        if period.to_ts < period.from_ts:
+            raise RegistryError("UNPROCESSABLE", details=_BACKWARDS.format(period.to_ts, period.from_ts))
+        start, end = (HistoryPosition(ts, LAST_ORDINAL if period.inclusive else 0) for ts in period[:2])
+        with self._open_reader(changefeed) as (queries, _, feed):
+            if db and not _is_known(queries, end, db, table):
+                details = f": nothing of it was seen up to commit_ts {period.to_ts}"
+                raise RegistryError(
+                    "TABLE_NOT_KNOWN", table=f"{db}.{table or '*'}", changefeed=feed.name, details=details
+                )
+            rows = queries.rows_between(start, end, db, table)
+            names = {key: (queries.name(key, start), some) for key, some in rows.items()}
+            changed = {} if table else queries.databases_between(start, end, db)
+            databases = {name: (queries.database(name, start), some) for name, some in changed.items()}
+            every = [row for before, some in names.values() for row in (before, *some) if row is not None]
+            forms = {(row.form, row.id) for row in every if row.has_table and row.form is not None}
+            tables = _in_zone(queries.tables(forms), feed)
+            seqs = {row.ddl for some in rows.values() for row in some}
+            seqs |= {row.ddl for some in changed.values() for row in some}
+            events = {one.seq: one for one in queries.events(seqs)}
+            pending = queries.count_pending(period.to_ts)
+            return HistorySpan(feed, period, names, databases, events, tables, pending)
 
     # ---- events
     def ddl(
@@ -279,9 +312,7 @@ def _versions(
 ) -> list[TableVersionRow]:
     """Rows with their tables, defaults in UTC where the changefeed's zone is known."""
     described = {(row.form, row.id) for row, _ in spans if row.form is not None and row.state in _DESCRIBED}
-    tables: dict[Any, Table] = queries.tables(described)
-    if feed.zone:
-        tables = {one: in_utc(table, feed.zone) for one, table in tables.items()}
+    tables: dict[Any, Table] = _in_zone(queries.tables(described), feed)
     return [
         TableVersionRow(
             **{name: getattr(row, name) for name in _OF_ROW},
@@ -290,3 +321,14 @@ def _versions(
         )
         for row, to_ts in spans
     ]
+
+
+def _in_zone(tables: dict[Any, Table], feed: HistoryState) -> dict[Any, Table]:
+    """Tables with defaults in UTC, where the changefeed's zone is known."""
+    return {one: in_utc(table, feed.zone) for one, table in tables.items()} if feed.zone else tables
+
+
+def _is_known(queries: HistoryQueries, before: HistoryPosition, db: str, table: str | None) -> bool:
+    if table:
+        return queries.name(key_of((db, table)), before) is not None
+    return bool(queries.database(db.lower(), before) or queries.any_name(db.lower(), before))

@@ -41,6 +41,37 @@ async def list_tables(request: Request) -> Response:
     )
 
 
+_PERIOD: Final = ("changefeed", "from", "to", "db", "table")
+
+
+@router.get("/diff")
+async def differences(request: Request) -> Response:
+    """What changed between two times: of all tables, a database's or one."""
+    api, start = ApiClient(request), number_of(request.query_params.get("offset", "")) or 0
+    fields = {name: request.query_params.get(name, "").strip() for name in _PERIOD}
+    feeds = await api.need("history", "changefeeds")
+    fields["changefeed"] = fields["changefeed"] or (feeds[0]["changefeed"] if feeds else "")
+    inclusive = request.query_params.get("inclusive") == "1"
+    answer = None
+    if fields["from"] and fields["to"]:
+        query = {name: text or None for name, text in fields.items()}
+        answer = await api.get("history", "diff", **query, inclusive=inclusive, offset=start, limit=_PAGE)
+    refused = answer is not None and not answer.is_ok
+    values = {**{name: text for name, text in fields.items() if text}, **({"inclusive": "1"} if inclusive else {})}
+    following = answer.value["next_offset"] if answer is not None and answer.is_ok else None
+    return page(
+        "tables_diff.html",
+        answer.status if answer is not None else 200,
+        given=fields,
+        inclusive=inclusive,
+        feeds=[one["changefeed"] for one in feeds],
+        report=answer.value if answer is not None and answer.is_ok else None,
+        earlier=urlencode({**values, "offset": max(start - _PAGE, 0)}) if start else "",
+        later=urlencode({**values, "offset": following}) if following else "",
+        said=answer.problem if answer is not None and refused else "",
+    )
+
+
 @router.get("/{db}/{table}")
 async def show(request: Request) -> Response:
     """The newest versions, each with what it changed."""

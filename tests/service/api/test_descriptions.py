@@ -23,7 +23,8 @@ from tests.support.routes import routes
 from tests.support.table import check_rows
 
 Route = tuple[str, str, Any]
-_READERS: Final = {"text": (), "texts": (), "flag": (), "integer": (), "page": ("offset", "limit")}
+_READERS: Final = {"text": (), "texts": (), "flag": (), "integer": (), "page": ("offset", "limit"),
+    "page_limits": ("offset", "limit")}  # fmt: skip
 _OF_ANY_SCHEMA: Final = {"findTags"}  # read for each answer with a schema, also where it can have no tags
 _VERBS: Final = re.compile(r"\b(GET|POST|PUT|DELETE)\b")
 _PAGING: Final = {"offset", "limit"}

@@ -266,3 +266,25 @@ def test_the_events_of_a_table_are_those_that_made_or_ended_a_version(client: Cl
     assert steps("ORDERS_OLD") == [30, 50]
     assert steps("other") == [45, 50]
     assert [len(client.get(f"/history/ddl?db={db}").json["ddl"]) for db in ("shop", "none")] == [7, 0]
+
+
+def test_what_changed_between_two_times(client: Client) -> None:
+    for number in range(3):
+        statement(client, T0 + number, f"CREATE TABLE t{number} (a int)")
+    statement(client, T0 + STEP, "ALTER TABLE t1 CHANGE a b bigint")
+    form = client.get(f"/history/diff?from={T0 + 3}&to={T0 + STEP + 1}").json
+    [one] = form["tables"]
+    assert (form["counts"], form["resolved"], form["databases"]) == ({"changed": 1}, False, [])
+    assert [(c["kind"], c["part"], c["name"], c.get("old_name")) for c in one["changes"]] == [
+        ("renamed", "column", "b", "a"), ("changed", "column", "b", None)]  # fmt: skip
+    assert (one["before"]["show_create"].count("`a`"), one["after"]["show_create"].count("`b` bigint")) == (1, 1)
+    assert [s["query"] for s in one["statements"]] == ["ALTER TABLE t1 CHANGE a b bigint"]
+    both = "/history/diff?from=0&to=2026-12-31T00:00:00Z&limit=2"
+    first, second = (client.get(f"{both}&offset={offset}").json for offset in (0, 2))
+    assert [len(page["tables"]) for page in (first, second)] == [2, 1]
+    assert (first["next_offset"], second["next_offset"], second["counts"]) == (2, None, {"created": 3})
+    for query, error in (
+        ("from=1", (422, 422)), ("from=1&to=x", (422, 42251)), ("from=2&to=1", (422, 422)),
+        (f"from=0&to={T0}&db=shop&table=nope", (404, 40451)), ("from=0&to=1&table=t", (422, 422)),
+    ):  # fmt: skip
+        assert client.get(f"/history/diff?{query}").error == error, query

@@ -22,13 +22,14 @@ def client() -> Iterator[Client]:
 KINDS: list[tuple[str, list[tuple[str, str]] | None]] = [
     ("ADD INDEX `i``x` (a, b)", [("new", "KEY `i``x` (`a`,`b`)")]),
     ("DROP INDEX u", [("gone", "UNIQUE KEY `u` (`b`)")]),
-    ("RENAME COLUMN a TO z", [("changed", "a is now called z")]),
-    ("MODIFY COLUMN a BIGINT NOT NULL", [("changed", "a: int NULL COMMENT x → bigint NOT NULL")]),
-    ("ALTER COLUMN b SET DEFAULT 'r'", [("changed", "b: varchar(10) NULL DEFAULT q → varchar(10) NULL DEFAULT r")]),
+    ("RENAME COLUMN a TO z", [("changed", "a is renamed to z")]),
+    ("CHANGE a z BIGINT", [("changed", "a is renamed to z"), ("changed", "z: int NULL COMMENT 'x' → bigint NULL")]),
+    ("MODIFY COLUMN a BIGINT NOT NULL", [("changed", "a: int NULL COMMENT 'x' → bigint NOT NULL")]),
+    ("ALTER COLUMN b SET DEFAULT 'r'", [("changed", "b: varchar(10) NULL DEFAULT 'q' → varchar(10) NULL DEFAULT 'r'")]),
     ("MODIFY COLUMN b VARCHAR(10) DEFAULT 'q' AFTER id", [("changed", "the order of the columns: id, b, a")]),
     ("ADD COLUMN g INT AS (a + 1) STORED FIRST", [("new", "g int AS (`a` + 1) STORED NULL")]),
     ("DROP COLUMN a, ADD COLUMN c INT COMMENT 'x'", None),
-    ("COMMENT 'hello'", [("changed", "ENGINE=InnoDB → ENGINE=InnoDB COMMENT='hello'")]),
+    ("COMMENT 'hello'", [("changed", "comment none → 'hello'")]),
 ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -95,3 +96,21 @@ def test_what_serve_is_given(tmp_path: Path) -> None:
         config.write_text(text)
         with pytest.raises(BridgeError):
             parse_tracked(str(config))
+
+
+def test_diff_ends_as_diff_does(tmp_path: Path) -> None:
+    (tmp_path / "d.jsonl").write_text(
+        '{"commit_ts":5,"db":"d","query":"CREATE TABLE t (a INT)"}\n'
+        '{"commit_ts":7,"db":"d","query":"ALTER TABLE t DROP COLUMN nope"}\n'
+        '{"commit_ts":8,"db":"d","query":"CREATE TABLE u (a INT)"}\n'
+    )
+    none = run("history", "diff", "1", "2", cwd=tmp_path)
+    assert (none.returncode, "there is no such file" in none.stderr) == (2, True)
+    run("track", "--in", str(tmp_path / "d.jsonl"), cwd=tmp_path)
+    ends = {
+        times: run("history", "diff", *times, cwd=tmp_path).returncode
+        for times in (("6", "7"), ("6", "8"), ("6", "9"), ("9", "6"), ("x", "6"))
+    }
+    assert ends == {("6", "7"): 0, ("6", "8"): 3, ("6", "9"): 1, ("9", "6"): 2, ("x", "6"): 2}
+    done = run("history", "diff", "6", "8", "--inclusive", "--format", "json", cwd=tmp_path)
+    assert (done.returncode, json.loads(done.stdout)["counts"]) == (1, {"created": 1, "unknown": 1})

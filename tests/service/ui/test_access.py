@@ -117,4 +117,4 @@ def test_histories_are_for_those_with_history(ask: Browser) -> None:
         judged = {"sql": "DROP TABLE t", "db": quote("d"), "changefeed": "", "sink_uri": "", "config": "", "tables": ""}
         assert ask("u", "POST", "/ui/dry-run", judged)[0] == 403
 
-    check_rows(["/ui/tables", "/ui/lineage", "/ui/tables/d/t"], check)
+    check_rows(["/ui/tables", "/ui/tables/diff?from=1&to=2", "/ui/lineage", "/ui/tables/d/t"], check)

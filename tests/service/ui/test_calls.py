@@ -93,6 +93,7 @@ PAGES: list[tuple[str, str, dict[str, str], int, str, int]] = [
     ("GET", "/ui/tables?changefeed=a&q=T5", {}, 3, 'scope="row"', 11),
     ("GET", "/ui/tables/d/t0?changefeed=a", {}, 2, "<li>", SHOWN),
     ("GET", f"/ui/tables/d/t0/at?changefeed=a&when={9 * STEP}", {}, 2, "c7", 1),
+    ("GET", f"/ui/tables/diff?changefeed=a&from=1&to={99 * STEP}", {}, 2, "<h2>", SHOWN),
     ("GET", "/ui/dry-run", {}, 1, "<option", 2),
     ("POST", "/ui/dry-run", {"db": "d", "sql": "DROP TABLE t1", "changefeed": "a"}, 2, 'role="status"', 1),
     ("POST", "/ui/dry-run", {"db": "d", "sql": "ALTER TABLE t2 ADD d DATE; ALTER TABLE t2 DROP x; SELECT 1",

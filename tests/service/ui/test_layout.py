@@ -28,6 +28,7 @@ PAGES = {
     "tables": "/ui/tables",
     "table": "/ui/tables/shop/orders",
     "at": f"/ui/tables/shop/orders/at?when={250 << 18}",
+    "two times": f"/ui/tables/diff?from={150 << 18}&to={350 << 18}",
     "dry-run": "/ui/dry-run",
     "lineage": "/ui/lineage",
     "nothing": "/ui/subjects/nope",

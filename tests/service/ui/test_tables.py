@@ -41,6 +41,21 @@ def test_as_of_follows_the_rule_of_rows(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("tomorrow")
 
 
+def test_two_times_are_compared(page: Page) -> None:
+    page.goto("/ui/tables/shop/orders")
+    page.get_by_role("link", name="Compare two times").click()
+    page.get_by_label("From (commit_ts").fill(str(150 << 18))
+    page.get_by_label("To", exact=True).fill(str(350 << 18))
+    page.get_by_role("button", name="Compare").click()
+    expect(page.get_by_role("heading", name="shop.orders → shop.bills")).to_contain_text("renamed")
+    expect(page.get_by_role("listitem").filter(has_text="price")).to_contain_text("decimal(14,2) NOT NULL")
+    expect(page.get_by_label("Changefeed")).not_to_have_value("")
+    page.get_by_role("link", name="shop.bills").click()
+    expect(page.get_by_role("heading", level=1)).to_have_text("shop.bills")
+    page.goto(f"/ui/tables/diff?from={9 << 18}&to=1")
+    expect(page.get_by_role("alert")).to_contain_text("give the earlier time first")
+
+
 def test_versions_can_be_picked_and_walked_through(page: Page) -> None:
     page.goto("/ui/tables/shop/orders")
     offered = page.locator("#versions option")

@@ -1,0 +1,268 @@
+"""What changed between two times of a history: databases, tables, and what their columns and keys are.
+
+A table is followed through renames by its logical table, a column by the statements in between; what could not be
+followed says so. Statements that change nothing which a version keeps (TRUNCATE, partitions) are listed, not compared.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from schemas.ddl.executor.show_create import show_create
+from schemas.ddl.parser.statements import (
+    AlterDatabase,
+    CreateDatabase,
+    CreateRelation,
+    CreateTable,
+    DropDatabase,
+    FlashbackDatabase,
+    RecoverTable,
+)
+from schemas.model.table import Table, TableId
+from service.history.changes import NamePaths, StructureChange, changes
+from service.history.model import DatabaseRow, DdlRecord, HistoryState, Key, NameRow, State
+from service.history.statements import statement_or_none
+from service.history.times import time_text
+
+TableKind = Literal["created", "described", "dropped", "recreated", "renamed", "changed", "unknown"]
+_CREATING: Final = (CreateTable, CreateRelation, RecoverTable, FlashbackDatabase)
+_OF_DATABASES: Final = (CreateDatabase, AlterDatabase, DropDatabase, FlashbackDatabase)
+_DESCRIBED: Final = "it was described in between, not created: what it was before is not known"
+_NOT_FOLLOWED: Final = "a DDL in between was not understood: columns of the same name are taken for the same"
+
+
+class Period(NamedTuple):
+    """From which time to which, as commit_ts; inclusive: just after the DDL at these very commit_ts, not before it."""
+
+    from_ts: int
+    to_ts: int
+    inclusive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HistorySpan:
+    """What a store has of a period. names, databases: what each was before it (None: not known), and each row in it.
+
+    events: by seq. tables: by form and name. pending: how many events up to its end are not sealed.
+    """
+
+    feed: HistoryState
+    period: Period
+    names: Mapping[Key, tuple[NameRow | None, list[NameRow]]]
+    databases: Mapping[str, tuple[DatabaseRow | None, list[DatabaseRow]]]
+    events: Mapping[int, DdlRecord]
+    tables: Mapping[tuple[bytes, TableId], Table]
+    pending: int = 0
+
+    def table(self, row: NameRow | None) -> Table | None:
+        return self.tables[row.form, row.id] if row is not None and row.has_table and row.form else None
+
+    def statements(self, rows: list[NameRow]) -> list[DdlRecord]:
+        return [self.events[seq] for seq in dict.fromkeys(row.ddl for row in rows) if seq in self.events]
+
+
+@dataclass(frozen=True, slots=True)
+class TableDifference:
+    """One table, view or sequence; before, after: its rows, None where there is none."""
+
+    kind: TableKind
+    before: NameRow | None
+    after: NameRow | None
+    shown: tuple[str | None, str | None]
+    changes: list[StructureChange]
+    notes: list[str]
+    statements: list[DdlRecord]
+
+    @property
+    def id(self) -> TableId:
+        row = self.after or self.before
+        assert row is not None
+        return row.id
+
+    def form(self) -> dict[str, Any]:
+        sides = [None if row is None else _side(row, text) for row, text in zip(self._rows, self.shown, strict=True)]
+        return {
+            "kind": self.kind, "db": self.id.db, "table": self.id.table, "before": sides[0], "after": sides[1],
+            "changes": [one.form() for one in self.changes], "notes": self.notes,
+            "statements": [_statement_form(one) for one in self.statements],
+        }  # fmt: skip
+
+    @property
+    def _rows(self) -> tuple[NameRow | None, NameRow | None]:
+        return self.before, self.after
+
+
+def _side(row: NameRow, text: str | None) -> dict[str, Any]:
+    relation = {"relation": row.relation} if row.relation else {}
+    named = {"db": row.id.db, "table": row.id.table, "state": str(row.state)}
+    return {**named, "reason": row.reason or None, **relation, "commit_ts": row.from_ts, "show_create": text}
+
+
+def _statement_form(one: DdlRecord) -> dict[str, Any]:
+    return {"commit_ts": one.commit_ts, "time": time_text(one.commit_ts), "kind": one.kind, "query": one.query}
+
+
+@dataclass(slots=True)
+class HistoryDiff:
+    """The differences of a period, tables by name. others: tables without one, with their statements."""
+
+    span: HistorySpan
+    databases: list[dict[str, Any]] = field(default_factory=list)
+    tables: list[TableDifference] = field(default_factory=list)
+    others: list[dict[str, Any]] = field(default_factory=list)
+
+    def form(self, offset: int = 0, limit: int | None = None) -> dict[str, Any]:
+        """As JSON; offset, limit: of the tables. next_offset is None where there are no more."""
+        feed, period, end = self.span.feed, self.span.period, None if limit is None else offset + limit
+        counts = Counter(one.kind for one in self.tables)
+        return {
+            "changefeed": feed.name,
+            "sealed_ts": feed.sealed_ts,
+            "from": {"at": period.from_ts, "time": time_text(period.from_ts)},
+            "to": {"at": period.to_ts, "time": time_text(period.to_ts)},
+            "inclusive": period.inclusive,
+            "resolved": period.to_ts <= feed.sealed_ts,
+            "pending": self.span.pending,
+            "counts": {kind: counts[kind] for kind in get_args(TableKind) if counts[kind]},
+            "databases": self.databases,
+            "tables": [one.form() for one in self.tables[offset:end]],
+            "other_statements": self.others,
+            "next_offset": end if end is not None and end < len(self.tables) else None,
+        }
+
+
+def diff(span: HistorySpan) -> HistoryDiff:
+    """What differs between the two ends of a span."""
+    result = HistoryDiff(span)
+    result.databases = list(_databases(span))
+    identities: dict[str, _Identity] = {}
+    for key, (before, rows) in span.names.items():
+        if before is not None and before.is_live:
+            _identity(identities, key, before).before = before
+        for row in rows:
+            _identity(identities, key, row).rows.append(row)
+        last = rows[-1] if rows else before
+        if last is not None and last.is_live:
+            _identity(identities, key, last).after = last
+    differences: dict[Key, list[TableDifference]] = {}
+    for one in identities.values():
+        difference = _compare(span, one)
+        if isinstance(difference, TableDifference):
+            id_ = difference.id.folded
+            differences.setdefault((id_.db, id_.table), []).append(difference)
+        elif difference is not None:
+            result.others.append(difference)
+    for _, some in sorted(differences.items()):
+        result.tables += _join(span, some)
+    result.others.sort(key=lambda one: (one["db"].lower(), one["table"].lower()))
+    return result
+
+
+# ---- tables
+@dataclass(slots=True)
+class _Identity:
+    """A logical table through the period: its row before it and at its end where it is there, and all its rows."""
+
+    before: NameRow | None = None
+    after: NameRow | None = None
+    rows: list[NameRow] = field(default_factory=list)
+
+
+def _identity(identities: dict[str, _Identity], key: Key, row: NameRow) -> _Identity:
+    return identities.setdefault(row.table_id or f"{row.relation}\0{key[0]}\0{key[1]}", _Identity())
+
+
+def _compare(span: HistorySpan, one: _Identity) -> TableDifference | dict[str, Any] | None:
+    before, after = one.before, one.after
+    rows = sorted(one.rows, key=lambda row: (row.position, row.is_live))
+    statements = span.statements(rows)
+    tables = span.table(before), span.table(after)
+    kind: TableKind
+    notes = _notes(before, after)
+    if before is not None and after is not None:
+        differences: list[StructureChange] = []
+        if tables[0] is not None and tables[1] is not None:
+            paths, followed = _paths(span, tables[0], rows)
+            differences = changes(tables[0], tables[1], paths)
+            notes += [] if followed else [_NOT_FOLLOWED]
+        if before.id != after.id:
+            kind = "renamed"
+        elif (tables[0] is None) != (tables[1] is None) or State.ERROR in (before.state, after.state):
+            kind = "unknown"
+        elif differences:
+            kind = "changed"
+        else:
+            return _others(after, statements)
+        return TableDifference(kind, before, after, _texts(*tables), differences, notes, statements)
+    if after is not None:
+        created = any(isinstance(statement_or_none(event), _CREATING) for event in statements[:1])
+        was_there = any(not row.is_live for row in rows)  # dropped, and brought back: nobody saw it before
+        kind = "created" if created or was_there or after.relation else "described"
+        notes += [_DESCRIBED] if kind == "described" else []
+        return TableDifference(kind, None, after, _texts(*tables), changes(*tables), notes, statements)
+    if before is not None:
+        return TableDifference("dropped", before, None, _texts(*tables), changes(*tables), notes, statements)
+    return _others(rows[-1], statements) if rows else None
+
+
+def _texts(before: Table | None, after: Table | None) -> tuple[str | None, str | None]:
+    texts = [None if table is None else show_create(table) for table in (before, after)]
+    return texts[0], texts[1]
+
+
+def _notes(before: NameRow | None, after: NameRow | None) -> list[str]:
+    rows = {"before": before, "afterwards": after}
+    states = (State.PARTIAL, State.ERROR, State.UNKNOWN)
+    return [f"{when}, it is {row.state}: {row.reason}" for when, row in rows.items() if row and row.state in states]
+
+
+def _paths(span: HistorySpan, table: Table, rows: list[NameRow]) -> tuple[NamePaths, bool]:
+    """What the table's names are at the end, and whether every statement in between could be followed."""
+    paths, followed = NamePaths.of(table), True
+    for row in rows:
+        now = span.table(row)
+        if now is not None:
+            paths = paths.after(statement_or_none(span.events.get(row.ddl)), now)
+        elif row.is_live:
+            followed = False
+    return paths, followed
+
+
+def _others(row: NameRow, statements: list[DdlRecord]) -> dict[str, Any] | None:
+    if not statements:
+        return None
+    return {"db": row.id.db, "table": row.id.table, "statements": [_statement_form(one) for one in statements]}
+
+
+def _join(span: HistorySpan, some: list[TableDifference]) -> Iterator[TableDifference]:
+    """A table that was dropped, and another one that has its name now, are one entry."""
+    dropped = next((one for one in some if one.kind == "dropped" and one.changes), None)
+    created = next((one for one in some if one.kind in ("created", "described") and one.changes), None)
+    if dropped is None or created is None:
+        yield from some
+        return
+    yield from (one for one in some if one not in (dropped, created))
+    differences = changes(span.table(dropped.before), span.table(created.after))
+    events = {one.seq: one for one in (*dropped.statements, *created.statements)}
+    statements = sorted(events.values(), key=lambda one: one.position)
+    shown = dropped.shown[0], created.shown[1]
+    notes = [*dropped.notes, *created.notes]
+    yield TableDifference("recreated", dropped.before, created.after, shown, differences, notes, statements)
+
+
+# ---- databases
+def _databases(span: HistorySpan) -> Iterator[dict[str, Any]]:
+    for _, (before, rows) in sorted(span.databases.items()):
+        statements = [statement_or_none(span.events.get(row.ddl)) for row in rows]
+        if not any(isinstance(one, _OF_DATABASES) for one in statements):
+            continue  # it became known by its tables
+        was, now = (row if row is not None and row.live else None for row in (before, rows[-1]))
+        forms = [None if row is None else {"charset": row.charset, "collate": row.collate} for row in (was, now)]
+        if forms[0] == forms[1]:
+            continue
+        created = was is None and isinstance(statements[0], (CreateDatabase, FlashbackDatabase))
+        kind = "dropped" if now is None else "created" if created else "changed"
+        yield {"kind": kind, "db": rows[-1].name, "before": forms[0], "after": forms[1]}
