@@ -20,7 +20,7 @@ from service.registry import config, mode, register, schemas
 from service.registry.compatibility import check_against, logical_changes, refusal
 from service.registry.config import LEVEL
 from service.registry.identity import identity
-from service.registry.model import NewSchema, Reference, StoredVersion, VersionRow
+from service.registry.model import Content, NewSchema, Reference, StoredVersion, VersionRow
 from service.registry.names import check_subject
 from service.registry.ports import Store, StoreReader
 from service.registry.registry import Registry
@@ -35,7 +35,7 @@ class Rehearsal:
     level: the compatibility level in force; own_level: it is the subject's own config. newest: the newest undeleted
     version. same: the version that has this schema already. refusal: code of `schemas.model.errors`, "" when it would
     be accepted; messages: the registry's own words about it. warnings: what an accepted schema changes unseen by the
-    rules (logical types).
+    rules (logical types). content: what would be stored, where the schema can be read and is no repeat.
     """
 
     level: str
@@ -45,6 +45,7 @@ class Rehearsal:
     messages: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     own_level: bool = False
+    content: Content | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +58,8 @@ class RegistryView:
     registry: Registry
     url: str = ""
 
-    def rehearse(self, subject: str, schema: str, pending: Sequence[str] = ()) -> Rehearsal:
-        """As if `schema` were registered after `pending`, which are taken as registered in this order.
+    def rehearse(self, subject: str, schema: str, pending: Sequence[Content] = ()) -> Rehearsal:
+        """As if `schema` were registered after `pending` (`content` of others), taken as registered in this order.
 
         In one read, as registering does (`register.register`).
         """
@@ -81,7 +82,7 @@ class RegistryView:
         tx: StoreReader,
         name: str,
         schema: str,
-        pending: Sequence[str],
+        pending: Sequence[Content],
         rules: config.EffectiveConfig,
         rehearsal: Rehearsal,
     ) -> Rehearsal:
@@ -90,10 +91,10 @@ class RegistryView:
         if repeat is not None:
             return replace(rehearsal, same=repeat.stored)
         parsed, content = register.parse_for_storage(registry, tx, name, new, rules, options)
+        rehearsal = replace(rehearsal, content=content)
         latest = rehearsal.newest
         olds = tx.live_versions(name) if rules.compares_many else [latest] if latest else []
-        for text in pending:
-            _, waiting = register.parse_for_storage(registry, tx, name, NewSchema(text=text), rules, options)
+        for waiting in pending:
             if waiting.identity == content.identity:
                 return rehearsal
             olds.append(StoredVersion(name, (olds[-1].version if olds else 0) + 1, 0, waiting, 0))

@@ -26,6 +26,7 @@ from service.ddl_check.statements import ParsedStatement, Session, split, unders
 from service.ddl_check.table_changes import TableChange, changes
 from service.ddl_check.table_check import TableCheck
 from service.ddl_check.verdicts import SubjectVerdict
+from service.registry.model import Content
 from service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
@@ -56,7 +57,7 @@ class _Run:
         self.changefeed = question.changefeed
         self.catalog = question.catalog
         self.session = Session(question.db, question.mode, question.sql_mode)
-        self.pending: dict[str, list[str]] = {}
+        self.pending: dict[str, list[Content]] = {}
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
         self.assumed: dict[str, str] = {}
@@ -166,10 +167,11 @@ class _Run:
     def _expect(self, verdicts: Sequence[SubjectVerdict]) -> None:
         """What a row after this statement would bring in, for the statements after it."""
         for verdict in verdicts:
-            if verdict.compatible and verdict.rehearsal.same is None:
+            content = verdict.rehearsal.content
+            if verdict.compatible and content is not None:
                 waiting = self.pending.setdefault(verdict.subject, [])
-                if verdict.schema not in waiting:
-                    waiting.append(verdict.schema)
+                if content not in waiting:
+                    waiting.append(content)
 
 
 def _not_applicable(error: DdlError) -> str:

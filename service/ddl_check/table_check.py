@@ -34,6 +34,7 @@ from service.ddl_check.target_schemas import (
     usual_target,
 )
 from service.ddl_check.verdicts import RegistryState, SubjectVerdict, judge
+from service.registry.model import Content
 from service.registry_view import RegistryView
 
 
@@ -45,7 +46,7 @@ class CheckState(Protocol):
     changefeed: ChangefeedSettings
     catalog: Catalog
     session: Session
-    pending: dict[str, list[str]]
+    pending: dict[str, list[Content]]
     assumed: dict[str, str]
 
 

@@ -57,20 +57,21 @@ class RegistryState:
     """
 
     view: RegistryView
-    pending: Mapping[str, Sequence[str]]
+    pending: Mapping[str, Sequence[Content]]
     assumed: Mapping[str, str]
 
     def rehearse(self, subject: str, schema: str) -> tuple[Rehearsal, bool]:
         """What a registration would get, and whether it is refused only after what is pending."""
         assumed_schema = self.assumed.get(subject)
         now = self.view.rehearse(subject, schema)
-        base: list[str] = []
+        base: list[Content] = []
         if assumed_schema is not None and now.newest is None:
-            base = [assumed_schema]
+            assumed = self.view.rehearse(subject, assumed_schema).content
+            base = [assumed] if assumed else []
             version = StoredVersion(subject, 0, 0, Content(b"", assumed_schema), 0)
             now = replace(self.view.rehearse(subject, schema, base), newest=version)
             now = replace(now, same=version if schema == assumed_schema else None)
-        waiting = [s for s in self.pending.get(subject, ()) if s != schema]
+        waiting = [one for one in self.pending.get(subject, ()) if one.text != schema]
         if now.refusal or not waiting:
             return now, False
         later = self.view.rehearse(subject, schema, [*base, *waiting])

@@ -126,7 +126,7 @@ def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession, how
     assert rows(spark, how, by_spark=True) == expected
 
 
-@pytest.mark.parametrize("how", ["fresh", "stepwise"])
+@both(default="fresh")
 def test_rows_get_the_values_of_some_new_types(spark: SparkSession, how: str) -> None:
     create = "CREATE TABLE t (id int primary key, Name varchar(9), dc decimal(10,2), v varchar(9), x double)"
     alter = "ALTER TABLE t MODIFY NAME varchar(20), MODIFY dc decimal(10,1), MODIFY v varbinary(9), MODIFY x int"
@@ -200,6 +200,7 @@ def test_a_table_made_anew_forgets_deletes(spark: SparkSession, engine: str) -> 
     assert rows(spark, "anew") == [{"id": "x"}]
 
 
+@pytest.mark.slow  # the deletes of a table made anew are those of test_deleted_keys_follow_the_key
 @ENGINES
 def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     """Where only the key is another, a row that comes late stops the job."""
