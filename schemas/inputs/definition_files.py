@@ -1,7 +1,8 @@
 """Files that stand in for a history or a registry: `--ddl FILE` and `--schemas FILE`.
 
 DDL: JSON lines {"commit_ts", "db", "query"} with statements as TiCDC sends them; `"typed": true` marks a statement as
-typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE. Or SQL (schemas.inputs.sql_files).
+typed (with its `"sql_mode"`), `"mode": "show"` the output of SHOW CREATE TABLE; `"zone"` is that of literal TIMESTAMP
+defaults. Or SQL (schemas.inputs.sql_files).
 Schemas: JSON lines {"subject", "version", "id", "schema"}, with "schemaType", "references" and "guid" as a registry
 answers them. Either can be a golden's meta.json.
 """
@@ -17,7 +18,10 @@ from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import SHOW, TYPED, WIRE, LexicalMode
 from schemas.inputs.sql_files import is_sql, sql_statements
 from schemas.model.reasons import reason_of, shown
+from schemas.model.values import zone as known_zone
 
+LEFT_OUT = "left_out"
+"""The field of a line that names a table which an export has no definition of."""
 _MODES = {"wire": WIRE, "typed": TYPED, "show": SHOW}
 
 
@@ -42,6 +46,8 @@ def ddl_lines(text: str) -> list[DdlText]:
         except (ValueError, RecursionError) as error:
             details = 'is not JSON: lines {"commit_ts","db","query"} are needed, or SQL alone (FILE.sql)'
             raise ValueError(f"line {number} {details}") from error
+        if isinstance(fields, dict) and LEFT_OUT in fields:
+            continue  # a table that `history export` could not describe
         try:
             ddl_texts.append(_statement(fields))
         except ValueError as error:
@@ -120,4 +126,16 @@ def _statement(row: Any) -> DdlText:
     sql_mode = row.get("sql_mode", "")
     if not isinstance(sql_mode, str):
         raise ValueError("sql_mode must be text")
-    return DdlText(commit_ts, db, query, LexicalMode.of_sql_mode(sql_mode) if mode == "typed" else _MODES[mode])
+    zone = row.get("zone", "")
+    if not isinstance(zone, str) or (zone and not _is_zone(zone)):
+        raise ValueError(f"zone {shown(zone)}: an IANA name such as Asia/Shanghai, or +08:00, is needed")
+    lexical_mode = LexicalMode.of_sql_mode(sql_mode) if mode == "typed" else _MODES[mode]
+    return DdlText(commit_ts, db, query, lexical_mode, zone)
+
+
+def _is_zone(name: str) -> bool:
+    try:
+        known_zone(name)
+    except ValueError:
+        return False
+    return True

@@ -1,38 +1,63 @@
-"""`--ddl FILE.sql`: table definitions as SQL, which have no time and so hold from the beginning.
+"""Table definitions as SQL, which have no time and so hold from the beginning.
 
-What SHOW CREATE TABLE, `mysqldump --no-data` and people write: statements that end with `;`, `USE db;`, comments.
-Statements that define no table (SET, INSERT, LOCK TABLES …) are passed over.
+What people write and what mysqldump, dumpling, `history export` and SHOW CREATE TABLE print: statements that end with
+`;` or another DELIMITER, `USE db`, comments. SET of sql_mode and time_zone says how the statements after it are
+written. Statements that define no table (INSERT, LOCK TABLES, triggers …) are passed over.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from functools import cache
+from typing import Any, Final
 
 from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import SHOW, TYPED
+from schemas.ddl.parser.lexer import SHOW, TYPED, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import CreateDatabase
 from schemas.model.errors import DdlError
+from schemas.model.names import quote_name
+from schemas.model.values import zone as known_zone
 
-_PIECE = re.compile(
-    r"""(?P<end>;) | '(?:[^'\\]|''|\\.)*' | "(?:[^"\\]|""|\\.)*" | `(?:[^`]|``)*`
-      | /\*.*?\*/ | --(?=[\s]|\Z)[^\n]* | \#[^\n]* | . """,
-    re.VERBOSE | re.DOTALL,
+_COMMENT: Final = r"--(?=\s|\Z)[^\n]*|\#[^\n]*|/\*(?![!T]).*?\*/"
+_QUOTED: Final = (r"'(?:[^']|'')*+'|\"(?:[^\"]|\"\")*+\"", r"'(?:[^'\\]|''|\\.)*+'|\"(?:[^\"\\]|\"\"|\\.)*+\"")
+_IGNORABLE: Final = re.compile(rf"(?:\s|{_COMMENT})+", re.DOTALL)
+_WORD: Final = re.compile(
+    r"(?:\s|/\*(?:!\d*|T!(?:\[[^\]]*\])?)|\*/|/\*.*?\*/|--(?=\s)[^\n]*|\#[^\n]*)*+(\w+)", re.DOTALL
 )
-_IGNORABLE = re.compile(r"(?:\s|--(?=\s|\Z)[^\n]*|\#[^\n]*|/\*(?![!T]).*?\*/)+", re.DOTALL)
-_EXECUTABLE = re.compile(r"/\*(?:!\d*|T!(?:\[[^\]]*\])?)\s*")
-_WORDS = re.compile(r"(\w+)(?:\s+(\w+))?")
-_USE = re.compile(r"use\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*\Z", re.IGNORECASE)
-_DEFINING = ("CREATE", "ALTER", "DROP", "RENAME")
-_OTHER_OBJECTS = (
+_USE: Final = re.compile(r"use\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*\Z", re.IGNORECASE)
+_SETTING: Final = re.compile(
+    r"(?<![\w@.])(?:@@(?:session\.|local\.)?|(?:session|local)\s+)?`?(sql_mode|time_zone)`?\s*:?=\s*"
+    r"(?:'([^']*)'|\"([^\"]*)\"|(@{0,2}[\w.]+))",
+    re.IGNORECASE,
+)
+_GLOBAL: Final = re.compile(
+    r"(?:\b(?:global|persist|persist_only)\s+|@@(?:global|persist|persist_only)\.)\w+", re.IGNORECASE
+)
+_DEFINING: Final = ("CREATE", "ALTER", "DROP", "RENAME")
+_OTHER_OBJECTS: Final = (
     "DEFINER", "EVENT", "FUNCTION", "PROCEDURE", "RESOURCE", "ROLE", "SERVER", "TRIGGER", "USER", "VIEW", "ALGORITHM",
-    "SQL", "PLACEMENT", "SEQUENCE", "OR", "TABLESPACE", "INSTANCE",
+    "SQL", "PLACEMENT", "SEQUENCE", "OR", "TABLESPACE", "INSTANCE", "AGGREGATE", "LOGFILE", "BINDING", "STATISTICS",
+    "PREPARE", "SESSION", "SPATIAL",
 )  # fmt: skip
-_PASSED_OVER = (
-    "ANALYZE", "BEGIN", "CALL", "COMMIT", "DELETE", "FLUSH", "GRANT", "INSERT", "LOCK", "OPTIMIZE", "REPLACE", "REVOKE",
-    "ROLLBACK", "SELECT", "SET", "SHOW", "START", "TRUNCATE", "UNLOCK", "UPDATE",
+_PASSED_OVER: Final = (
+    "ADMIN", "ANALYZE", "BEGIN", "BATCH", "CALL", "CHANGE", "CHECK", "CHECKSUM", "COMMIT", "DEALLOCATE", "DELETE",
+    "DESC", "DESCRIBE", "DO", "EXECUTE", "EXPLAIN", "FLUSH", "GRANT", "HANDLER", "IMPORT", "INSERT", "KILL", "LOAD",
+    "LOCK", "OPTIMIZE", "PREPARE", "PURGE", "REPAIR", "REPLACE", "RESET", "REVOKE", "ROLLBACK", "SAVEPOINT", "SELECT",
+    "SHOW", "SPLIT", "START", "STOP", "TRUNCATE", "UNLOCK", "UPDATE", "VALUES", "WITH", "XA",
 )  # fmt: skip
+_THERE_ALREADY: Final = "test"  # the database of a new cluster
+# What the mysql client prints of SHOW CREATE TABLE: with \G, in a box, and lines of batch mode (NAME, tab, statement).
+_ROW: Final = re.compile(r"^\*{9,} *\d+\. row *\*{9,}$\n", re.MULTILINE)
+_CREATE: Final = re.compile(
+    r"^ *Create (?:Table|Database): (.*?)(?:\n\d+ rows? in set[^\n]*)?\s*\Z", re.MULTILINE | re.DOTALL
+)
+_BOX: Final = re.compile(r"^\|[^|\n]*\| (CREATE .*?) *\|$", re.MULTILINE | re.DOTALL)
+_LINE: Final = re.compile(
+    r"^[^\t\n]+\t(CREATE (?:TEMPORARY )?(?:TABLE|DATABASE) .*(?:\n(?![^\t\n]+\tCREATE ).*)*)", re.MULTILINE
+)
+_ESCAPES: Final = {"n": "\n", "t": "\t", "0": "\0"}
 
 
 def is_sql(text: str) -> bool:
@@ -46,62 +71,155 @@ def sql_statements(text: str, db: str = "") -> list[DdlText]:
 
     db: the database of names that have none, until a USE says another. ValueError says which line is wrong.
     """
-    ddl_texts = []
-    for line, statement in _split(text.lstrip("\ufeff")):
-        words = _first_words(statement)
-        if words[0] == "USE":
-            name = _USE.match(statement.strip())
-            if name is None:
-                raise ValueError(f"line {line}: USE wants the name of a database")
-            db = name[1].replace("``", "`") if name[1] else name[2]
-        elif words[0] in _DEFINING and words[1] not in _OTHER_OBJECTS:
-            _check(statement, line, db)
-            ddl_texts.append(DdlText(0, db, statement, TYPED, f"line {line}"))
-        elif words[0] not in _PASSED_OVER and words[0] not in _DEFINING:
-            start = statement.strip()[:40]
-            raise ValueError(f"line {line}: {start!r} begins no SQL statement that a file of definitions has")
+    text = text.lstrip("\ufeff").replace("\r\n", "\n")
+    ddl_texts = list(_printed(text, db)) or list(_SqlScript(text, db).statements())
     if not ddl_texts:
         raise ValueError("it has no CREATE TABLE")
     return ddl_texts
 
 
-def _split(text: str) -> Iterator[tuple[int, str]]:
-    """(line where it begins, statement) without the `;`. Comments in front of a statement are left out."""
-    first = 0
-    for piece in _PIECE.finditer(text):
-        if piece["end"]:
-            yield from _one(text, first, piece.start())
-            first = piece.end()
-    yield from _one(text, first, len(text))
+# ---- what the mysql client prints
+def _printed(text: str, db: str) -> Iterator[DdlText]:
+    """The statements of SHOW CREATE TABLE as the client prints them; none where the text is something else."""
+    start = text.lstrip()
+    if _ROW.match(start):
+        bodies = [match[1] for part in _ROW.split(start)[1:] if (match := _CREATE.search(part))]
+    elif start.startswith("+-"):
+        bodies = [match[1] for match in _BOX.finditer(start)]
+    elif start.startswith("Table\tCreate Table\n") or _LINE.match(start):
+        bodies = [_unescape(match[1]) for match in _LINE.finditer(start)]
+    else:
+        return
+    for number, body in enumerate(bodies, 1):
+        where = f"the statement of row {number}"
+        yield from _checked(body, SHOW, db, where)
 
 
-def _one(text: str, first: int, last: int) -> Iterator[tuple[int, str]]:
-    ignorable = _IGNORABLE.match(text, first, last)
-    first = ignorable.end() if ignorable else first
-    if text[first:last].strip():
-        yield text.count("\n", 0, first) + 1, text[first:last]
+def _unescape(text: str) -> str:
+    """Batch mode writes a statement on one line, with escapes; with --raw as it is."""
+    if "\n" in text.rstrip("\n"):
+        return text
+    return re.sub(r"\\(.)", lambda match: _ESCAPES.get(match[1], match[1]), text)
 
 
-def _first_words(statement: str) -> tuple[str, str]:
-    executable = _EXECUTABLE.match(statement)
-    words = _WORDS.match(statement, executable.end() if executable else 0)
-    return (words[1].upper(), (words[2] or "").upper()) if words else ("", "")
+# ---- scripts
+class _SqlScript:
+    """A script, and what holds at the place to which it was read: database, delimiter, sql_mode, time zone."""
+
+    def __init__(self, text: str, db: str) -> None:
+        self._text, self._db = text, db
+        self._delimiter, self._mode, self._zone = ";", TYPED, ""
+        self._databases: set[str] = set()
+
+    def statements(self) -> Iterator[DdlText]:
+        for first, last in self._split():
+            statement = self._text[first:last]
+            line = self._text.count("\n", 0, first) + 1
+            words = _words(statement)
+            if words[0] == "USE":
+                name = _USE.match(statement.strip())
+                if name is None:
+                    raise ValueError(f"line {line}: USE wants the name of a database")
+                self._db = name[1].replace("``", "`") if name[1] else name[2]
+            elif words[0] == "SET":
+                self._set(statement, line)
+            elif words[0] in _DEFINING and words[1] not in _OTHER_OBJECTS and words[2] != "BINDING":
+                yield from self._defining(statement, line)
+            elif words[0] not in _PASSED_OVER and words[0] not in _DEFINING:
+                start = statement.strip()[:40]
+                raise ValueError(f"line {line}: {start!r} begins no SQL statement that a file of definitions has")
+
+    def _split(self) -> Iterator[tuple[int, int]]:
+        """Where each statement begins and ends, without its delimiter and the comments in front of it."""
+        first = at = 0
+        while match := _pieces(self._delimiter, self._mode.backslashes).search(self._text, at):
+            at = match.end()
+            start = self._skip(first, match.start())
+            if match["end"]:
+                if start < match.start():
+                    yield start, match.start()
+                first = at
+            elif match["new"] and start == match.start():
+                self._delimiter, first = match["new"], at
+        start = self._skip(first, len(self._text))
+        if self._text[start:].strip():
+            yield start, len(self._text)
+
+    def _skip(self, first: int, last: int) -> int:
+        ignorable = _IGNORABLE.match(self._text, first, last)
+        return ignorable.end() if ignorable else first
+
+    def _set(self, statement: str, line: int) -> None:
+        for match in _SETTING.finditer(_GLOBAL.sub("", statement)):
+            name, text, other = match[1].lower(), match[2] or match[3] or "", match[4]
+            if other and not (other.startswith("@") or other.upper() in ("DEFAULT", "SYSTEM")):
+                raise ValueError(f"line {line}: {name} is set to an expression: a text in quotes is needed")
+            if name == "sql_mode":
+                self._mode = LexicalMode.of_sql_mode(text)
+            else:
+                self._zone = _zone(text, line)
+
+    def _defining(self, statement: str, line: int) -> Iterator[DdlText]:
+        for one in _checked(statement, self._mode, self._db, f"line {line}", self._zone):
+            parsed = parse(statement, self._mode, self._db)
+            if isinstance(parsed, CreateDatabase):
+                name = parsed.name.lower()
+                if name == _THERE_ALREADY and name not in self._databases and not parsed.if_not_exists:
+                    yield DdlText(0, "", f"DROP DATABASE {quote_name(parsed.name)}", TYPED, where=one.where)
+                self._databases.add(name)
+            yield one
 
 
-def _check(statement: str, line: int, db: str) -> None:
+@cache
+def _pieces(delimiter: str, backslashes: bool) -> re.Pattern[str]:
+    """What ends a statement or hides its end."""
+    return re.compile(
+        rf"(?P<end>{re.escape(delimiter)})|{_QUOTED[backslashes]}|`(?:[^`]|``)*+`|/\*.*?\*/|--(?=\s|\Z)[^\n]*|\#[^\n]*"
+        r"|^[ \t]*(?i:delimiter)[ \t]+(?P<new>\S+)[^\n]*",
+        re.DOTALL | re.MULTILINE,
+    )
+
+
+def _words(statement: str) -> tuple[str, str, str]:
+    """The first three words, in upper case; "" where something else stands."""
+    words, at = ["", "", ""], 0
+    for number in range(3):
+        match = _WORD.match(statement, at)
+        if match is None:
+            break
+        words[number], at = match[1].upper(), match.end()
+    return words[0], words[1], words[2]
+
+
+def _zone(text: str, line: int) -> str:
+    """A zone by its name, "" for the server's, which is not known."""
+    if text.upper() in ("", "SYSTEM"):
+        return ""
     try:
-        parsed: Any = parse(statement, TYPED, db)
-        if "\\" in statement and parse(statement, SHOW, db) != parsed:
+        known_zone(text)
+    except ValueError as error:
+        raise ValueError(f"line {line}: {error}") from error
+    return text
+
+
+def _checked(statement: str, mode: LexicalMode, db: str, where: str, zone: str = "") -> Iterator[DdlText]:
+    """The statement, if it can be read in one way and its tables have a database. ValueError."""
+    try:
+        parsed: Any = parse(statement, mode, db)
+        plain = mode.backslashes and not mode.ansi_quotes and mode is not SHOW
+        if plain and "\\" in statement and parse(statement, SHOW, db) != parsed:
             details = (
                 "a backslash means one thing in SQL as typed and another in what SHOW CREATE TABLE prints:"
                 ' give the statement as a JSON line {"commit_ts","db","query"} with "typed":true or "mode":"show"'
             )
-            raise ValueError(f"line {line}: {details}")
+            raise ValueError(f"{where}: {details}")
     except DdlError as error:
-        raise ValueError(f"the statement of line {line}: {error.detail}") from error
+        name = where if where.startswith("the ") else f"the statement of {where}"
+        raise ValueError(f"{name}: {error.detail}") from error
     pairs = getattr(parsed, "pairs", ())
     names = [getattr(parsed, "table", None), *getattr(parsed, "tables", ()), *(name for pair in pairs for name in pair)]
     for name in names:
         if name is not None and not (getattr(name, "db", "") or db):
             details = f"table {name.table} has no database: write db.{name.table}, or USE db; before, or give --table"
-            raise ValueError(f"line {line}: {details}")
+            raise ValueError(f"{where}: {details}")
+    yield DdlText(0, db, statement, mode, zone, where=where)

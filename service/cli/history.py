@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from schemas.model.errors import BridgeError, SetupError
-from service.cli.options import StoreUrl
+from service.cli.options import DdlZone, StoreUrl
 from service.cli.output import exit_with, load_settings
 from service.logs import print_line
 
@@ -172,6 +172,49 @@ def history_diff(
         raise typer.Exit(1)
     if form["counts"]:
         raise typer.Exit(3)
+
+
+@history.command("export")
+def history_export(
+    form: Annotated[
+        Literal["sql", "jsonl"], typer.Option("--format", help="sql, or JSON lines as --ddl takes them.")
+    ] = "sql",
+    at: Annotated[
+        str | None,
+        typer.Option(
+            "--at", metavar="TSO|TIME", help="The tables that a row of then has. [sql: newest; jsonl: all versions]"
+        ),
+    ] = None,
+    inclusive: Annotated[
+        bool, typer.Option("--inclusive", help="With the DDL at that very commit_ts, as rows after it have it.")
+    ] = False,
+    db: Annotated[str | None, typer.Option("--db", help="Only the tables of this database.")] = None,
+    table: Annotated[str | None, typer.Option("--table", help="Only this table of --db.")] = None,
+    ddl_time_zone: DdlZone = None,
+    changefeed: Feed = None,
+    store: StoreUrl = None,
+) -> None:
+    """Print tables of a history: CREATE TABLE statements that TiDB runs, or JSON lines with every version.
+
+    Both are what --ddl of decode, transcode, merge and check-ddl takes. A table that is not known exactly is left out
+    and counted, with the reason. Exit code 0; 1 where something was left out; 2 where it can't start.
+
+    Try it:  python -m service history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
+    """
+    from service.history.export import HistoryExport
+    from service.history.times import tso_of
+
+    with _open_histories(store, reads=True) as (histories, _):
+        feed = histories.changefeed(changefeed)
+        histories.check_known(feed.name, db, table)
+        export = HistoryExport(form, tso_of(at) if at else None, inclusive, ddl_time_zone)
+        for line in export.lines(feed.name, histories.histories(feed.name, db, table)):
+            print(line)
+    for one in export.left_out:
+        print_line(f"history export: left out {one}")
+    print_line(f"history export: {export.tables} tables, {export.versions} versions, {len(export.left_out)} left out")
+    if export.left_out:
+        raise typer.Exit(1)
 
 
 @history.command("rebuild")

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
-from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.executor.versions import DdlText, apply_text
 from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import CreateTable, DropTables
+from schemas.ddl.parser.statements import CreateTable
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import TableId
 from service.changefeed.settings import ChangefeedSettings
@@ -121,10 +120,7 @@ def catalog_of(statements: Iterable[DdlText], at: int | None) -> Catalog:
         if at is not None and one.commit_ts > at:
             break
         try:
-            statement = parse(one.query, one.mode, one.db)
-            if one.mode is SHOW and isinstance(statement, CreateTable):
-                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
-            catalog = apply(catalog, statement, one.db)
+            catalog, _ = apply_text(catalog, one)
         except DdlError as error:
-            raise SetupError("USAGE", details=f"DDL at commit_ts {one.commit_ts}: {error.detail}") from None
+            raise SetupError("USAGE", details=error.detail) from None
     return catalog

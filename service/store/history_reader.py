@@ -18,6 +18,7 @@ from service.history.contradictions import OF_VERSION, Contradiction, by_name, c
 from service.history.diff import HistorySpan, Period
 from service.history.model import (
     END,
+    FIRST,
     LAST_ORDINAL,
     AsOf,
     DdlRecord,
@@ -37,6 +38,7 @@ from service.store.history_store import HistoryWriteStore
 from service.store.sql_store import SqlStore
 from service.store.statements import PreparedStatement, chunks
 
+_AT_ONCE = 200  # tables whose versions are read together
 _BACKWARDS = "the end, commit_ts {}, is before the start, commit_ts {}: give the earlier time first"
 _DESCRIBED = (State.KNOWN, State.PARTIAL, State.GONE)
 _OF_FEED = tuple(field.name for field in fields(HistoryState))
@@ -144,17 +146,11 @@ class HistoryStore(HistoryWriteStore):
         table, or a database, of which nothing is known until the end; UNPROCESSABLE for an end before the start, and a
         table without database.
         """
-        if table and not db:
-            raise RegistryError("UNPROCESSABLE", details=f"which database is table {table} in? Give db too")
         if period.to_ts < period.from_ts:
             raise RegistryError("UNPROCESSABLE", details=_BACKWARDS.format(period.to_ts, period.from_ts))
         start, end = (HistoryPosition(ts, LAST_ORDINAL if period.inclusive else 0) for ts in period[:2])
         with self._open_reader(changefeed) as (queries, _, feed):
-            if db and not _is_known(queries, end, db, table):
-                details = f": nothing of it was seen up to commit_ts {period.to_ts}"
-                raise RegistryError(
-                    "TABLE_NOT_KNOWN", table=f"{db}.{table or '*'}", changefeed=feed.name, details=details
-                )
+            _check_known(queries, feed, end, db, table)
             rows = queries.rows_between(start, end, db, table)
             names = {key: (queries.name(key, start), some) for key, some in rows.items()}
             changed = {} if table else queries.databases_between(start, end, db)
@@ -167,6 +163,25 @@ class HistoryStore(HistoryWriteStore):
             events = {one.seq: one for one in queries.events(seqs)}
             pending = queries.count_pending(period.to_ts)
             return HistorySpan(feed, period, names, databases, events, tables, pending)
+
+    def histories(
+        self, changefeed: str | None, db: str | None = None, table: str | None = None
+    ) -> Iterator[list[tuple[TableVersionRow, Contradiction | None]]]:
+        """All versions of each name, oldest first, with what contradicts them; names by database and table."""
+        start, of = 0, [NameRow(TableId(db, table), FIRST, State.UNKNOWN)] if db and table else None
+        while rows := of or self.tables(changefeed, db, start, _AT_ONCE):
+            versions = self.versions_of(changefeed, [row.id for row in rows])
+            every = [(one, one.to_ts) for some in versions.values() for one in some]
+            against = iter(self.contradictions(changefeed, every))
+            yield from ([(one, next(against)) for one in some] for some in versions.values() if some)
+            start += len(rows)
+            if of:
+                return
+
+    def check_known(self, changefeed: str | None, db: str | None, table: str | None = None) -> None:
+        """RegistryError TABLE_NOT_KNOWN where nothing of a database or a table was ever seen."""
+        with self._open_reader(changefeed) as (queries, _, feed):
+            _check_known(queries, feed, END, db, table)
 
     # ---- events
     def ddl(
@@ -328,7 +343,14 @@ def _in_zone(tables: dict[Any, Table], feed: HistoryState) -> dict[Any, Table]:
     return {one: in_utc(table, feed.zone) for one, table in tables.items()} if feed.zone else tables
 
 
-def _is_known(queries: HistoryQueries, before: HistoryPosition, db: str, table: str | None) -> bool:
-    if table:
-        return queries.name(key_of((db, table)), before) is not None
-    return bool(queries.database(db.lower(), before) or queries.any_name(db.lower(), before))
+def _check_known(
+    queries: HistoryQueries, feed: HistoryState, before: HistoryPosition, db: str | None, table: str | None
+) -> None:
+    if table and not db:
+        raise RegistryError("UNPROCESSABLE", details=f"which database is table {table} in? Give db too")
+    if db is None:
+        return
+    row = queries.name(key_of((db, table)), before) if table else queries.any_name(db.lower(), before)
+    if row is None and (table or queries.database(db.lower(), before) is None):
+        details = "" if before == END else f": nothing of it was seen up to commit_ts {before.commit_ts}"
+        raise RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table or '*'}", changefeed=feed.name, details=details)

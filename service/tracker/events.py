@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
-from schemas.ddl.parser.lexer import WIRE, mode_of
+from schemas.ddl.executor.catalog import new_catalog
+from schemas.ddl.executor.versions import DdlText, apply_text
+from schemas.ddl.parser.lexer import SHOW, WIRE, mode_of
+from schemas.model.errors import DdlError
 from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
+from schemas.model.reasons import reason_of
 from schemas.model.table import Table
+from schemas.model.types import Kind
 from service.history.manual_entry import table_after_event
 from service.history.model import DdlRecord
 from service.history.statements import ALTERED
@@ -84,9 +90,22 @@ def records_of_line(changefeed: str, object_: dict[str, Any]) -> list[DdlRecord]
             mode,
             object_.get("sql_mode", ""),
         )
-        return [_line(changefeed, *of)]
+        record = _line(changefeed, *of)
+        return [_with_zone(record, object_["zone"]) if object_.get("zone") and mode == "show" else record]
     except (LookupError, TypeError, AttributeError) as error:
         raise UnusableEvent(f"not a line of DDL ({type(error).__name__}: {error})") from error
+
+
+def _with_zone(record: DdlRecord, zone: Any) -> DdlRecord:
+    """A snapshot whose literal TIMESTAMP defaults are in a zone of their own, as `history export` writes it."""
+    try:
+        text = DdlText(record.commit_ts, record.db, record.query, SHOW, str(zone))
+        [table] = apply_text(new_catalog(), text)[1]
+    except (DdlError, ValueError) as error:
+        raise UnusableEvent(reason_of(error)) from error
+    if not any(c.type.kind is Kind.TIMESTAMP and c.default and not c.default_is_expr for c in table.columns):
+        return record
+    return replace(record, db=table.id.db, table=table.id.table, query="", mode="form", carried=table)
 
 
 def _line(

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.formats.framing import MAX_MESSAGE
+from schemas.inputs.definition_files import LEFT_OUT
 from schemas.inputs.message_lines import parse_line
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
@@ -85,6 +86,10 @@ class FileSource:
                 return
         try:
             object_ = object_of(line)
+            if LEFT_OUT in object_:
+                raise UnusableEvent(
+                    f"the export has no definition of table {object_[LEFT_OUT]}: {object_.get('reason')}"
+                )
             if not is_line_of_ddl(object_):
                 raise UnusableEvent("neither a message (key_b64, value_b64) nor DDL (commit_ts, query)")
             batch.ddl.append({**object_, "where": where})

@@ -16,14 +16,44 @@ from schemas.model.types import Kind
 _CLOCK = "CURRENT_TIMESTAMP"
 _TIMES = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 _NO_LITERAL = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
+_HEX_CHARSETS = {"gbk": "gbk", "gb18030": "gb18030"}  # others are UTF-8 here, or ASCII
 _TEXTUAL = (Kind.TEXT, Kind.ENUM, Kind.SET)
 
 
-def show_create(table: Table) -> str:
-    """CREATE TABLE text. A table known in part has the types that stand for it; see `Column.vague`."""
-    lines = [_column(c, table) for c in table.columns]
-    lines += [f"{name} {columns}" for name, columns in key_texts(table).items()]
+def show_create(table: Table, *, unknown: str = "") -> str:
+    """CREATE TABLE text. A table known in part has the types that stand for it; see `Column.vague`.
+
+    unknown: what stands for the expression of an index; "": such an index is left out.
+    """
+    return _statement(table, [_column(c, table) for c in table.columns], key_texts(table, unknown))
+
+
+def _statement(table: Table, lines: list[str], keys: dict[str, str]) -> str:
+    lines += [f"{name} {columns}" for name, columns in keys.items()]
     return f"CREATE TABLE {quote_name(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {option_text(table)}"
+
+
+def create_statement(table: Table) -> str:
+    """CREATE TABLE as a person types it, so that TiDB and both lexical modes read the same table from it.
+
+    An element of ENUM or SET with a backslash is written in hex, as SHOW CREATE TABLE has it raw. Keys that TiDB would
+    refuse (`unwritable_keys`) are left out.
+    """
+    left_out = unwritable_keys(table)
+    keys = {name: columns for name, columns in key_texts(table).items() if name not in left_out}
+    return _statement(table, [_column(c, table, typed=True) for c in table.columns], keys)
+
+
+def unwritable_keys(table: Table) -> dict[str, str]:
+    """Keys that can't be written from what a version keeps → why: over an expression, or a prefix of a long column."""
+    reasons = {}
+    for index in table.indexes:
+        columns = [table.by_name.get(name) for name in index.columns]
+        if None in columns:
+            reasons[_key(index)] = "its expression is not kept"
+        elif any(column and column.type.name in _NO_LITERAL for column in columns):
+            reasons[_key(index)] = "the length of its prefix is not kept"
+    return reasons
 
 
 def option_text(table: Table) -> str:
@@ -35,10 +65,13 @@ def option_text(table: Table) -> str:
     return options + (f" COMMENT='{_escape(table.comment)}'" if table.comment else "")
 
 
-def key_texts(table: Table) -> dict[str, str]:
-    """Each key's words and name → its columns in brackets."""
-    known = [index for index in table.indexes if index.columns and table.by_name.keys() >= set(index.columns)]
-    return {_key(index): "(" + ",".join(map(quote_name, index.columns)) + ")" for index in known}
+def key_texts(table: Table, unknown: str = "") -> dict[str, str]:
+    """Each key's words and name → its columns in brackets. unknown: as in `show_create`."""
+    return {
+        _key(index): "(" + ",".join(quote_name(c) if c in table.by_name else unknown for c in index.columns) + ")"
+        for index in table.indexes
+        if index.columns and (unknown or table.by_name.keys() >= set(index.columns))
+    }
 
 
 def _key(index: Index) -> str:
@@ -47,8 +80,18 @@ def _key(index: Index) -> str:
     return f"{'UNIQUE KEY' if index.unique else 'KEY'} {quote_name(index.name)}"
 
 
-def _column(column: Column, table: Table) -> str:
-    text = f"{quote_name(column.name)} {type_text(column)}"
+def _typed_type(column: Column) -> str:
+    if not any("\\" in element for element in column.elements):
+        return type_text(column)
+    charset = _HEX_CHARSETS.get(column.charset, "utf-8")
+    quoted = (
+        "'" + e.replace("'", "''") + "'" if "\\" not in e else f"x'{e.encode(charset).hex()}'" for e in column.elements
+    )
+    return f"{column.type.name}({','.join(quoted)})"
+
+
+def _column(column: Column, table: Table, *, typed: bool = False) -> str:
+    text = f"{quote_name(column.name)} {_typed_type(column) if typed else type_text(column)}"
     if column.type.kind in _TEXTUAL and column.charset:
         if column.charset != table.charset:
             text += f" CHARACTER SET {column.charset}"

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from schemas.ddl.executor.apply import affected_tables, apply
-from schemas.ddl.executor.catalog import Catalog, new_catalog
+from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
 from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import CreateTable, DropTables, Statement
@@ -19,35 +19,57 @@ from schemas.model.table import Column, Table, TableVersion
 class DdlText:
     """A statement with its commit_ts (a TSO), the database it ran in and the lexical mode it is written in.
 
-    where: its place in a file, for errors; "": its commit_ts tells it.
+    zone: of the literal TIMESTAMP defaults of a CREATE TABLE, "" where it does not say. where: its
+    place in a file, for errors; "": its commit_ts tells it.
     """
 
     commit_ts: int
     db: str
     query: str
     mode: LexicalMode = WIRE
+    zone: str = ""
     where: str = field(default="", compare=False)
 
 
 def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[TableVersion]:
     """Every version that the statements make, in order. Dropping a table makes none: no row comes after it.
 
-    A CREATE TABLE in mode SHOW is a snapshot: it replaces what was known of the table. zone: the sessions' time zone,
-    in which literal TIMESTAMP defaults are written; they become UTC. Without it they stay as written and are marked so
-    (`Column.default_unzoned`). DdlError says at which commit_ts.
+    zone: the sessions' time zone, in which literal TIMESTAMP defaults are written; they become UTC. Without it they
+    stay as written and are marked so (`Column.default_unzoned`). DdlError says at which commit_ts.
     """
     catalog, history = new_catalog(), list[TableVersion]()
     for one in statements:
-        try:
-            statement = parse(one.query, one.mode, one.db)
-            if one.mode is SHOW and isinstance(statement, CreateTable):
-                catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
-            catalog, tables = _step(catalog, statement, one.db)
-        except DdlError as error:
-            details = f"{one.where or f'DDL at commit_ts {one.commit_ts}'}: {error.detail}"
-            raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
+        catalog, tables = apply_text(catalog, one)
         history += [TableVersion(one.commit_ts, in_utc(t, zone) if zone else t) for t in tables]
     return history
+
+
+def apply_text(catalog: Catalog, one: DdlText) -> tuple[Catalog, list[Table]]:
+    """The catalog after a statement, and the tables that it touches. DdlError says where.
+
+    A CREATE TABLE in mode SHOW is a snapshot: it replaces what was known of the table.
+    """
+    try:
+        statement = parse(one.query, one.mode, one.db)
+        if one.mode is SHOW and isinstance(statement, CreateTable):
+            catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+        catalog, tables = _step(catalog, statement, one.db)
+        if not one.zone or not isinstance(statement, CreateTable):
+            return catalog, tables
+        tables = [in_utc(table, one.zone) for table in tables]
+        return with_tables(catalog, tables), tables
+    except DdlError as error:
+        details = f"{one.where or f'DDL at commit_ts {one.commit_ts}'}: {error.detail}"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
+
+
+def with_tables(catalog: Catalog, tables: Iterable[Table]) -> Catalog:
+    """The catalog with these tables in the place of those of their names."""
+    for table in tables:
+        database = catalog.databases.get(table.id.db) or Database(table.id.db)
+        stored = database.tables.with_(table.id.table, table)
+        catalog = catalog.with_database(replace(database, tables=stored))
+    return catalog
 
 
 def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[Table]]:

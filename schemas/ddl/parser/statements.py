@@ -65,7 +65,7 @@ class ColumnDef:
     stored: bool = False
     on_update: bool = False
     auto_random: bool = False
-    default_dropped: bool = False
+    default_dropped: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

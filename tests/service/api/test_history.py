@@ -288,3 +288,19 @@ def test_what_changed_between_two_times(client: Client) -> None:
         (f"from=0&to={T0}&db=shop&table=nope", (404, 40451)), ("from=0&to=1&table=t", (422, 422)),
     ):  # fmt: skip
         assert client.get(f"/history/diff?{query}").error == error, query
+
+
+def test_tables_as_files(client: Client) -> None:
+    statement(client, T0, "CREATE TABLE t (a int)")
+    statement(client, T0 + STEP, "ALTER TABLE t ADD b int")
+    sql = client.get("/history/export?db=shop&table=t")
+    assert (sql.status, sql.headers["content-type"]) == (200, "application/sql; charset=utf-8")
+    assert b"`b` int" in sql.body
+    assert b"`b`" not in client.get(f"/history/export?at={T0 + STEP}").body
+    lines = client.get("/history/export?format=jsonl").body.decode().splitlines()
+    assert [json.loads(line)["commit_ts"] for line in lines] == [T0, T0 + STEP]
+    for query, error in (
+        ("format=csv", (422, 422)), ("at=now", (422, 42251)), ("db=nope", (404, 40451)), ("table=t", (422, 422)),
+        ("ddl_time_zone=Mars", (422, 422)),
+    ):  # fmt: skip
+        assert client.get(f"/history/export?{query}").error == error, query

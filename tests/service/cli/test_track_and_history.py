@@ -114,3 +114,16 @@ def test_diff_ends_as_diff_does(tmp_path: Path) -> None:
     assert ends == {("6", "7"): 0, ("6", "8"): 3, ("6", "9"): 1, ("9", "6"): 2, ("x", "6"): 2}
     done = run("history", "diff", "6", "8", "--inclusive", "--format", "json", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["counts"]) == (1, {"created": 1, "unknown": 1})
+    sql = run("history", "export", "--db", "d", cwd=tmp_path)
+    assert (sql.returncode, "CREATE TABLE `u`" in sql.stdout, "1 tables, 1 versions, 1 left out" in sql.stderr) == (
+        1,
+        True,
+        True,
+    )
+    (tmp_path / "u.jsonl").write_text(
+        run("history", "export", "--format", "jsonl", "--table", "u", "--db", "d", cwd=tmp_path).stdout
+    )
+    again = run("track", "--in", str(tmp_path / "u.jsonl"), "--changefeed", "again", cwd=tmp_path)
+    assert (again.returncode, "new DDL 1" in again.stderr) == (0, True), again.stderr
+    checked = run("check-ddl", "ALTER TABLE d.u ADD b INT", "--ddl", str(tmp_path / "u.jsonl"), cwd=tmp_path)
+    assert (checked.returncode, "b" in checked.stdout) == (0, True)

@@ -1,0 +1,151 @@
+"""Tables of a history as files: SQL that TiDB runs, or JSON lines as `--ddl` takes them.
+
+A table that is not known exactly is left out whole, with its reason: a reader would take the version before for its.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal
+
+from schemas.ddl.executor.show_create import create_statement, show_create, unwritable_keys
+from schemas.ddl.executor.versions import in_utc
+from schemas.inputs.definition_files import LEFT_OUT
+from schemas.model.errors import DdlError, RegistryError
+from schemas.model.names import quote_name
+from schemas.model.table import Table
+from schemas.model.types import Kind
+from schemas.model.values import zone
+from service.history.contradictions import Contradiction
+from service.history.model import State, TableVersionRow
+from service.history.times import time_text
+
+Form = Literal["sql", "jsonl"]
+_NOT_EXACT: Final = (State.PARTIAL, State.ERROR, State.UNKNOWN)
+_HEAD: Final = """-- Not kept, so not here: partitions, lengths of index prefixes, foreign keys, checks, TTL.
+SET NAMES utf8mb4;
+SET @OLD_SQL_MODE=@@SQL_MODE, SQL_MODE='';
+SET @OLD_TIME_ZONE=@@TIME_ZONE, TIME_ZONE='+00:00';"""
+_NOT_KEPT: Final = "(/* an expression */ NULL)"
+_FOOT: Final = "SET SQL_MODE=@OLD_SQL_MODE, TIME_ZONE=@OLD_TIME_ZONE;"
+_UNZONED: Final = (
+    "its default of {} is a TIMESTAMP in a time zone that is not known: give it (--ddl-time-zone, ddl_time_zone)"
+)
+Version = tuple[TableVersionRow, Contradiction | None]
+
+
+@dataclass(slots=True)
+class HistoryExport:
+    """Texts of tables. at: a TSO, None for all versions (of JSON lines) or the newest. zone: of the sessions that ran
+    the DDL. tables, versions: how many were written. left_out: what was not, with why.
+    """
+
+    form: Form
+    at: int | None = None
+    inclusive: bool = False
+    zone: str | None = None
+    tables: int = 0
+    versions: int = 0
+    left_out: list[str] = field(default_factory=list)
+
+    def lines(self, changefeed: str, histories: Iterable[list[Version]]) -> Iterator[str]:
+        """histories: all versions of each name, oldest first, by database. RegistryError for a zone that is none."""
+        try:
+            zone(self.zone or "UTC")
+        except ValueError as error:
+            raise RegistryError("UNPROCESSABLE", details=str(error)) from error
+        if self.form == "sql":
+            when = "of the newest versions" if self.at is None else f"at {time_text(self.at)} (commit_ts {self.at})"
+            yield f"-- Tables of changefeed {_one_line(changefeed)} {when}.\n{_HEAD}"
+        db = ""
+        for versions in histories:
+            chosen = versions if self.at is None and self.form == "jsonl" else self._at(versions)
+            if not chosen:
+                continue
+            if reason := self._reason(chosen):
+                yield from self._left_out(chosen[-1][0], reason)
+                continue
+            self.tables += 1
+            if self.form == "sql":
+                table = self._zoned(chosen[-1][0])
+                if table.id.db != db:
+                    db = table.id.db
+                    yield f"\nCREATE DATABASE IF NOT EXISTS {quote_name(db)};\nUSE {quote_name(db)};"
+                yield from self._sql(table)
+            else:
+                yield from (self._line(row) for row, _ in chosen if row.state is not State.RELATION)
+        if self.form == "sql":
+            yield "\n" + _FOOT
+
+    def _at(self, versions: list[Version]) -> list[Version]:
+        """The version at the time, if there is a table then."""
+        for one in reversed(versions):
+            row = one[0]
+            if self.at is None or row.from_ts < self.at or (self.inclusive and row.from_ts == self.at):
+                return [one] if row.is_live else []
+        return []
+
+    def _reason(self, versions: list[Version]) -> str:
+        """Why a table can't be written, "" if it can."""
+        if all(row.state is State.RELATION for row, _ in versions):
+            return f"it is a {versions[0][0].relation}, whose definition is not kept"
+        for row, contradiction in versions:
+            if row.state in _NOT_EXACT:
+                return f"it is {row.state} since commit_ts {row.since}: {row.reason}"
+            if contradiction is not None and row.is_live:
+                return str(contradiction)
+            if row.table is not None and row.is_live and (columns := _unzoned(self._zoned(row))):
+                return _UNZONED.format(", ".join(columns))
+        return ""
+
+    def _left_out(self, row: TableVersionRow, reason: str) -> Iterator[str]:
+        self.left_out.append(f"{row.id}: {reason}")
+        if self.form == "sql":
+            yield f"\n-- left out: {_one_line(f'{row.id}: {reason}')}"
+        else:
+            yield _json({LEFT_OUT: str(row.id), "state": str(row.state), "reason": reason})
+
+    def _zoned(self, row: TableVersionRow) -> Table:
+        assert row.table is not None
+        try:
+            return in_utc(row.table, self.zone) if self.zone else row.table
+        except DdlError as error:
+            raise RegistryError("UNPROCESSABLE", details=error.detail) from error
+
+    def _sql(self, table: Table) -> Iterator[str]:
+        self.versions += 1
+        for key, reason in unwritable_keys(table).items():
+            self.left_out.append(f"{table.id}: {key}: {reason}")
+            yield f"-- left out: {_one_line(key)}: {reason}"
+        if not table.charset:
+            yield "-- its character set is not known: it gets its database's"
+        yield create_statement(table) + ";"
+
+    def _line(self, row: TableVersionRow) -> str:
+        self.versions += 1
+        head = {"commit_ts": row.from_ts, "time": time_text(row.from_ts), "db": row.id.db, "table": row.id.table}
+        if not row.is_live:
+            return _json({**head, "query": f"DROP TABLE IF EXISTS {quote_name(row.id.table)}", "typed": True})
+        table = self._zoned(row)
+        zone = {"zone": "UTC"} if _literal_timestamps(table) else {}
+        return _json({**head, "query": show_create(table, unknown=_NOT_KEPT), "mode": "show", **zone})
+
+
+def _unzoned(table: Table) -> list[str]:
+    return [column.name for column in table.columns if column.default_unzoned]
+
+
+def _literal_timestamps(table: Table) -> bool:
+    return any(
+        c.type.kind is Kind.TIMESTAMP and isinstance(c.default, str) and not c.default_is_expr for c in table.columns
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
