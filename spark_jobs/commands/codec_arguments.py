@@ -23,8 +23,9 @@ from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Table
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import archive_files
-from spark_jobs.io.storage_sink import StorageFolder, is_storage_folder
+from spark_jobs.io.storage_sink import schema_files
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
+from spark_jobs.pipeline.storage_definitions import StorageDefinitions
 from spark_jobs.pipeline.table_view import TableView, table_of
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
 from spark_jobs.sources.table_definitions import TableDefinitions
@@ -117,8 +118,8 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
     if args.changefeed and not args.history:
         raise SetupError("USAGE", details="--changefeed NAME goes with --history URL")
     if args.history is None:
-        if file is None and is_storage_folder(getattr(args, "source", None) or ""):
-            return TableDefinitions(StorageFolder(args.source).definitions())
+        if file is None and (files := schema_files(getattr(args, "source", None) or "")):
+            return StorageDefinitions(files)
         db = (getattr(args, "table", None) or "").partition(".")[0]
         return TableDefinitions.read(file, args.ddl_time_zone, db) if file else None
     if file is not None:

@@ -28,6 +28,7 @@ from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.progress import show_progress, tell_summary
 from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.storage_definitions import stated_tables
 from spark_jobs.pipeline.table_view import table_of
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.streaming import lineage, metrics
@@ -117,7 +118,7 @@ def _run(
     if args.command == "encode":
         incoming = plain_source(args.source, kafka)
     else:
-        incoming = read_source(args.source, kafka, work.read.options)
+        incoming = read_source(args.source, kafka, work.read.options, stated_tables(work.read.tables))
     incoming = show_progress(incoming, args.command, count_waiting(args.source, kafka))
     return in_process.run_in_process(
         incoming, work, out, dead, prompt=args.source == "-" and not Path("/dev/stdin").is_file()

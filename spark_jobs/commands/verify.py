@@ -12,6 +12,7 @@ from spark_jobs.commands import options
 
 if TYPE_CHECKING:
     from spark_jobs.io.locations import KafkaClient
+    from spark_jobs.pipeline.codec_config import CodecConfig
 
 _EXAMPLES = """\
 examples
@@ -64,8 +65,8 @@ def run(args: argparse.Namespace) -> int:
         other.from_options = args.to_options
     second = replace(read_side(other, "flag"), verify_checksum=True)
     report = compare(
-        ComparedInput(_read_incoming(args.format, args.source, kafka), first, "in"),
-        ComparedInput(_read_incoming(args.to, args.against, kafka), second, "against"),
+        ComparedInput(_read_incoming(args.source, kafka, first), first, "in"),
+        ComparedInput(_read_incoming(args.against, kafka, second), second, "against"),
         VerifyReport(most=args.most),
     )
     lineage.tell(
@@ -84,9 +85,14 @@ def run(args: argparse.Namespace) -> int:
     return report.exit_code
 
 
-def _read_incoming(format_: str, place: str, kafka: KafkaClient) -> Any:
+def _read_incoming(place: str, kafka: KafkaClient, side: CodecConfig) -> Any:
     from spark_jobs.io.endpoints import plain_source, read_source
     from spark_jobs.pipeline.codec_config import PLAIN
     from spark_jobs.pipeline.progress import show_progress
+    from spark_jobs.pipeline.storage_definitions import stated_tables
 
-    return show_progress((plain_source if format_ == PLAIN else read_source)(place, kafka), f"verify {place}")
+    if side.format == PLAIN:
+        incoming = plain_source(place, kafka)
+    else:
+        incoming = read_source(place, kafka, side.options, stated_tables(side.tables))
+    return show_progress(incoming, f"verify {place}")

@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
+from schemas.model.ports import TableSource
 from schemas.model.reasons import reason_of
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
@@ -43,20 +44,20 @@ _NO_FILES = (
 
 
 def read_source(
-    place: str, kafka: KafkaClient, options: Options = _NO_OPTIONS
+    place: str, kafka: KafkaClient, options: Options = _NO_OPTIONS, tables: TableSource | None = None
 ) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of FILE, a stream's folder, a storage sink's, `-` (standard input) or kafka:TOPIC, in order.
 
-    options: of the format read, for CSV files of a storage sink.
+    options: of the format read, for CSV files of a storage sink; tables: definitions, for what these leave out.
     """
     refuse_delta_source(place)
     topic = topic_of_location(place)
     if topic is None:
         path = Path("/dev/stdin" if place == "-" else place)
         if is_storage_folder(place):
-            return StorageFolder(place).read(options)
+            return StorageFolder(place).read(options, tables)
         if ".csv" in path.suffixes and is_data_file(path):
-            return read_data_file(path, options)
+            return read_data_file(path, options, tables)
         # A folder is what a stream wrote, a file a micro-batch by number; or a topic's archive.
         files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(place)
         if path.is_dir() and not files:
@@ -119,9 +120,9 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
 
-def lines_file(place: str, options: Options, plain: bool) -> Path:
+def lines_file(place: str, options: Options, plain: bool, tables: TableSource | None) -> Path:
     """The messages of a file or folder as a file of lines, which may be the file itself; else it goes when the process
-    ends. plain: they are lines of the plain form. SetupError USAGE.
+    ends. plain: they are lines of the plain form. tables: as `read_source`. SetupError USAGE.
     """
     path = Path(place)
     if path.is_file() and is_plain_lines(path):
@@ -134,7 +135,7 @@ def lines_file(place: str, options: Options, plain: bool) -> Path:
         if plain:
             file.writelines(line + b"\n" for line in _lines(path))
         else:
-            file.writelines(map(_line_of_item, read_source(place, KafkaClient(), options)))
+            file.writelines(map(_line_of_item, read_source(place, KafkaClient(), options, tables)))
     return Path(name)
 
 

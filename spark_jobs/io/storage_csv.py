@@ -1,8 +1,9 @@
-"""CSV files of TiCDC's storage sink: text → rows (upstream tiflow `pkg/sink/codec/csv/csv_message.go`).
+"""CSV files of TiCDC's storage sink: text → rows (upstream ticdc `pkg/sink/codec/csv/csv_message.go`).
 
 A row is I, U or D, table, database, the commit_ts (include-commit-ts), whether it is of an update (output-old-value:
-an update is then a D and an I), the handle key (output-handle-key), and the columns in table order. Texts are in
-quotes; without a quote, delimiter, backslash, CR and LF are escaped. NULL is the null string outside quotes.
+an update is then a D and an I), the handle key (output-handle-key), and the columns in table order, but for virtual
+ones and those that column selectors leave out. Texts are in quotes; without a quote, delimiter, backslash, CR and LF
+are escaped. NULL is the null string outside quotes. A header line (output-field-header) names the columns.
 """
 
 from __future__ import annotations
@@ -10,16 +11,22 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from schemas.model.event import ms_to_tso
 from schemas.model.options import Options
 from schemas.model.table import TableId
 
 _OPS = {"I": "INSERT", "U": "UPDATE", "D": "DELETE"}
 _HEAD = 3  # operation, table, database
+_HEADER = "ticdc-meta$"  # how the header calls what stands before the columns
 _COMMIT_TS = re.compile(r"\d{15,19}\Z", re.ASCII)
+NOT_TOLD = (
+    "CSV leaves out virtual columns, and those that column selectors leave out, and here nothing says which: "
+    "--ddl says which are virtual"
+)
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r"}
 _BINARY = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
@@ -32,10 +39,11 @@ Cells = list[str | None]
 
 
 class CsvText(NamedTuple):
-    """A row as it stands: its cells, or None where it can't be taken apart."""
+    """A row as it stands: its cells, or None where it can't be taken apart. quoted: which cells stand in quotes."""
 
     cells: Cells | None
     raw: str
+    quoted: list[bool]
 
 
 @dataclass(frozen=True)
@@ -64,28 +72,30 @@ class CsvDialect:
         """The rows of a file; one that can't be taken apart ends with its line."""
         pos = start = 0
         cells: Cells = []
+        quoted: list[bool] = []
         while pos < len(text):
             cell, end = self._cell(text, pos)
+            quoted.append(bool(self.quote) and text.startswith(self.quote, pos))
             line_end = _LINE_END.match(text, end)
             if cell is not _BROKEN and text.startswith(self.delimiter, end):
                 cells.append(cell)
                 pos = end + len(self.delimiter)
                 if pos == len(text):
                     cells.append("")
-                    yield CsvText(cells, text[start:])
+                    yield CsvText(cells, text[start:], [*quoted, False])
                     return
                 continue
             if cell is not _BROKEN and (line_end or end == len(text)):
                 cells.append(cell)
                 if cells != [""]:
-                    yield CsvText(cells, text[start:end])
+                    yield CsvText(cells, text[start:end], quoted)
             else:
                 newline = text.find("\n", end)
                 end = len(text) if newline < 0 else newline
                 line_end = _LINE_END.match(text, end)
-                yield CsvText(None, text[start:end].removesuffix("\r"))
+                yield CsvText(None, text[start:end].removesuffix("\r"), [])
             pos = start = line_end.end() if line_end else len(text)
-            cells = []
+            cells, quoted = [], []
 
     def _cell(self, text: str, pos: int) -> tuple[Any, int]:
         if self._quoted and text.startswith(self.quote, pos):
@@ -105,6 +115,83 @@ _LINE_END = re.compile(r"\r?\n")
 _BROKEN = object()
 
 
+@dataclass(frozen=True)
+class CsvLayout:
+    """What a row of a file has. types: of its columns, in order. binary: how binary values are written, base64 or hex.
+
+    sure: nothing else of the table is left out. version: the table's. header: what the header names before the columns.
+    """
+
+    table: TableId
+    types: dict[str, str]
+    binary: str
+    version: int = 0
+    sure: bool = True
+    header: tuple[str, ...] | None = None
+
+    def with_header(self, cells: Cells) -> CsvLayout | None:
+        """The layout of a file that begins with this row, if it is a header. ValueError for one of another table."""
+        names = [cell or "" for cell in cells]
+        before = [name.removeprefix(_HEADER) for name in names if name.startswith(_HEADER)]
+        if not before or not names[0].startswith(_HEADER):
+            return None
+        columns = names[len(before) :]
+        if strange := next((name for name in columns if name not in self.types), None):
+            raise ValueError(f"the header has column {strange[:80]!r}, which the schema file does not have")
+        return replace(self, types={n: self.types[n] for n in columns}, sure=True, header=tuple(before[_HEAD:]))
+
+    def split(self, text: CsvText) -> tuple[int | None, bool, Cells]:
+        """(commit_ts, whether it is of an update, the columns' values) of a row. ValueError for one that is not so."""
+        cells = text.cells or []
+        beside = len(cells) - _HEAD - len(self.types)
+        if not 0 <= beside <= 3:
+            raise ValueError(
+                f"{len(cells)} values, for {len(self.types)} columns: are csv_delimiter and csv_quote those of the "
+                f"changefeed? ({NOT_TOLD})"
+            )
+        if cells[0] not in _OPS:
+            raise ValueError(f"it begins with {str(cells[0])[:20]!r}, not with I, U or D")
+        if (cells[2], cells[1]) != (self.table.db, self.table.table):
+            raise ValueError(f"a row of {cells[2]}.{cells[1]}, and the schema file is {self.table}'s")
+        end = at = _HEAD + beside
+        at, commit_ts = _HEAD, None
+        if at < end and self._has("commit-ts", at, text, _COMMIT_TS):
+            at, commit_ts = at + 1, int(cells[at] or "")
+        of_update = at < end and self._has("is-update", at, text, _BOOLEAN)
+        if of_update:
+            at, of_update = at + 1, cells[at] == "true"
+        if end - at > 1 or (not self.sure and self._leaves_out(text, end)):
+            raise ValueError(f"what stands before the columns can't be told from them: {NOT_TOLD}")
+        return commit_ts, of_update, cells[end:]
+
+    def _has(self, name: str, at: int, text: CsvText, form: re.Pattern[str]) -> bool:
+        if self.header is not None:
+            return name in self.header
+        assert text.cells is not None
+        return not text.quoted[at] and form.match(text.cells[at] or "") is not None
+
+    def _leaves_out(self, text: CsvText, at: int) -> bool:
+        """Whether the first column's value looks like what stands before columns."""
+        assert text.cells is not None
+        kind = re.split(r"[ (]", next(iter(self.types.values())))[0]
+        if text.quoted[at]:
+            return kind in _INTEGERS  # which never stand in quotes
+        return kind not in ("json", *_TEXTS) and _BOOLEAN.match(text.cells[at] or "") is not None
+
+    def may_lack_columns(self, text: CsvText) -> bool:
+        """Whether the first column's value could be the commit_ts of a row that lacks a column."""
+        if self.sure or text.cells is None or len(text.cells) != _HEAD + len(self.types) or text.quoted[_HEAD]:
+            return False
+        value = text.cells[_HEAD] or ""
+        return _COMMIT_TS.match(value) is not None and self.version < int(value) < self.version + _TEN_YEARS
+
+
+_BOOLEAN = re.compile(r"(?:true|false)\Z")
+_INTEGERS = ("tinyint", "smallint", "mediumint", "int", "bigint")
+_TEXTS = ("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set")
+_TEN_YEARS = ms_to_tso(10 * 366 * 86_400_000)
+
+
 class CsvRow(NamedTuple):
     """A row whose cells are known. values: by column, as Canal-JSON's `data` has them (bytes as ISO-8859-1 text)."""
 
@@ -114,30 +201,17 @@ class CsvRow(NamedTuple):
     values: dict[str, str | None]
 
     @classmethod
-    def of(cls, cells: Cells, table: TableId, types: dict[str, str], binary: str) -> CsvRow:
-        """ValueError for a row that is not the table's. binary: how binary values are written, base64 or hex."""
-        beside = len(cells) - _HEAD - len(types)
-        if not 0 <= beside <= 3:
-            raise ValueError(
-                f"{len(cells)} values, and the schema file has {len(types)} columns: are csv_delimiter and csv_quote "
-                "those of the changefeed? (tables with virtual columns can't be read: CSV leaves them out)"
-            )
-        if cells[0] not in _OPS:
-            raise ValueError(f"it begins with {str(cells[0])[:20]!r}, not with I, U or D")
-        if (cells[2], cells[1]) != (table.db, table.table):
-            raise ValueError(f"a row of {cells[2]}.{cells[1]}, and the schema file is {table}'s")
-        commit_ts, of_update = None, False
-        for cell in cells[_HEAD : _HEAD + beside]:
-            if commit_ts is None and _COMMIT_TS.match(cell or ""):
-                commit_ts = int(cell or "")
-            elif cell in ("true", "false"):
-                of_update = cell == "true"
+    def of(cls, text: CsvText, layout: CsvLayout) -> CsvRow:
+        """ValueError for a row that is not the table's."""
+        if text.cells is None:
+            raise ValueError("a value in quotes does not end, or more follows it")
+        commit_ts, of_update, cells = layout.split(text)
         values = {}
-        for (name, type_), cell in zip(types.items(), cells[_HEAD + beside :], strict=True):
+        for (name, type_), cell in zip(layout.types.items(), cells, strict=True):
             if cell is not None and type_.partition("(")[0] in _BINARY:
-                cell = _bytes_text(name, cell, binary)
+                cell = _bytes_text(name, cell, layout.binary)
             values[name] = cell
-        return cls(_OPS[str(cells[0])], commit_ts, of_update, values)
+        return cls(_OPS[str(text.cells[0])], commit_ts, of_update, values)
 
 
 def _bytes_text(name: str, cell: str, binary: str) -> str:

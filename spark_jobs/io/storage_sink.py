@@ -1,8 +1,8 @@
 """Folders of TiCDC's storage sink, read as Canal-JSON messages: data files in Canal-JSON or CSV, and schema files.
 
-`{db}/{table}/{version}/[{partition}/][{date}/]CDC000001.json`, in a CSV changefeed .csv; what a table was is in
-`{db}/{table}/meta/schema_{version}_{checksum}.json`, a database's DDL in `{db}/meta/`, and the checkpoint in `metadata`
-(upstream tiflow `pkg/sink/cloudstorage/path.go` and `table_definition.go`; TiDB's documents, "Sync to storage services"
+`{db}/{table}/{version}/[{partition}/][{date}/]CDC000001.json`, in a CSV changefeed .csv, or with the table's id instead
+of its names (use-table-id-as-path); schema files are in `meta` beside the versions (`storage_tables`), and the
+checkpoint in `metadata` (upstream ticdc `pkg/cloudstorage/path_key.go`; TiDB's documents, "Sync to storage services"
 and "TiCDC CSV protocol"). Releases before 6.5.2 kept `schema.json` beside the data files.
 
 Files come in the order of table version, then date and number; a DDL before the files of its version. A CSV row becomes
@@ -16,21 +16,21 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from schemas.formats.canal_json import column_of_type
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
+from schemas.model.ports import TableSource
 from schemas.model.reasons import reason_of
-from schemas.model.table import Table, TableId, TableVersion
+from schemas.model.table import TableId
 from spark_jobs.io.message_files import opened
-from spark_jobs.io.storage_csv import CsvDialect, CsvRow
+from spark_jobs.io.storage_csv import NOT_TOLD, CsvDialect, CsvLayout, CsvRow
+from spark_jobs.io.storage_tables import SCHEMA_FILE, TableFile, json_bytes
 
 _DATA = re.compile(r"CDC_?(?:(.+)_)?(\d{6,20})\.(json|csv)(?:\.gz|\.zst)?\Z", re.ASCII)
-_SCHEMA = re.compile(r"schema_(\d{1,20})_\d{1,10}\.json\Z", re.ASCII)
+_TSO_DIGITS = 15  # a table version has at least as many, a table's id fewer
 _DATE = re.compile(r"\d{4}(?:-\d\d){0,2}\Z", re.ASCII)
 _IGNORED = re.compile(r"CDC.*\.index\Z|\..*|_.*")
 _MOST_FILE = 1 << 30  # TiCDC's file-size ends at 512 MiB
@@ -47,91 +47,9 @@ def is_storage_folder(place: str) -> bool:
     """Whether a folder is one of a storage sink: it has data files or schema files somewhere."""
     path = Path(place)
     return path.is_dir() and any(
-        is_data_file(file) or (_SCHEMA.match(file.name) and file.parent.name == "meta") for file in path.rglob("*.*")
+        is_data_file(file) or (SCHEMA_FILE.match(file.name) and file.parent.name == "meta")
+        for file in path.rglob("*.*")
     )
-
-
-@dataclass(frozen=True)
-class TableFile:
-    """A schema file. `version` is the table version, a commit_ts."""
-
-    path: Path
-    document: dict[str, Any]
-
-    @classmethod
-    def read(cls, path: Path) -> TableFile:
-        """SetupError USAGE for what is none."""
-        try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-            if not isinstance(document, dict) or not isinstance(document.get("Schema"), str):
-                raise ValueError("no 'Schema'")
-            if type(document.get("TableVersion")) is not int:
-                raise ValueError("no 'TableVersion'")
-            return cls(path, document)
-        except (OSError, ValueError, RecursionError) as error:
-            raise SetupError(
-                "USAGE", details=f"{path}: no schema file of a storage sink: {reason_of(error)}"
-            ) from error
-
-    @property
-    def version(self) -> int:
-        return int(self.document["TableVersion"])
-
-    @property
-    def id(self) -> TableId:
-        return TableId(self.document["Schema"], str(self.document.get("Table") or ""))
-
-    @cached_property
-    def types(self) -> dict[str, str]:
-        """The columns' types as Canal-JSON's mysqlType has them. SetupError USAGE."""
-        try:
-            return {column["ColumnName"]: _type_text(column) for column in self.document.get("TableColumns") or ()}
-        except (LookupError, TypeError, AttributeError) as error:
-            raise SetupError("USAGE", details=f"{self.path}: TableColumns: {reason_of(error)}") from error
-
-    @property
-    def keys(self) -> list[str]:
-        columns = self.document.get("TableColumns") or ()
-        return [column["ColumnName"] for column in columns if column.get("ColumnIsPk") == "true"]
-
-    def table_version(self) -> TableVersion | None:
-        """The table that it describes; None for a database's, a table's that is gone, and one with ENUM or SET, whose
-        elements are not told. SetupError USAGE.
-        """
-        if not self.types or {"enum", "set"} & set(self.types.values()):
-            return None
-        try:
-            columns = tuple(column_of_type(name, text, name in self.keys) for name, text in self.types.items())
-        except ValueError as error:
-            raise SetupError("USAGE", details=f"{self.path}: {error}") from error
-        return TableVersion(self.version, Table(self.id, columns))
-
-    def ddl_message(self) -> Message | None:
-        """Its statement as a message; None for a table that was there when the changefeed began."""
-        if not self.document.get("Query"):
-            return None
-        return Message(None, _json_bytes({
-            "database": self.id.db, "table": self.id.table, "isDdl": True, "type": "QUERY",
-            "sql": self.document["Query"], "_tidb": {"commitTs": self.version},
-        }))  # fmt: skip
-
-
-def _type_text(column: dict[str, Any]) -> str:
-    """ColumnType, ColumnPrecision and ColumnScale → a type as MySQL writes it. Scale is left out where it is 0."""
-    name, _, unsigned = column["ColumnType"].lower().partition(" ")
-    name = {"var_string": "varchar", "tidbvectorfloat32": "vector"}.get(name, name)
-    length, scale = column.get("ColumnPrecision"), column.get("ColumnScale")
-    if name in ("datetime", "timestamp", "time"):
-        name += f"({scale or 0})"
-    elif name == "decimal" or (name in ("float", "double") and scale):
-        name += f"({length},{scale or 0})"
-    elif name == "bit":
-        name += f"({length or 1})"
-    return f"{name} {unsigned}".strip()
-
-
-def _json_bytes(document: dict[str, Any]) -> bytes:
-    return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogateescape")
 
 
 class StorageFolder:
@@ -141,37 +59,38 @@ class StorageFolder:
         """SetupError USAGE for a folder that has none, and for damaged schema files."""
         self._root = Path(place)
         self.tables: list[TableFile] = []
-        self._data: list[Path] = []
+        self.data: list[Path] = []
         self._checkpoints: list[Path] = []
         self.others: list[Path] = []
         for path in sorted(p for p in self._root.rglob("*") if p.is_file()):
             if is_data_file(path):
-                self._data.append(path)
-            elif path.name == "schema.json" or (_SCHEMA.match(path.name) and path.parent.name == "meta"):
+                self.data.append(path)
+            elif path.name == "schema.json" or (SCHEMA_FILE.match(path.name) and path.parent.name == "meta"):
                 self.tables.append(TableFile.read(path))
             elif path.name == "metadata":
                 self._checkpoints.append(path)
             elif not _IGNORED.match(path.name):
                 self.others.append(path)
-        if not self._data and not self.tables:
+        if not self.data and not self.tables:
             details = f"{place}: no data files (CDC000001.json, .csv) or schema files of a storage sink are in it"
             raise SetupError("USAGE", details=details)
 
-    def definitions(self) -> list[TableVersion]:
-        """The tables that schema files describe. SetupError USAGE."""
-        return [version for file in self.tables if (version := file.table_version()) is not None]
+    def read(self, options: Options, tables: TableSource | None = None) -> Iterator[Item]:
+        """The messages of all files, DDL and the checkpoint among them; a line that is none with its error.
 
-    def read(self, options: Options) -> Iterator[Item]:
-        """The messages of all files, DDL and the checkpoint among them; a line that is none with its error."""
+        tables: definitions, which say what columns CSV leaves out.
+        """
         if self.others:
             names = ", ".join(str(path.relative_to(self._root)) for path in self.others[:3])
             count = f"{len(self.others)} file{'s' * (len(self.others) > 1)}"
             print(f"warning: {self._root}: not read: {count} that no storage sink writes: {names}", file=sys.stderr)
         counts: dict[str, int] = {}
-        for _, entry in sorted([*map(self._ddl_place, self.tables), *map(self._data_place, self._data)], key=_place_of):
-            items = self._statement(entry) if isinstance(entry, TableFile) else read_data_file(entry, options)
+        for (_, id_, *_), entry in sorted(
+            [*map(self._ddl_place, self.tables), *map(self._data_place, self.data)], key=_place_of
+        ):
+            items = self._statement(entry) if isinstance(entry, TableFile) else read_data_file(entry, options, tables)
             for item in items:
-                yield _with_position(item, entry, counts)
+                yield _with_position(item, id_, counts)
         yield from filter(None, map(_checkpoint, self._checkpoints))
 
     @staticmethod
@@ -187,11 +106,25 @@ class StorageFolder:
     def _data_place(path: Path) -> tuple[tuple[Any, ...], TableFile | Path]:
         where, match = DataPlace.of(path), _DATA.match(path.name)
         assert match is not None
-        return (where.version, (where.db, where.table), 1, where.below, match[1] or "", int(match[2])), path
+        return (where.version, TableId(where.db, where.table), 1, where.below, match[1] or "", int(match[2])), path
 
 
 def _place_of(entry: tuple[tuple[Any, ...], Any]) -> tuple[Any, ...]:
     return entry[0]
+
+
+def schema_files(place: str) -> list[TableFile]:
+    """The schema files of a folder or data file, also those that stand beside a part of a sink's folder. Empty for what
+    is of no storage sink. SetupError USAGE for damaged ones.
+    """
+    path = Path(place)
+    folder = StorageFolder(place) if is_storage_folder(place) else None
+    data = folder.data if folder else [path] if path.is_file() and is_data_file(path) else []
+    beside = {DataPlace.of(file).folder.parent / "meta" for file in data}
+    files = {file.path.resolve(): file for file in (folder.tables if folder else ())}
+    for found in sorted(file for meta in beside for file in meta.glob("schema_*.json") if SCHEMA_FILE.match(file.name)):
+        files.setdefault(found.resolve(), TableFile.read(found))
+    return list(files.values())
 
 
 @dataclass(frozen=True)
@@ -206,35 +139,29 @@ class DataPlace:
 
     @classmethod
     def of(cls, path: Path) -> DataPlace:
+        """SetupError USAGE for a damaged schema file."""
         parts = path.resolve().parts[:-1]
         last = len(parts) - 1
         if last >= 0 and _DATE.match(parts[last]) and (last < 1 or parts[last - 1].isdecimal()):
             last -= 1  # a date stands below the version, or below the partition
-        if last >= 3 and all(parts[n].isdecimal() for n in (last, last - 1)):
+        if last >= 3 and all(parts[n].isdecimal() for n in (last, last - 1)) and len(parts[last]) < _TSO_DIGITS:
             last -= 1  # a partition's id
         if last < 2 or not parts[last].isdecimal():
             return cls("", "", 0, parts[-1:], path.parent)
-        return cls(parts[last - 2], parts[last - 1], int(parts[last]), parts[last + 1 :], Path(*parts[: last + 1]))
+        place = cls(parts[last - 2], parts[last - 1], int(parts[last]), parts[last + 1 :], Path(*parts[: last + 1]))
+        file = place.table_file()
+        return place if file is None else replace(place, db=file.id.db, table=file.id.table)
 
     def table_file(self) -> TableFile | None:
-        """The schema file of the version."""
-        beside = self.folder / "schema.json"
-        files = (
-            [beside]
-            if beside.is_file()
-            else sorted((self.folder.parent / "meta").glob(f"schema_{self.version}_*.json"))
-        )
+        """The schema file of the version. SetupError USAGE."""
+        beside, meta = self.folder / "schema.json", self.folder.parent / "meta"
+        files = [beside] if beside.is_file() else sorted(meta.glob(f"schema_{self.version}_*.json"))
         return TableFile.read(files[0]) if files else None
 
 
-def _with_position(item: Item, entry: TableFile | Path, counts: dict[str, int]) -> Item:
+def _with_position(item: Item, id_: TableId, counts: dict[str, int]) -> Item:
     """The topic is the table, as TiCDC's default rule for topics names it; offsets count its messages."""
-    if isinstance(entry, TableFile):
-        db, table = entry.id
-    else:
-        place = DataPlace.of(entry)
-        db, table = place.db, place.table
-    topic = f"{db}_{table}" if table else db or "storage"
+    topic = f"{id_.db}_{id_.table}" if id_.table else id_.db or "storage"
     offset = counts[topic] = counts.get(topic, -1) + 1
     message = item if isinstance(item, Message) else item[1]
     message = replace(message, topic=topic, partition=0, offset=offset)
@@ -249,11 +176,11 @@ def _checkpoint(path: Path) -> Message | None:
         print(f"warning: {path}: no checkpoint-ts is in it", file=sys.stderr)
         return None
     body = {"isDdl": False, "type": "TIDB_WATERMARK", "_tidb": {"watermarkTs": checkpoint}}
-    return Message(None, _json_bytes(body))
+    return Message(None, json_bytes(body))
 
 
 # ---- data files
-def read_data_file(path: Path, options: Options) -> Iterator[Item]:
+def read_data_file(path: Path, options: Options, tables: TableSource | None = None) -> Iterator[Item]:
     """The messages of a data file. SetupError USAGE for CSV whose schema file is not there, or that does not end."""
     if ".json" in path.suffixes:
         with opened(path) as file:
@@ -268,7 +195,7 @@ def read_data_file(path: Path, options: Options) -> Iterator[Item]:
             f"{path}: its schema file is needed: {place.folder.parent.name or '.'}/meta/schema_{place.version}_….json"
         )
         raise SetupError("USAGE", details=f"{details} (keep the sink's folders as they are)")
-    yield from _csv_messages(path, table, options)
+    yield from _csv_messages(path, table, options, tables)
 
 
 def _line(line: bytes, where: str) -> Item:
@@ -277,48 +204,75 @@ def _line(line: bytes, where: str) -> Item:
     return WireError("BAD_LINE", where=where, details="no JSON object, as Canal-JSON is"), Message(None, line)
 
 
-_HEADER = "ticdc-meta$"  # how names of columns begin, with output-field-header
-
-
-def _csv_messages(path: Path, table: TableFile, options: Options) -> Iterator[Item]:
+def _csv_messages(path: Path, table: TableFile, options: Options, tables: TableSource | None) -> Iterator[Item]:
     """Each row as a message; the D and I of an update (output-old-value) as one."""
     with opened(path) as file:
         data = file.read(_MOST_FILE + 1)
     if len(data) > _MOST_FILE:
         raise SetupError("USAGE", details=f"{path}: more than {_MOST_FILE >> 20} MiB")
-    rows = CsvDialect.of(options).rows(data.decode("utf-8", "surrogateescape"))
+    text, dialect = data.decode("utf-8", "surrogateescape"), CsvDialect.of(options)
+    rows = enumerate(dialect.rows(text), 1)
+    layout, reason = _layout_of(table, options, tables), ""
+    try:
+        layout, begins = _layout_with_header(layout, dialect, text)
+        if begins:
+            next(rows)
+    except ValueError as error:
+        reason = reason_of(error)
     old: tuple[CsvRow, str] | None = None
-    for number, (cells, raw) in enumerate(rows, 1):
-        if number == 1 and cells and (cells[0] or "").startswith(_HEADER):
-            continue
+    for number, row_text in rows:
         where = f"{path.name}, row {number}"
         try:
-            if cells is None:
-                raise ValueError("a value in quotes does not end, or more follows it")
-            row = CsvRow.of(cells, table.id, table.types, options.csv_binary_encoding_method)
+            if reason:
+                raise ValueError(reason)
+            row = CsvRow.of(row_text, layout)
             is_new = old is not None and row.of_update and row.kind == "INSERT"
             if old is not None and not is_new:
                 raise ValueError("the old row of an update stands before it, and it is not the new one")
         except ValueError as error:
-            for text in (raw,) if old is None else (old[1], raw):
+            for raw in (row_text.raw,) if old is None else (old[1], row_text.raw):
                 failed = WireError("BAD_LINE", where=where, details=reason_of(error))
-                yield failed, Message(None, text.encode("utf-8", "surrogateescape"))
+                yield failed, Message(None, raw.encode("utf-8", "surrogateescape"))
             old = None
             continue
         if row.of_update and row.kind == "DELETE":
-            old = row, raw
+            old = row, row_text.raw
         else:
             before, old = old, None
-            yield Message(None, _canal_json(row, table, before[0] if before else None))
+            yield Message(None, _canal_json(row, table, layout, before[0] if before else None))
     if old is not None:
         failed = WireError("BAD_LINE", where=path.name, details="it ends after the old row of an update: it is cut")
         yield failed, Message(None, old[1].encode("utf-8", "surrogateescape"))
 
 
-def _canal_json(row: CsvRow, table: TableFile, old: CsvRow | None) -> bytes:
+def _layout_of(table: TableFile, options: Options, tables: TableSource | None) -> CsvLayout:
+    """All columns of the schema file, but for those that a definition of the same columns calls virtual."""
+    defined = None if tables is None else tables.at(table.id, table.version + 1)
+    virtual = {c.name for c in defined.table.columns if c.virtual} if defined else set()
+    sure = defined is not None and {c.name for c in defined.table.columns} == table.types.keys()
+    types = {name: text for name, text in table.types.items() if name not in virtual}
+    return CsvLayout(table.id, types, options.csv_binary_encoding_method, table.version, sure)
+
+
+def _layout_with_header(layout: CsvLayout, dialect: CsvDialect, text: str) -> tuple[CsvLayout, bool]:
+    """The layout, and whether the file begins with a header. ValueError where rows may lack columns."""
+    ambiguous = False
+    for number, row in enumerate(dialect.rows(text)):
+        if number == 0 and row.cells and (with_header := layout.with_header(row.cells)):
+            return with_header, True
+        ambiguous = layout.may_lack_columns(row)
+        if not ambiguous:
+            break
+    if ambiguous:
+        column = next(iter(layout.types))
+        raise ValueError(f"the first value of its rows may be column {column!r} or the commit_ts: {NOT_TOLD}")
+    return layout, False
+
+
+def _canal_json(row: CsvRow, table: TableFile, layout: CsvLayout, old: CsvRow | None) -> bytes:
     tidb = {} if row.commit_ts is None else {"_tidb": {"commitTs": row.commit_ts}}
-    return _json_bytes({
-        "database": table.id.db, "table": table.id.table, "pkNames": table.keys, "isDdl": False,
-        "type": "UPDATE" if row.of_update else row.kind, "mysqlType": table.types, "data": [row.values],
-        "old": [old.values] if old else None, "_csv": True, **tidb,
+    return json_bytes({
+        "database": table.id.db, "table": table.id.table, "pkNames": [k for k in table.keys if k in layout.types],
+        "isDdl": False, "type": "UPDATE" if row.of_update else row.kind, "mysqlType": layout.types,
+        "data": [row.values], "old": [old.values] if old else None, "_csv": True, **tidb,
     })  # fmt: skip

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.model.errors import SetupError
-from schemas.model.options import Options
 from spark_jobs.io.endpoints import lines_file
 from spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
+from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
+from spark_jobs.pipeline.storage_definitions import stated_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -159,14 +160,12 @@ def input_of_job(
     topic: str | None,
     settings: Mapping[str, str] | None,
     from_offset: int,
-    options: Options,
-    plain: bool,
+    read: CodecConfig,
 ) -> DataFrame:
     """What a command reads, with `position`: the order of the output. Files come as raw lines (column `line`).
 
     What is no file of lines (compressed, a JSON document, a storage sink's folder) is made one first, on this machine.
-    options, plain: of the format read, and whether lines are of the plain form. SetupError USAGE when the file is not
-    there.
+    SetupError USAGE when the file is not there.
     """
     if topic is not None and settings is not None:
         # Sorted by partition and offset, as a reader without Spark goes through the topic.
@@ -178,5 +177,6 @@ def input_of_job(
             raise SetupError("USAGE", details=f"{place}: No such file or directory")
         place = str(Path(place).absolute())  # the JVM may have been started elsewhere
         return read_files(spark, place).selectExpr("*", "monotonically_increasing_id() as position")
-    lines = spark.read.option("lineSep", "\n").text(str(lines_file(place, options, plain).absolute()))
+    file = lines_file(place, read.options, read.format == PLAIN, stated_tables(read.tables))
+    lines = spark.read.option("lineSep", "\n").text(str(file.absolute()))
     return lines.selectExpr("cast(value as binary) as line", "monotonically_increasing_id() as position")

@@ -8,7 +8,7 @@ from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
 from spark_jobs.io.locations import KafkaClient, delta_path_of, topic_of_location
-from spark_jobs.pipeline.codec_config import PLAIN, check_any_order
+from spark_jobs.pipeline.codec_config import check_any_order
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import table_of
@@ -57,7 +57,6 @@ def _run(
     spark = session_of(work, master, out if isinstance(out, str) else "", dead)
     topic = topic_of_location(source)
     settings = kafka.java_settings() if topic else None
-    read = work.read
-    frame = input_of_job(spark, source, topic, settings, kafka.from_offset, read.options, read.format == PLAIN)
+    frame = input_of_job(spark, source, topic, settings, kafka.from_offset, work.read)
     runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
     return runner.process(frame, 0).summary

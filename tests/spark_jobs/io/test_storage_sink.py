@@ -14,13 +14,14 @@ from schemas.formats.canal_json import CanalJsonDecoder
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message, RowChange, Watermark
 from schemas.model.options import Options
+from schemas.model.table import TableId
 from spark_jobs.commands.main import main
 from spark_jobs.io.endpoints import read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.storage_csv import CsvDialect
-from spark_jobs.io.storage_sink import StorageFolder
+from spark_jobs.io.storage_sink import schema_files
+from spark_jobs.pipeline.storage_definitions import StorageDefinitions, stated_tables
 from spark_jobs.sources.schema_registry import FileSchemas
-from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.table import check_rows
 
 V1, V2, V3 = 462413824000000001, 462413824000000101, 462413824000000201
@@ -100,7 +101,7 @@ def test_files_in_order_with_ddl_and_the_checkpoint(tmp_path: Path) -> None:
     assert shown[-1] == Watermark("canal-json", V3 + 5)
     messages = [m for m in _read(tmp_path) if isinstance(m, Message)]
     assert [(m.topic, m.partition, m.offset) for m in messages[:2]] == [("shop_orders", 0, 0), ("shop_orders", 0, 1)]
-    tables = TableDefinitions(StorageFolder(str(tmp_path)).definitions())
+    tables = StorageDefinitions(schema_files(str(tmp_path)))
     version = tables.at(messages_table := events[0].table.id, V1 + 1)
     assert messages_table == ("shop", "orders")
     assert version is not None
@@ -144,6 +145,7 @@ _NULLS = {"id": "1", **dict.fromkeys(list(_ROW)[1:])}
 _REST = b'1,"2.50","2026-01-01 10:00:00.500","1","AP8=",18446744073709551615,5,"a ""b"", c\nd"'
 _NULL_REST = b"1," + b",".join([b"\\N"] * 7)
 _TS = b"%d" % (V1 + 5)
+_NAMES = ",".join(_ROW).encode()
 _CSV = (
     _Csv("no commit_ts", (b'"I","orders","shop",' + _REST,), {}, (("c", None, None, _ROW),)),
     _Csv("commit_ts", (b'"U","orders","shop",' + _TS + b"," + _REST,), {}, (("u", V1 + 5, None, _ROW),)),
@@ -173,8 +175,17 @@ _CSV = (
          (("c", None, None, {**_NULLS, "note": ""}),)),
     _Csv("a text like the null", (b'"I","orders","shop",1' + b",\\N" * 6 + b',"\\N"',), {},
          (("c", None, None, {**_NULLS, "note": "\\N"}),)),
-    _Csv("names of columns", (b'"ticdc-meta$operation","ticdc-meta$table","ticdc-meta$schema","id"',
+    _Csv("names of columns", (b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema," + _NAMES,
                               b'"I","orders","shop",' + _NULL_REST), {}, (("c", None, None, _NULLS),)),
+    _Csv("names of columns, of all kinds", (
+        b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,ticdc-meta$commit-ts,ticdc-meta$is-update," + _NAMES,
+        b'"I","orders","shop",' + _TS + b",false," + _NULL_REST,
+        b'"I","orders","shop",' + _TS + b',false,"1",' + _NULL_REST,  # with a handle key, which has no name
+    ), {}, (("c", V1 + 5, None, _NULLS),) * 2),
+    _Csv("names of some columns", (
+        b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,ticdc-meta$commit-ts,id,note",
+        b'"D","orders","shop",' + _TS + b',7,"x"',
+    ), {}, (("d", V1 + 5, {"id": "7", "note": "x"}, None),)),
 )  # fmt: skip
 
 
@@ -210,7 +221,7 @@ def test_csv_rows_that_are_none(tmp_path: Path) -> None:
         assert isinstance(items[0], Message)
 
     rows = (
-        ("too few", [good[:-3], good], 1, "values, and the schema file has 8 columns"),
+        ("too few", [good[:-3], good], 1, "values, for 8 columns"),
         ("too many", [good + b",1,1,1,1"], 1, "values"),
         ("another table", [good.replace(b"orders", b"items"), good], 1, "shop.items"),
         ("no operation", [good.replace(b'"I"', b'"X"'), good], 1, "'X'"),
@@ -252,7 +263,7 @@ def test_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) ->
     (folder / "notes.txt").write_text("x")
     assert main(["decode", "--format", "canal-json", "--in", str(folder), "--out", str(tmp_path / "o.jsonl")]) == 0
     [line] = [json.loads(text) for text in (tmp_path / "o.jsonl").read_text().splitlines()]
-    assert (line["table_version"], line["after"]["kind"]) == (None, "1")
+    assert (line["table_version"], line["after"]["kind"]) == (V1, "1")
     assert "1 file that no storage sink writes: notes.txt" in capsys.readouterr().err
 
 
@@ -267,3 +278,104 @@ def test_csv_text_is_taken_apart_in_linear_time() -> None:
     dialect = CsvDialect(",", '"', "\\N")
     for text in ('"' * 200_001, "," * 200_000, '""' * 100_000, "\n" * 200_000):
         assert sum(1 for _ in dialect.rows(text)) <= 1
+
+
+def _defined(folder: Path) -> Any:
+    return StorageDefinitions(schema_files(str(folder)))
+
+
+_SHOP = [_column("id", "BIGINT", ColumnPrecision="20", ColumnIsPk="true"), _column("sum", "INT", ColumnPrecision="11"),
+         _column("name", "VARCHAR", ColumnPrecision="20"), _column("kind", "ENUM"), _column("tags", "SET")]  # fmt: skip
+_CREATE = (
+    "CREATE TABLE orders (id BIGINT PRIMARY KEY, sum INT GENERATED ALWAYS AS (id+1) VIRTUAL, name VARCHAR(20), "
+    "kind ENUM('a','it''s'), tags SET('x','y'))"
+)
+_STORED = {"id": "3", "name": "n", "kind": "it's", "tags": "x,y"}
+_STORED_CSV = b'3,"n","it\'s","x,y"'
+
+
+class _Left(NamedTuple):
+    what: str
+    lines: tuple[bytes, ...]
+    query: str = ""
+    columns: list[dict[str, Any]] = _SHOP
+    quote: str = '"'
+    row: dict[str, str] | None = None  # None: refused
+
+
+def test_csv_without_the_virtual_columns(tmp_path: Path) -> None:
+    """A statement of the folder or a header tells them; where nothing does, a row that lacks one is never shifted."""
+    head, bool_ = b'"I","orders","shop",', b"false,"
+    names = b"ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,id,name,kind,tags"
+    whole = [*_SHOP[:1], *_SHOP[2:]]
+    ts = _TS + b","
+    bare = _STORED_CSV.replace(b'"', b"").replace(b"x,y", b"x\\,y")
+    rows = (
+        _Left("a statement", (head + _STORED_CSV, head + _STORED_CSV), _CREATE, row=_STORED),
+        _Left("a statement, commit_ts and update", (head + ts + bool_ + _STORED_CSV,), _CREATE, row=_STORED),
+        _Left("a header", (names, head + _STORED_CSV), row=_STORED),
+        _Left("no virtual column", (head + ts + _STORED_CSV,), columns=whole, row=_STORED),
+        _Left("nothing tells", (head + _STORED_CSV,)),
+        _Left("commit_ts where id is", (head + ts + _STORED_CSV, head + ts + _STORED_CSV)),
+        _Left("false where id is", (head + ts + bool_ + _STORED_CSV,)),
+        _Left("false where id is, no quotes", (b"I,orders,shop,false," + bare,), quote=""),
+        _Left("a handle key where id is", (head + b'"3",' + _STORED_CSV,)),
+        _Left("a statement of other columns", (head + _STORED_CSV,), "CREATE TABLE orders (id INT, x INT AS (1))"),
+        _Left("an unknown column in the header", (names + b",more", head + _STORED_CSV + b",1")),
+    )
+
+    def check(row: _Left) -> None:
+        folder = tmp_path / row.what
+        _schema_file(folder, V1, row.query, row.columns)
+        path = _data_file(folder, f"{V1}/CDC000001.csv", *row.lines)
+        for place in (folder, path):
+            tables, options = _defined(place), Options.of({"csv_quote": row.quote})
+            items = list(read_source(str(place), KafkaClient(), options, stated_tables(tables)))
+            messages = [m for m in items if isinstance(m, Message)]
+            decoder = CanalJsonDecoder(Context(FileSchemas([]), tables))
+            events = [e for m in messages for e in decoder.decode(m) if isinstance(e, RowChange)]
+            errors = [item[0] for item in items if isinstance(item, tuple)]
+            assert all("--ddl says which" in e.detail or "'more'" in e.detail for e in errors)
+            assert (row.row is None) == bool(errors)
+            assert all(e.after == row.row and not e.flags for e in events)
+            assert len(events) + len(errors) == len(row.lines) - (row.lines[0].startswith(b"ticdc") and not errors)
+
+    check_rows(rows, check, lambda row: row.what)
+
+
+def test_elements_of_enum_and_set(tmp_path: Path) -> None:
+    """From the schema file (2026), else from the folder's statements; else the names are read, and the list is open."""
+    listed = [*_SHOP[:3], {**_SHOP[3], "ColumnElems": ["a", "it's"]}, {**_SHOP[4], "ColumnElems": ["x", "y", "b\\,"]}]
+    elements = {"kind": ("a", "it's"), "tags": ("x", "y", "b\\,")}
+    rows = (
+        ("listed", "", listed, elements),
+        ("stated", _CREATE.replace("VIRTUAL", "STORED"), _SHOP, {**elements, "tags": ("x", "y")}),
+        ("open", "", _SHOP, {"kind": (), "tags": ()}),
+    )
+
+    def check(row: tuple[str, str, list[Any], dict[str, tuple[str, ...]]]) -> None:
+        folder = tmp_path / row[0]
+        _schema_file(folder, V1, row[1], row[2])
+        _data_file(folder, f"{V1}/CDC000001.csv", b'"U","orders","shop",' + _TS + b',3,4,"n","it\'s","x,y"')
+        version = _defined(folder).at(TableId("shop", "orders"), V1 + 5)
+        assert version.commit_ts == V1
+        assert {n: version.table.by_name[n].elements for n in row[3]} == row[3]
+        [event] = [e for e in _events(folder) if isinstance(e, RowChange)]
+        assert event.after == {**_STORED, "sum": "4"}
+        assert not event.flags
+
+    check_rows(rows, check, lambda row: row[0])
+
+
+def test_folders_by_table_id(tmp_path: Path) -> None:
+    """`use-table-id-as-path`: names are the schema file's; a database's statements stay under its name."""
+    document = {"Schema": "shop", "Table": "orders", "TableVersion": V1, "Query": "", "TableColumns": _COLUMNS[:1]}
+    meta = tmp_path / "sink" / "105" / "meta"
+    meta.mkdir(parents=True)
+    (meta / f"schema_{V1}_0123456789.json").write_text(json.dumps(document))
+    for name, id_ in ((f"{V1}/2026-01-02/CDC000001.csv", 2), (f"{V1}/2026-01-01/CDC_ab12_000001.csv", 1)):
+        path = tmp_path / "sink" / "105" / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b'"I","orders","shop",%d' % id_)
+    assert [e.after for e in _events(tmp_path / "sink")] == [{"id": "1"}, {"id": "2"}]
+    assert {m.topic for m in _read(tmp_path / "sink") if isinstance(m, Message)} == {"shop_orders"}
