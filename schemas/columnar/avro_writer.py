@@ -111,12 +111,14 @@ class AvroWriter:
 
     # ---- rows
     def _commit_ts(self, rows: Rows, timestamps: Any, valued: Any) -> tuple[Any, Any]:
-        """commit_ts as the value has it, and which are made of the message's timestamp (as `commit_ts_of` does)."""
+        """commit_ts as the value has it, and which are made of the timestamp, as by `required_commit_ts`."""
         import numpy as np
 
         is_synthetic = (
             valued & (rows.commit_ts == NO_COMMIT_TS) & (timestamps > 0) & (timestamps <= tso_physical_ms(MAX_TSO))
         )
+        if self._options.on_lossy == "error":
+            is_synthetic &= rows.op != _D
         if not self._options.enable_tidb_extension or not is_synthetic.any():
             return rows.commit_ts, np.zeros(len(is_synthetic), np.bool_)
         return np.where(

@@ -10,13 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.columnar.columns import decimal_size
-from schemas.columnar.debezium_writer import commit_ts_of_rows, find_refused
+from schemas.columnar.debezium_writer import find_refused
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
+from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
 from schemas.formats.base import Context
 from schemas.formats.craft import columns as craft_columns
 from schemas.formats.craft.primitives import check_utf8
 from schemas.model.errors import WireError
+from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -40,7 +41,7 @@ class CraftWriter:
         count, options = len(rows.shape), self._options
         left, leads = np.ones(count, np.bool_), np.zeros(count, np.bool_)
         values: list[tuple[Any, Any, Any]] = []
-        commit_ts, usable, flags = commit_ts_of_rows(rows, timestamps)
+        commit_ts, usable, flags = _commit_ts_of_rows(rows, timestamps, options)
         is_update, is_delete = rows.op == _U, rows.op == _D
         if not options.no_old_value:
             flags["no_before"] = is_update & (rows.before < 0)
@@ -74,6 +75,20 @@ class CraftWriter:
                 layout = None
             entry = self._layouts[id(shape)] = shape, layout  # with the shape, so that no other one gets its id
         return entry[1]
+
+
+def _commit_ts_of_rows(rows: Rows, timestamps: Any, options: Options) -> tuple[Any, Any, dict[str, Any]]:
+    """(commit_ts of each row as `required_commit_ts` gives it, 0 for none; whether it is one; flags by name)."""
+    import numpy as np
+
+    unknown = rows.commit_ts == NO_COMMIT_TS
+    is_synthetic = unknown & (timestamps > 0)
+    usable = (rows.commit_ts >= NO_COMMIT_TS) & (~is_synthetic | (timestamps <= tso_physical_ms(MAX_TSO)))
+    if options.on_lossy == "error":
+        usable &= ~unknown | (rows.op != _D)
+    synthetic = np.where(is_synthetic & usable, timestamps, 0) * ms_to_tso(1)
+    commit_ts = np.ascontiguousarray(np.where(unknown, synthetic, rows.commit_ts), np.int64)
+    return commit_ts, usable, {"synthetic_commit_ts": is_synthetic, "commit_ts_unknown": unknown & ~is_synthetic}
 
 
 def _begins(numbers: Any) -> Any:

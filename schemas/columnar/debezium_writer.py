@@ -13,11 +13,11 @@ from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics
 from schemas.formats.base import Context, says_changed
 from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized_columns
 from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, ms_to_tso, tso_physical_ms
 from schemas.model.options import Options
 
 _MOST_PROGRAMS, _MOST_TEXT = 4096, 64 << 20
-_MOST_UNSIZED = 32  # DATETIME columns without fsp, of a table
+_MOST_UNSIZED = 31  # DATETIME columns without fsp, of a table
+_NO_COMMIT_TS = 1 << _MOST_UNSIZED  # a bit beside theirs: of rows whose commit_ts is null
 _ROOM = 1 << 16
 
 
@@ -33,7 +33,7 @@ class DebeziumWriter:
         from schemas.columnar.debezium_steps import Compiler
 
         self.compiler = Compiler(self.options)
-        # Of a shape with bits of `_sizes`: by object, and by what it says, for one that is made anew.
+        # Of a shape with bits of `_bits`: by object, and by what it says, for one that is made anew.
         self._programs: dict[tuple[int, int], tuple[RowShape, int]] = {}
         self._equal: dict[tuple[RowShape, int], int] = {}
 
@@ -50,7 +50,7 @@ class DebeziumWriter:
         return _Batch(self, rows, timestamps).write()
 
     def program(self, shape: RowShape, bits: int) -> int:
-        """The first program of a shape, -1 where the encoder has to say why there is none. bits: see `_sizes`."""
+        """The first program of a shape, -1 where the encoder has to say why there is none. bits: see `_bits`."""
         entry = self._programs.get((id(shape), bits))
         if entry is None:
             if self.compiler.size > 2 * _MOST_TEXT:
@@ -66,22 +66,13 @@ class DebeziumWriter:
         scales = {c.name: 6 if bits >> n & 1 else 3 for n, c in enumerate(unsized_columns(shape.table))}
         key_columns = frozenset(shape.key) if shape.key_only else None
         try:
-            plan = compile_plan(shape.table, scales, key_columns, self.options.cluster_id, self.options)
+            plan = compile_plan(
+                shape.table, scales, key_columns, self.options.cluster_id, self.options,
+                has_commit_ts=not bits & _NO_COMMIT_TS,
+            )  # fmt: skip
             return self.compiler.add(shape, plan)
         except (WireError, ValueError):
             return -1
-
-
-def commit_ts_of_rows(rows: Rows, timestamps: Any) -> tuple[Any, Any, dict[str, Any]]:
-    """(commit_ts of each row as `commit_ts_of` gives it, 0 for none; whether it is one; flags by name)."""
-    import numpy as np
-
-    unknown = rows.commit_ts == NO_COMMIT_TS
-    is_synthetic = unknown & (timestamps > 0)
-    usable = (rows.commit_ts >= NO_COMMIT_TS) & (~is_synthetic | (timestamps <= tso_physical_ms(MAX_TSO)))
-    synthetic = np.where(is_synthetic & usable, timestamps, 0) * ms_to_tso(1)
-    commit_ts = np.ascontiguousarray(np.where(unknown, synthetic, rows.commit_ts), np.int64)
-    return commit_ts, usable, {"synthetic_commit_ts": is_synthetic, "commit_ts_unknown": unknown & ~is_synthetic}
 
 
 def find_refused(rows: Rows, options: Options, keeps: str = "") -> Any:
@@ -107,13 +98,15 @@ class _Batch:
         self._count = len(rows.shape)
         self._shape = np.ascontiguousarray(rows.shape, np.int64)
         unset = np.zeros(0, np.int64)
-        commit_ts, usable, self._flags = commit_ts_of_rows(rows, timestamps)
+        unknown = rows.commit_ts == NO_COMMIT_TS
+        self._flags = {"commit_ts_unknown": unknown}
+        commit_ts = np.ascontiguousarray(np.where(unknown, ~np.maximum(timestamps, 0), rows.commit_ts), np.int64)
         arrays = (unset, commit_ts, rows.after, rows.before, rows.step, rows.place, rows.length)
         self._given = kernel.JsonRows._make(
             [*(freeze(np.ascontiguousarray(array, np.int64)) for array in arrays),
              freeze(np.ascontiguousarray(rows.data, np.uint8))]
         )  # fmt: skip
-        self._program = freeze(np.where(self._find_usable(usable), self._programs(), -1))
+        self._program = freeze(np.where(self._find_usable(rows.commit_ts >= NO_COMMIT_TS), self._programs(), -1))
 
     # ---- what each row is
     def _find_usable(self, usable: Any) -> Any:
@@ -147,19 +140,31 @@ class _Batch:
     def _first_programs(self, bare: Any) -> Any:
         import numpy as np
 
-        shapes, sizes = self._rows.shapes, self._sizes(bare)
-        if sizes is None:
+        shapes, bits = self._rows.shapes, self._bits(bare)
+        if bits is None:
             used = np.bincount(self._shape, minlength=len(shapes)).tolist()
             of = [self._writer.program(s, 0) if used[n] else -1 for n, s in enumerate(shapes)]
             return np.array(of, np.int64)[self._shape]
-        distinct, back = np.unique(self._shape << _MOST_UNSIZED | sizes, return_inverse=True)
+        distinct, back = np.unique(self._shape << _MOST_UNSIZED + 1 | bits, return_inverse=True)
         programs = []
         for pair in distinct.tolist():
-            shape, bits = shapes[pair >> _MOST_UNSIZED], pair & (1 << _MOST_UNSIZED) - 1
+            shape = shapes[pair >> _MOST_UNSIZED + 1]
             programs.append(
-                -1 if len(unsized_columns(shape.table)) > _MOST_UNSIZED else self._writer.program(shape, bits)
+                -1
+                if len(unsized_columns(shape.table)) > _MOST_UNSIZED
+                else self._writer.program(shape, pair & 2 * _NO_COMMIT_TS - 1)
             )
         return np.array(programs, np.int64)[back]
+
+    def _bits(self, bare: Any) -> Any:
+        """What a row's program is of beside its shape: `_sizes`, and a schema of its own without a commit_ts.
+
+        None where that is nothing of any row.
+        """
+        sizes, unknown = self._sizes(bare), self._flags["commit_ts_unknown"]
+        if self._options.debezium_disable_schema or not self._options.enable_tidb_extension or not unknown.any():
+            return sizes
+        return unknown * _NO_COMMIT_TS | (0 if sizes is None else sizes)
 
     def _sizes(self, bare: Any) -> Any:
         """A bit for each DATETIME without fsp, as the encoder goes by a row's values; None where no table has any."""

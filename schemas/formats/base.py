@@ -175,28 +175,56 @@ def whole_before(event: RowChange) -> Row | None:
     return {**after, **before}
 
 
-def commit_ts_of(event: RowChange | DdlEvent, origin: Message) -> int | None:
-    """The event's commit_ts; where the source has none, one made from the message's timestamp. A row is flagged then.
+def commit_ts_of(event: RowChange | DdlEvent) -> int | None:
+    """The event's commit_ts, or one made from the commit's time that its message has (flagged); None without both.
 
-    WireError INVALID_VALUE for one that no TiDB gives.
+    A made one keeps the order of changes: the time in ms (of a connector's source block, or Canal's `es`), then the
+    position in the binlog where there is one. WireError INVALID_VALUE for one that no TiDB gives.
     """
-    commit_ts = event.commit_ts
-    if commit_ts is None:
-        commit_ts = _synthetic_ts(event, origin)
-        if commit_ts is not None and isinstance(event, RowChange):
-            event.flag("synthetic_commit_ts")
-    if commit_ts is not None and not 0 <= commit_ts <= MAX_TSO:
-        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
-    return commit_ts
-
-
-def _synthetic_ts(event: RowChange | DdlEvent, origin: Message) -> int | None:
-    """A commit_ts from a MySQL source block (its time, then its position in the binlog), or the message's timestamp."""
-    source = event.extra.get("source")
+    if event.commit_ts is not None:
+        return _checked_commit_ts(event.commit_ts)
+    source = event.extra.get("source", {"ts_ms": event.extra.get("es")})
     if isinstance(source, dict):
         ms, pos, row = (source.get(name) for name in ("ts_ms", "pos", "row"))
         if isinstance(ms, int) and 0 < ms <= tso_physical_ms(MAX_TSO):
-            return ms_to_tso(ms) | sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
-    if origin.timestamp is not None and origin.timestamp > 0:
-        return ms_to_tso(origin.timestamp)
+            place = sum(n for n in (pos, row) if isinstance(n, int)) % ms_to_tso(1)
+            return _made_commit_ts(event, ms_to_tso(ms) | place)
     return None
+
+
+def required_commit_ts(event: RowChange | DdlEvent, origin: Message, options: Options) -> int | None:
+    """As `commit_ts_of`, for a format that has no null there: else it is made from Kafka's timestamp.
+
+    None without a timestamp. LossyError for a row's delete with on_lossy=error, unless the row is `untimed`: rows beside
+    it may have commit_ts of their own (TiCDC's Avro), and Kafka's time can lie after that of an insert which follows.
+    """
+    commit_ts = commit_ts_of(event)
+    if commit_ts is not None:
+        return commit_ts
+    if isinstance(event, RowChange) and event.op == "d" and not event.untimed and options.on_lossy == "error":
+        raise LossyError("LOSSY_VALUE", column="commit_ts", details=_NO_COMMIT_TS)
+    ms = record_time(origin)
+    return None if ms is None else _made_commit_ts(event, ms_to_tso(ms))
+
+
+_NO_COMMIT_TS = (
+    "this delete came without one; --on-lossy flag writes the time of Kafka's record, "
+    "which can be later than the commit_ts of an insert that follows"
+)
+
+
+def record_time(origin: Message) -> int | None:
+    """Kafka's timestamp of a message in ms, None where it has none."""
+    return origin.timestamp if origin.timestamp is not None and origin.timestamp > 0 else None
+
+
+def _made_commit_ts(event: RowChange | DdlEvent, commit_ts: int) -> int:
+    if isinstance(event, RowChange):
+        event.flag("synthetic_commit_ts")
+    return _checked_commit_ts(commit_ts)
+
+
+def _checked_commit_ts(commit_ts: int) -> int:
+    if not 0 <= commit_ts <= MAX_TSO:
+        raise WireError("INVALID_VALUE", column="commit_ts", details=f"{commit_ts} is no TSO (physical ms << 18)")
+    return commit_ts

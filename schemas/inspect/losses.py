@@ -367,6 +367,8 @@ OF_SOURCE: tuple[Loss, ...] = (
     Loss(OTHER, "columns whose type the source does not tell", WRITTEN, "", "", "TYPE_UNKNOWN",
          when=lambda cell: bool(cell.column.vague) or cell.event.table_version is None),
     Loss(20, "commit_ts where the source has none", WRITTEN, "commit_ts", "synthetic_commit_ts"),
+    Loss(20, "a delete's commit_ts where the source has none (TiCDC's Avro)", (*BY_NUMBER, "debezium-avro"),
+         "commit_ts", "synthetic_commit_ts", "LOSSY_VALUE"),
     Loss(OTHER, "a row without some of its columns", WRITTEN, "", "", "INVALID_VALUE", when=_is_absent),
     Loss(OTHER, "an insert or update of which only the key was sent", WRITTEN, "", "", "KEY_ONLY_ROW"),
 )  # fmt: skip

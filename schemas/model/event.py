@@ -56,7 +56,8 @@ class RowChange:
     zone: time zone of TIMESTAMP text in this event. flags: what could not be known.
     extra: what one format carries beyond the row, used only to write that format again. key_only: a row of which the
     message has nothing but the key (a delete, or a large row that was cut). mismatch: why the definition that there is
-    was not used (flags `definition_mismatch:<column>`). number: which event of its message it is, from 0.
+    was not used (flags `definition_mismatch:<column>`). number: which event of its message it is, from 0. untimed: no
+    row of its topic says when it was committed, so that Kafka's order is all there is.
     """
 
     format: str
@@ -74,6 +75,7 @@ class RowChange:
     key_only: bool = False
     mismatch: DefinitionMismatch | None = None
     number: int = field(default=0, compare=False)
+    untimed: bool = field(default=False, compare=False)
 
     def flag(self, name: str) -> None:
         """Adds a flag, once."""

@@ -58,7 +58,9 @@ class JsonSteps(NamedTuple):
 
 
 class JsonRows(NamedTuple):
-    """Cells as `Rows` has them; program: of each row, -1 to leave it; commit_ts: known or made up, else 0."""
+    """Cells as `Rows` has them; program: of each row, -1 to leave it; commit_ts: below 0 where it is null, ~ms of the
+    row's time.
+    """
 
     program: Array
     commit_ts: Array
@@ -155,9 +157,9 @@ def _message(
         copy(out, to, text, start, size)
         to += size
         if op == MS:
-            to = real.put_int(commit_ts >> 18, out, to)
+            to = real.put_int(commit_ts >> 18 if commit_ts >= 0 else ~commit_ts, out, to)
         elif op == COMMIT:
-            to = real.put_int(commit_ts, out, to)
+            to = real.put_int(commit_ts, out, to) if commit_ts >= 0 else put.null(out, to)
         elif op != END:
             first = by if op == KEY else old if op == BEFORE else new
             columns = KEYS_FIRST if op == KEY else ROW_FIRST

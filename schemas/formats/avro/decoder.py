@@ -129,11 +129,13 @@ class AvroDecoder:
             raise WireError("EMPTY_RECORD", details="a delete without a key: which row it was can't be known")
         schema_id, key, row = self._key(message, message.key)
         # The key record lists only the key; the newest value schema of the topic tells the other columns' names.
-        record = self._newest.of(message.topic) or key
+        newest = self._newest.of(message.topic)
+        record = newest or key
         if record.id != key.id or not {c.name for c in key.columns} <= {c.name for c in record.columns}:
             record = key
         event = self._event(record, key, ("d", commit_ts, row, None), schema_id, [], {})
         event.key_only = True
+        event.untimed = newest is not None and "_tidb_commit_ts" not in newest.extension
         return event
 
     def _event(

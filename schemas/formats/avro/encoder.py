@@ -10,7 +10,7 @@ from schemas.ddl.parser.action_types import ddl_type_of
 from schemas.formats.avro.decoder import DDL, DELETE, WATERMARK, checksum_fields, tso
 from schemas.formats.avro.record import RowWriter
 from schemas.formats.avro.schema_ids import SchemaIds
-from schemas.formats.base import Context, commit_ts_of, refuse_changed, whole_before
+from schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
 from schemas.formats.framing import frame
 from schemas.model.errors import LossyError, SetupError, WireError
 from schemas.model.event import DdlEvent, Event, Message, Row, RowChange, Watermark, tso_physical_ms
@@ -80,7 +80,7 @@ class AvroEncoder:
             return []
         if isinstance(event, Watermark):
             return [replace(origin, key=None, value=bytes([WATERMARK]) + tso(event.commit_ts))]
-        ddl_type, commit_ts = ddl_type_of(event), commit_ts_of(event, origin)
+        ddl_type, commit_ts = ddl_type_of(event), required_commit_ts(event, origin, self._options)
         if commit_ts is None or ddl_type is None:
             return []
         body = {"query": event.query, "type": ddl_type, "schema": event.db, "table": event.table,
@@ -97,7 +97,7 @@ class AvroEncoder:
         if options.enable_tidb_extension or options.avro_include_before_value:
             out.append(binary.write_bytes(b"c" if event.op == "r" else event.op.encode()))
         if options.enable_tidb_extension:
-            commit_ts = commit_ts_of(event, origin)
+            commit_ts = required_commit_ts(event, origin, options)
             if commit_ts is None:
                 details = "the event has no commit_ts and the message no timestamp to make one from"
                 raise LossyError("LOSSY_VALUE", column="_tidb_commit_ts", details=details)

@@ -9,7 +9,7 @@ from schemas.codec import avro as binary
 from schemas.formats.avro.decoder import checksum_fields
 from schemas.formats.avro.record import RecordReader, field_writer
 from schemas.formats.avro.schema import BEFORE, CHECKSUM, EXTENSION
-from schemas.formats.base import commit_ts_of, refuse_changed, whole_before
+from schemas.formats.base import refuse_changed, required_commit_ts, whole_before
 from schemas.model.errors import LossyError, SetupError, WireError
 from schemas.model.event import Event, Message, Row, RowChange, tso_physical_ms
 from schemas.model.names import sanitise_name
@@ -78,11 +78,14 @@ class RecordEncoder:
             elif field.name == BEFORE:
                 writers.append(self._write_before)
             elif field.branches == (_KINDS[field.name],):
-                writers.append(_EXTENSION_WRITERS[field.name])
+                writers.append(self._extension_writer(field.name))
             else:
                 details = f"the schema's field {field.name} is {' | '.join(field.branches)}, which TiCDC does not write"
                 raise SetupError("USAGE", details=details)
         return writers
+
+    def _extension_writer(self, name: str) -> FieldWriter:
+        return lambda event, _record, origin: _EXTENSION_WRITERS[name](event, origin, self._options)
 
     def _write_before(self, event: RowChange, _record: Row, origin: Message) -> bytes:
         before = whole_before(event)
@@ -96,27 +99,27 @@ def _column_writer(write: Callable[[Row, RowChange], bytes]) -> FieldWriter:
     return lambda event, record, _origin: write(record, event)
 
 
-def _write_op(event: RowChange, _record: Row, _origin: Message) -> bytes:
+def _write_op(event: RowChange, _origin: Message, _options: Options) -> bytes:
     return binary.write_bytes(b"c" if event.op == "r" else event.op.encode())
 
 
-def _commit_ts(event: RowChange, origin: Message) -> int:
-    commit_ts = commit_ts_of(event, origin)
+def _commit_ts(event: RowChange, origin: Message, options: Options) -> int:
+    commit_ts = required_commit_ts(event, origin, options)
     if commit_ts is None:
         details = "the event has no commit_ts and the message no timestamp to make one from"
         raise LossyError("LOSSY_VALUE", column=_COMMIT_TS, details=details)
     return commit_ts
 
 
-def _nothing(_event: RowChange, _record: Row, _origin: Message) -> bytes:
+def _nothing(_event: RowChange, _origin: Message, _options: Options) -> bytes:
     return b""
 
 
-_EXTENSION_WRITERS: dict[str, FieldWriter] = {
+_EXTENSION_WRITERS: dict[str, Callable[[RowChange, Message, Options], bytes]] = {
     _OP: _write_op,
-    _COMMIT_TS: lambda event, _record, origin: binary.write_long(_commit_ts(event, origin)),
-    _TIME: lambda event, _record, origin: binary.write_long(tso_physical_ms(_commit_ts(event, origin))),
+    _COMMIT_TS: lambda *of: binary.write_long(_commit_ts(*of)),
+    _TIME: lambda *of: binary.write_long(tso_physical_ms(_commit_ts(*of))),
     # TiCDC has the three fields of a checksum together.
     **dict.fromkeys((str(f["name"]) for f in CHECKSUM), _nothing),
-    str(CHECKSUM[0]["name"]): lambda event, _record, _origin: checksum_fields(event.extra.get("checksum")),
+    str(CHECKSUM[0]["name"]): lambda event, _origin, _options: checksum_fields(event.extra.get("checksum")),
 }

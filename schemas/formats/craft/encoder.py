@@ -8,7 +8,7 @@ from typing import Any
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.base import Context, refuse_changed, required_commit_ts
 from schemas.formats.craft import columns
 from schemas.formats.craft.layout import NO_PARTITION, RowCells, RowOut, write_ddl, write_resolved, write_rows
 from schemas.formats.craft.primitives import check_utf8
@@ -45,7 +45,7 @@ class CraftEncoder:
         if isinstance(event, RowChange):
             return self.encode_rows([event], origin)
         if isinstance(event, DdlEvent):
-            ddl_type, commit_ts = ddl_type_of(event), commit_ts_of(event, origin)
+            ddl_type, commit_ts = ddl_type_of(event), required_commit_ts(event, origin, self._options)
             if ddl_type is None or commit_ts is None:
                 return []
             for what, text in (("database", event.db), ("table", event.table), ("query", event.query)):
@@ -81,7 +81,7 @@ class CraftEncoder:
             after = None
         elif event.op != "u" or self._options.no_old_value:
             before = None
-        commit_ts = commit_ts_of(event, origin)
+        commit_ts = required_commit_ts(event, origin, self._options)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
         if not event.db or not event.table_name:

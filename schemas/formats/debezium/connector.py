@@ -18,6 +18,7 @@ import json
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from schemas.formats.base import record_time
 from schemas.model.event import DdlEvent, Message, RowChange, tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.table import TableId
@@ -84,8 +85,9 @@ class Connector:
     def source(
         self, id_: TableId, event: RowChange | DdlEvent, commit_ts: int | None, origin: Message, options: Options
     ) -> dict[str, Any]:
-        """The source block of an event. commit_ts: its own, or one made for it."""
-        ms, position = tso_physical_ms(commit_ts or 0), position_of(event, origin)
+        """The source block of an event. commit_ts: its own, or one made for it; None: ts_ms is Kafka's time."""
+        ms = (record_time(origin) or 0) if commit_ts is None else tso_physical_ms(commit_ts)
+        position = position_of(event, origin)
         mysql = self.format == MYSQL.format
         sequence = json.dumps([str(n) for n in position], separators=(",", ":"))
         facts = {
@@ -94,7 +96,7 @@ class Connector:
             "snapshot": "true" if isinstance(event, RowChange) and event.op == "r" else "false", "db": id_.db,
             "sequence": None if mysql else sequence, "ts_us": ms * 1000, "ts_ns": ms * 1_000_000, "table": id_.table,
             "server_id": 0, "gtid": None, "file": f"tidb.{position.ms}", "pos": position.pos, "row": position.row,
-            "thread": None, "query": None, "commit_ts": commit_ts if mysql else commit_ts or 0,
+            "thread": None, "query": None, "commit_ts": commit_ts,
             "cluster_id": event.extra.get("cluster_id", options.cluster_id),
         }  # fmt: skip
         return {name: facts[name] for name, _, _ in self.fields}

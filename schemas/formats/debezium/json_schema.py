@@ -58,8 +58,13 @@ def key_schema(table: Table, options: Options, cluster_id: str) -> str:
     )
 
 
-def value_schema(table: Table, options: Options, cluster_id: str, row_names: frozenset[str] | None) -> str:
-    """Schema of a row's envelope. `row_names`: columns that may be called NOT NULL; None means all (see `field`)."""
+def value_schema(
+    table: Table, options: Options, cluster_id: str, row_names: frozenset[str] | None, has_commit_ts: bool = True
+) -> str:
+    """Schema of a row's envelope. `row_names`: columns that may be called NOT NULL; None means all (see `field`).
+
+    has_commit_ts: whether the row's is known.
+    """
     prefix = name_prefix(table, cluster_id)
     columns = [field(c, options, row_names is None or c.name in row_names) for c in _list_columns(table.columns)]
     row = [
@@ -69,7 +74,7 @@ def value_schema(table: Table, options: Options, cluster_id: str, row_names: fro
     return compact_json(
         {
             "type": "struct", "optional": False, "name": prefix + ".Envelope", "version": 1,
-            "fields": [*row, source(options), *envelope_tail()],
+            "fields": [*row, source(options, has_commit_ts), *envelope_tail()],
         }
     )  # fmt: skip
 
@@ -96,14 +101,17 @@ def envelope_tail() -> Iterator[dict[str, Any]]:
     yield _TRANSACTION
 
 
-def source(options: Options) -> dict[str, Any]:
-    """Schema of the source block; commit_ts and cluster_id are declared with the TiDB extension only."""
+def source(options: Options, has_commit_ts: bool = True) -> dict[str, Any]:
+    """Schema of the source block; commit_ts and cluster_id are declared with the TiDB extension only.
+
+    has_commit_ts: False for a row whose commit_ts is null.
+    """
     fields = [
         _SNAPSHOT if kind == "snapshot" else {"type": kind, "optional": optional, "field": name}
         for kind, optional, name in _SOURCE
     ]
     if options.enable_tidb_extension:
-        fields.append({"type": "int64", "optional": False, "field": "commit_ts"})
+        fields.append({"type": "int64", "optional": not has_commit_ts, "field": "commit_ts"})
         fields.append({"type": "string", "optional": False, "field": "cluster_id"})
     if options.debezium_include_start_ts:
         fields.append({"type": "int64", "optional": False, "field": "start_ts"})

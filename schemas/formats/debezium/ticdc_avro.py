@@ -13,7 +13,7 @@ from typing import Any
 
 from schemas.codec import avro_schema
 from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.base import Context, refuse_changed, required_commit_ts
 from schemas.formats.debezium import avro_schema as publish
 from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium import ticdc_events as ticdc
@@ -123,7 +123,7 @@ class DebeziumAvroEncoder:
         image = sides[0] if event.op == "d" else sides[1]
         if image is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
-        commit_ts = commit_ts_of(event, origin)
+        commit_ts = required_commit_ts(event, origin, self._options)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
         source = {**ticdc.source_block(event.table.id, commit_ts or 0, cluster_id), "snapshot": None, "thread": None}
@@ -179,5 +179,5 @@ class DebeziumAvroEncoder:
         name = ("ddl", sanitise_name(event.db), cluster_id)
         key, value = self._outer_records(name, lambda: publish.ddl_schemas(event.db, cluster_id))
         changes = schema_changes.of_event(event, self._context.tables, self._options.time_zone)
-        payload = ticdc.ddl_payload(event, changes, cluster_id, origin)
+        payload = ticdc.ddl_payload(event, changes, cluster_id, origin, self._options)
         return replace(origin, key=key.frame_value({"databaseName": event.db}), value=value.frame_value(payload))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any
 
 from schemas.codec import json_exact
-from schemas.formats.base import commit_ts_of, whole_before
+from schemas.formats.base import required_commit_ts, whole_before
 from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.debezium.side_messages import check_connector, of_somebody_else
@@ -123,9 +123,11 @@ def change_written(event: RowChange, options: Options) -> tuple[str, Row | None,
     return "u", None, event.key_only
 
 
-def ddl_payload(event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str, origin: Message) -> dict[str, Any]:
+def ddl_payload(
+    event: DdlEvent, changes: list[dict[str, Any]], cluster_id: str, origin: Message, options: Options
+) -> dict[str, Any]:
     """The payload of a DDL message, in TiCDC's key order. WireError INVALID_VALUE for a commit_ts that is none."""
-    commit_ts, extra = commit_ts_of(event, origin) or 0, own_extra(event)
+    commit_ts, extra = required_commit_ts(event, origin, options) or 0, own_extra(event)
     return {
         "source": {
             **source_block(TableId(event.db, event.table), commit_ts, cluster_id), "cluster_id": cluster_id,

@@ -17,7 +17,7 @@ from typing import Any
 from schemas.codec import compression, json_exact
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.byte_signatures import with_body_name
-from schemas.formats.base import Context, commit_ts_of, refuse_changed
+from schemas.formats.base import Context, commit_ts_of, record_time, refuse_changed
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium import ticdc_events as ticdc
@@ -156,9 +156,11 @@ def compile_plan(
     options: Options,
     own: bool = False,
     more: bool = False,
+    has_commit_ts: bool = True,
 ) -> RowTexts:
     """scales: fsp of the columns that lack one. row_names: columns of a row that has its key alone, None for a whole
-    row. own: as `values.writer` has it. more: with slots for members that are carried.
+    row. own: as `values.writer` has it. more: with slots for members that are carried. has_commit_ts: False for rows of
+    which it is null.
 
     WireError TYPE_UNKNOWN for a column that can't be written or described for certain.
     """
@@ -169,7 +171,7 @@ def compile_plan(
     ends: dict[Any, Any] = {Slot.MORE: None} if more else {}
     source |= {Slot.SOURCE_MORE: None} if more else {}  # type: ignore[dict-item]
     key_schema = publish.key_schema(table, options, cluster_id)
-    value_schema = publish.value_schema(table, options, cluster_id, row_names)
+    value_schema = publish.value_schema(table, options, cluster_id, row_names, has_commit_ts)
     values = {
         name: layout({**envelope(name.removesuffix("-"), source, sides), **ends}, value_schema, options)
         for name, sides in _SIDES.items()
@@ -299,17 +301,17 @@ class DebeziumEncoder:
         op, before, key_only = ticdc.change_written(event, self._options)
         rows = [before, event.after]
         extra = ticdc.own_extra(event)
-        plan = self._plan(event, rows, key_only, extra)
+        commit_ts = commit_ts_of(event)
+        plan = self._plan(event, rows, key_only, extra, commit_ts is not None)
         key = event.before if event.op == "d" else event.after
         texts = {
             Slot.BEFORE: "null" if rows[0] is None else _row_text(plan.columns, rows[0], event, key_only),
             Slot.AFTER: "null" if rows[1] is None else _row_text(plan.columns, rows[1], event, key_only),
             Slot.KEY: _row_text(plan.key, key or {}, event, False),
         }
-        commit_ts = commit_ts_of(event, origin)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
-        texts |= _times(commit_ts or 0, extra)
+        texts |= _times(commit_ts, extra, record_time(origin))
         if OTHER_FIELDS in extra:
             texts |= {Slot.SOURCE_MORE: members_text(extra, "source"), Slot.MORE: members_text(extra, "payload")}
         value = plan.values[kind_of_row(op, rows[0] is not None)]
@@ -323,7 +325,7 @@ class DebeziumEncoder:
         source = {**source_block(TableId("", ""), cluster_id, options), **members_of(extra, "source")}
         payload = {**envelope("m", source, {}), **members_of(extra, "payload")}
         value = layout(payload, value_schema, options)
-        texts = _times(event.commit_ts, extra)
+        texts = _times(event.commit_ts, extra, None)
         if "ts_ms" in extra:
             texts[Slot.TS_MS] = str(extra["ts_ms"])  # whatever it is, unlike a row's
         return _message(origin, layout({}, key_schema, options), value, texts)
@@ -334,32 +336,35 @@ class DebeziumEncoder:
         key_schema, value_schema = publish.ddl_schemas(self._options)
         # What a message says in bytes that are not UTF-8 it says again (surrogateescape).
         key = layout({"databaseName": event.db}, key_schema, self._options)
-        value = layout(ticdc.ddl_payload(event, changes, cluster_id, origin), value_schema, self._options)
+        payload = ticdc.ddl_payload(event, changes, cluster_id, origin, self._options)
+        value = layout(payload, value_schema, self._options)
         return _message(origin, key, value, {})
 
-    def _plan(self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any]) -> RowTexts:
-        table = event.table
+    def _plan(
+        self, event: RowChange, rows: list[Row | None], key_only: bool, extra: Mapping[str, Any], has_commit_ts: bool
+    ) -> RowTexts:
+        table, cluster_id = event.table, extra.get("cluster_id", self._options.cluster_id)
         # Two kinds are enough: milliseconds, and microseconds.
         scales = {
             c.name: 3 if values.fraction_digits(_first_text(rows, c.name)) <= 3 else 6 for c in unsized_columns(table)
         }
-        cluster_id = extra.get("cluster_id", self._options.cluster_id)
         row_names = frozenset(rows[0] or ()) if key_only else None
-        own = event.format == "debezium"
-        more = OTHER_FIELDS in extra
-        of = (id(table), tuple(scales.values()), row_names, cluster_id, own, more)
+        own, more = event.format == "debezium", OTHER_FIELDS in extra
+        of = (id(table), tuple(scales.values()), row_names, cluster_id, own, more, has_commit_ts)
         if of in self._plans and self._plans[of][0] is table:
             return self._plans[of][1]
-        plan = compile_plan(table, scales, row_names, cluster_id, self._options, own, more)
+        plan = compile_plan(table, scales, row_names, cluster_id, self._options, own, more, has_commit_ts)
         self._plans[of] = table, plan
         return plan
 
 
-def _times(commit_ts: int, extra: Mapping[str, Any]) -> dict[Slot, str]:
-    ms = tso_physical_ms(commit_ts)
+def _times(commit_ts: int | None, extra: Mapping[str, Any], otherwise: int | None) -> dict[Slot, str]:
+    """otherwise: ms that stand for the time of an unknown commit_ts."""
+    ms = (otherwise or 0) if commit_ts is None else tso_physical_ms(commit_ts)
     own = extra.get("ts_ms")
     return {
-        Slot.SOURCE_MS: str(ms), Slot.COMMIT_TS: str(commit_ts), Slot.TS_MS: str(own or ms),
+        Slot.SOURCE_MS: str(ms), Slot.COMMIT_TS: "null" if commit_ts is None else str(commit_ts),
+        Slot.TS_MS: str(own or ms),
         Slot.START_TS: str(extra.get("start_ts", 0)),  # 0: not known, only TiCDC's own Debezium tells it
     }  # fmt: skip
 
@@ -392,8 +397,4 @@ def _row_text(cells: tuple[ColumnTexts, ...], row: Row, event: RowChange, key_on
 
 
 def _first_text(rows: list[Row | None], name: str) -> str:
-    for row in rows:
-        value = row.get(name) if row else None
-        if isinstance(value, str):
-            return value
-    return ""
+    return next((value for row in rows if row and isinstance(value := row.get(name), str)), "")

@@ -9,7 +9,7 @@ from typing import Any
 from schemas.codec import compression
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.ddl.parser.action_types import ddl_type_of
-from schemas.formats.base import Context, commit_ts_of, refuse_changed, whole_before
+from schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
 from schemas.formats.open_protocol import frame
 from schemas.formats.open_protocol.columns import ColumnHeader, cell_of, check_known, derived_keys
 from schemas.formats.open_protocol.values import Style, Write, writer
@@ -82,7 +82,7 @@ class OpenEncoder:
     # ---- rows
     def _row(self, event: RowChange, origin: Message) -> tuple[bytes, bytes]:
         refuse_changed(event, self._options)
-        commit_ts = commit_ts_of(event, origin)
+        commit_ts = required_commit_ts(event, origin, self._options)
         if commit_ts is None:
             details = "the event has none and neither has the message; the Open Protocol can't do without"
             raise WireError("INVALID_VALUE", column="commit_ts", details=details)
@@ -216,7 +216,7 @@ class OpenEncoder:
     # ---- DDL
     def _ddl(self, event: DdlEvent, origin: Message) -> list[Message]:
         """Nothing where neither the event nor its message has a time, or TiDB's type of it is not known."""
-        ddl_type, commit_ts = ddl_type_of(event), commit_ts_of(event, origin)
+        ddl_type, commit_ts = ddl_type_of(event), required_commit_ts(event, origin, self._options)
         if commit_ts is None or ddl_type is None:
             return []
         others = members_text(event.extra if event.format in _FORMATS else {}, "key")

@@ -67,7 +67,8 @@ def test_statements_and_watermarks_come_back(source: str, to: str, more: bool) -
         for event, origin in source_others(golden):
             result = transcode_one(Given(event), writer, replace(origin, topic="t"))
             told = None if isinstance(event, Watermark) else ddl_type_of(event)
-            commit_ts = ms_to_tso(origin.timestamp or 0) if event.commit_ts is None else event.commit_ts
+            ms = getattr(event, "extra", {}).get("es") or origin.timestamp or 0
+            commit_ts = ms_to_tso(ms) if event.commit_ts is None else event.commit_ts
             typed = isinstance(event, Watermark) or (told is not None and bool(commit_ts))
             assert result.error is None, result.error
             if result.skipped:

@@ -115,6 +115,9 @@ EXAMPLES: dict[str, Example] = {
         "avro/before", DATE, None, event={"op": "d", "key_only": True}
     ),
     "commit_ts where the source has none": Example("craft", DATE, "2024-01-01", event={"commit_ts": None}),
+    "a delete's commit_ts where the source has none (TiCDC's Avro)": Example(
+        "open", DATE, "2024-01-01", event={"op": "d", "commit_ts": None}
+    ),
     "a snapshot's row reads as an insert": Example("craft", DATE, "2024-01-01", event={"op": "r"}),
     "a row without some of its columns": Example("debezium", DATE, None, event={"absent": True}),
     "an insert or update of which only the key was sent": Example(

@@ -126,6 +126,7 @@ class DebeziumMysqlDecoder:
         if table is None:
             raise ValueError(f"the envelope has no source, so nothing says of which table it is; {_NAME_IT}")
         event = self._rows.read(content.parts(table._asdict()), None, _times(content.payload))
+        event.untimed = True
         self._memory.add(content.message, event, bare_deletes=False)
         return event
 
@@ -146,6 +147,7 @@ class DebeziumMysqlDecoder:
         if "ts_ms" in row.source or "file" in row.source:  # what places it in time
             extra["source"] = json_exact.python(row.source)
         event = self._rows.read(parts, None, extra)
+        event.untimed = "ts_ms" not in row.source  # a transform adds it to all rows, or to none
         if row.op is None:
             event.flag("op_unknown")
         self._memory.add(content.message, event, bare_deletes=not row.is_marked)
@@ -176,6 +178,7 @@ class DebeziumMysqlDecoder:
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
             details = f"not the key of a row of {table}: {reason_of(error)}"
             raise _malformed_error("key", details) from error
+        event.untimed = self._memory.is_untimed(message.topic)
         if by_topic:
             event.flag("table_by_topic")
         self._memory.add(message, event, self._memory.has_bare_deletes(message.topic))

@@ -14,7 +14,7 @@ from typing import Any
 
 from schemas.codec import avro_schema
 from schemas.codec.bounded_cache import BoundedCache
-from schemas.formats.base import Context, commit_ts_of, refuse_changed, whole_before
+from schemas.formats.base import Context, commit_ts_of, refuse_changed, required_commit_ts, whole_before
 from schemas.formats.debezium import schema_changes
 from schemas.formats.debezium.connect import avro_schema as connect_avro_schema
 from schemas.formats.debezium.connect.value_writers import ConnectForm, RowValues, plain_writer, row_values
@@ -96,9 +96,9 @@ class ConnectorEncoder:
         if (event.before if event.op == "d" else event.after) is None:
             raise WireError("INVALID_VALUE", column="*", details=f"a change of op {event.op!r} without its row")
         row_names = frozenset(event.before or ()) if event.key_only else None
-        plan = self._plan(event.table, event.key, row_names, origin.topic)
-        before, after = (None if row is None else plan.row(row, event) for row in (whole_before(event), event.after))
         source = self._row_source(event, origin)
+        plan = self._plan(event.table, event.key, row_names, origin.topic, source["commit_ts"] is not None)
+        before, after = (None if row is None else plan.row(row, event) for row in (whole_before(event), event.after))
         if event.op == "d":
             return self._deleted(plan, event, source, before, origin)
         key = plan.key_of(after)
@@ -180,7 +180,7 @@ class ConnectorEncoder:
         carried = self._carried_source(event, event.table.id)
         if carried is not None:
             return carried
-        commit_ts = commit_ts_of(event, origin)
+        commit_ts = commit_ts_of(event)
         if commit_ts is None:
             event.flag("commit_ts_unknown")
         return self.connector.source(event.table.id, event, commit_ts, origin, self._options)
@@ -188,7 +188,10 @@ class ConnectorEncoder:
     def _ddl_source(self, event: DdlEvent, origin: Message) -> dict[str, Any]:
         id_ = TableId(event.db, event.table)
         carried = self._carried_source(event, id_)
-        return carried or self.connector.source(id_, event, commit_ts_of(event, origin), origin, self._options)
+        if carried is not None:
+            return carried
+        commit_ts = required_commit_ts(event, origin, self._options) or 0
+        return self.connector.source(id_, event, commit_ts, origin, self._options)
 
     def _carried_source(self, event: RowChange | DdlEvent, id_: TableId) -> dict[str, Any] | None:
         """The source block of an event that was this connector's message; fields of ours that it lacks are null.
@@ -219,17 +222,30 @@ class ConnectorEncoder:
         return {"ts_ms": ms, "ts_us": extra.get("ts_us") or ms * 1000, "ts_ns": extra.get("ts_ns") or ms * 1_000_000}
 
     # ------------------------------------------------------------------------------ plans
-    def _plan(self, table: Table, key: tuple[str, ...], row_names: frozenset[str] | None, topic: str | None) -> _Plan:
+    def _plan(
+        self,
+        table: Table,
+        key: tuple[str, ...],
+        row_names: frozenset[str] | None,
+        topic: str | None,
+        has_commit_ts: bool = True,
+    ) -> _Plan:
         place = topic if self._options.encoding_format == "avro" else None
-        cached = self._plans.get((id(table), key, row_names, place))
+        of = id(table), key, row_names, place, has_commit_ts
+        cached = self._plans.get(of)
         if cached is not None and cached[0] is table:
             return cached[1]
-        plan = self._compile(table, key, row_names, place)
-        self._plans[id(table), key, row_names, place] = table, plan
+        plan = self._compile(table, key, row_names, place, has_commit_ts)
+        self._plans[of] = table, plan
         return plan
 
     def _compile(
-        self, table: Table, key: tuple[str, ...], row_names: frozenset[str] | None, topic: str | None
+        self,
+        table: Table,
+        key: tuple[str, ...],
+        row_names: frozenset[str] | None,
+        topic: str | None,
+        has_commit_ts: bool,
     ) -> _Plan:
         options = self._options
         primary = next((i.columns for i in table.indexes if i.name == "PRIMARY"), ())
@@ -247,7 +263,7 @@ class ConnectorEncoder:
         defaults = {c.name: self._default(c, settings) for c in columns if not c.nullable and c.default is not None}
         serialise = self._avro if options.encoding_format == "avro" else self._json
         key_schema = publish.key_schema(table, keys, options) if keys else None
-        value_schema = publish.value_schema(table, self.connector, options, defaults, row_names)
+        value_schema = publish.value_schema(table, self.connector, options, defaults, row_names, has_commit_ts)
         return _Plan(
             keys,
             row,

@@ -65,10 +65,12 @@ def value_schema(
     options: Options,
     defaults: Mapping[str, Any],
     row_names: frozenset[str] | None = None,
+    has_commit_ts: bool = True,
 ) -> dict[str, Any]:
     """Schema of a row's envelope. defaults: by column, as its values are written in JSON.
 
-    row_names: the columns that a row has of which only the key is known; others may be NULL there.
+    row_names: the columns that a row has of which only the key is known; others may be NULL there. has_commit_ts: False
+    for a row whose commit_ts is null.
     """
     name = prefix(table, options)
     columns = [c for c in table.columns if not c.virtual]
@@ -79,15 +81,17 @@ def value_schema(
         {"type": "struct", "fields": fields, "optional": True, "name": name + ".Value", "field": side}
         for side in ("before", "after")
     ]
-    return envelope(name + ".Envelope", sides, connector)
+    return envelope(name + ".Envelope", sides, connector, has_commit_ts)
 
 
-def envelope(name: str, sides: Iterable[dict[str, Any]], connector: Connector) -> dict[str, Any]:
-    """Schema of an envelope around those of its `before` and `after`."""
+def envelope(
+    name: str, sides: Iterable[dict[str, Any]], connector: Connector, has_commit_ts: bool = True
+) -> dict[str, Any]:
+    """Schema of an envelope around those of its `before` and `after`. has_commit_ts: as `value_schema`."""
     times = ({"type": "int64", "optional": True, "field": f"ts_{unit}"} for unit in ("ms", "us", "ns"))
     return {
         "type": "struct",
-        "fields": [*sides, _source(connector), _TRANSACTION, _OP, *times],
+        "fields": [*sides, _source(connector, has_commit_ts), _TRANSACTION, _OP, *times],
         "optional": False, "name": name, "version": 2,
     }  # fmt: skip
 
@@ -97,9 +101,10 @@ def ddl_schemas(connector: Connector) -> tuple[dict[str, Any], dict[str, Any]]:
     return schema_changes.key(connector.package), schema_changes.value(_source(connector), connector.package)
 
 
-def _source(connector: Connector) -> dict[str, Any]:
+def _source(connector: Connector, has_commit_ts: bool = True) -> dict[str, Any]:
+    nullable = () if has_commit_ts else ("commit_ts",)
     fields = [
-        {"type": kind, "optional": optional, "field": name} if kind else _SNAPSHOT
+        {"type": kind, "optional": optional or name in nullable, "field": name} if kind else _SNAPSHOT
         for name, kind, optional in connector.fields
     ]
     return {

@@ -25,6 +25,7 @@ class TopicMemory:
         )
         self._tables: BoundedCache[str | None, set[TableId]] = BoundedCache(4096)
         self._flattened: BoundedCache[str | None, bool] = BoundedCache(4096)
+        self._untimed: BoundedCache[str | None, bool] = BoundedCache(4096)
 
     def add(self, message: Message, event: RowChange, bare_deletes: bool) -> None:
         """A row that was read. bare_deletes: it was flattened, and nothing says that deletes have rows of their own."""
@@ -40,6 +41,8 @@ class TopicMemory:
             tables.add(event.table.id)
         if self._flattened.get(topic) is not bare_deletes:
             self._flattened[topic] = bare_deletes
+        if self._untimed.get(topic) is not event.untimed:
+            self._untimed[topic] = event.untimed
 
     def was_deleted(self, message: Message) -> bool:
         """Whether the last row of the message's key was a delete."""
@@ -53,3 +56,7 @@ class TopicMemory:
     def has_bare_deletes(self, topic: str | None) -> bool:
         """Whether a topic's rows are flattened, so that a null value is the only sign of a delete."""
         return self._flattened.get(topic, False)
+
+    def is_untimed(self, topic: str | None) -> bool:
+        """Whether a topic's rows say nothing of when they were committed."""
+        return self._untimed.get(topic, False)

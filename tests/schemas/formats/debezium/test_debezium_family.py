@@ -209,7 +209,7 @@ def test_commit_ts_is_made_of_the_binlogs_time_and_place() -> None:
     rows = [e for m in messages for e in decoder.decode(m) if isinstance(e, RowChange) and e.op != "r"]
     found = []
     for event in rows:
-        commit_ts = commit_ts_of(event, ORIGIN)
+        commit_ts = commit_ts_of(event)
         assert commit_ts is not None
         assert tso_physical_ms(commit_ts) == event.extra["source"]["ts_ms"]
         assert "synthetic_commit_ts" in event.flags
