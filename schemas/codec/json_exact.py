@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import re
@@ -114,7 +115,8 @@ def _surrogates(value: Any) -> bool:
 
 
 def python(value: Any) -> Any:
-    """A decoded document with ordinary numbers: int where there is no fraction, else float.
+    """A decoded document with ordinary numbers: int where there is no fraction, else float. Bytes (of a document in
+    Avro) become base64, as in Connect's JSON.
 
     ValueError: too deep, a number that a double can't hold, text that is not UTF-8.
     """
@@ -136,6 +138,8 @@ def _python(value: Any) -> Any:
         if not math.isfinite(number):
             raise ValueError(f"{value[:40]} is no number that a double can hold")
         return number
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
     return utf8(value, "a string") if isinstance(value, str) else value
 
 

@@ -195,8 +195,8 @@ def commit_ts_of(event: RowChange | DdlEvent) -> int | None:
 def required_commit_ts(event: RowChange | DdlEvent, origin: Message, options: Options) -> int | None:
     """As `commit_ts_of`, for a format that has no null there: else it is made from Kafka's timestamp.
 
-    None without a timestamp. LossyError for a row's delete with on_lossy=error, unless the row is `untimed`: rows beside
-    it may have commit_ts of their own (TiCDC's Avro), and Kafka's time can lie after that of an insert which follows.
+    None without a timestamp. LossyError for a row's delete with on_lossy=error: rows beside it may have commit_ts of
+    their own (TiCDC's Avro), and Kafka's time can lie after that of an insert which follows. Not where it is `untimed`.
     """
     commit_ts = commit_ts_of(event)
     if commit_ts is not None:

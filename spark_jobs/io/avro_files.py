@@ -22,7 +22,7 @@ from schemas.codec import avro as binary
 from schemas.codec import compression
 from schemas.codec.avro_reader import map_reader
 from schemas.codec.avro_schema import SchemaType, parse_schema, reader
-from schemas.formats.avro.schema import CHECKSUM, EXTENSION
+from schemas.formats.avro.record import is_extension
 from schemas.formats.framing import MAX_MESSAGE, frame
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
@@ -33,7 +33,6 @@ _MAGIC = b"Obj\x01"
 _SYNC = 16  # bytes of the marker after the header and after each block
 _MOST_HEADER, _MOST_BLOCK = 16 << 20, MAX_MESSAGE + (1 << 20)
 _FULL_BLOCK = 1 << 16  # bytes after which a block is written
-_EXTENSION = {f["name"] for f in EXTENSION + CHECKSUM}
 _METADATA = map_reader(binary.read_bytes)
 
 
@@ -57,7 +56,7 @@ def _without_wraps(text: str) -> str:
     schema = json.loads(text)
     for field in schema["fields"]:
         kind = field["type"]
-        if field["name"] in _EXTENSION and isinstance(kind, dict) and "connect.parameters" not in kind:
+        if is_extension(field["name"]) and isinstance(kind, dict) and "connect.parameters" not in kind:
             field["type"] = kind["type"]
     return json.dumps(schema)
 

@@ -120,7 +120,7 @@ def _lines(path: Path) -> Iterator[bytes]:
         raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
 
-def lines_file(place: str, options: Options, plain: bool, tables: TableSource | None) -> Path:
+def lines_file(place: str, options: Options, plain: bool, tables: TableSource | None = None) -> Path:
     """The messages of a file or folder as a file of lines, which may be the file itself; else it goes when the process
     ends. plain: they are lines of the plain form. tables: as `read_source`. SetupError USAGE.
     """

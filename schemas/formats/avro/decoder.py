@@ -21,6 +21,7 @@ from schemas.formats.avro.field_positions import trace_record
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.formats.base import Context, FieldPosition
 from schemas.formats.framing import names_schema, unframe_part
+from schemas.formats.other_fields import other_fields
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
 from schemas.model.names import avro_subject, own_names, topic_subject
@@ -30,6 +31,7 @@ from schemas.model.table import Table, Value
 
 DDL, WATERMARK, DELETE = 1, 2, 3  # first bytes with avro-enable-watermark
 _SUM = "_tidb_row_level_checksum"
+_KNOWN_FIELDS = frozenset(str(f["name"]) for f in publish.EXTENSION + publish.CHECKSUM)
 _UINT32 = re.compile(r"(?:0|[1-9]\d{0,9})\Z", re.ASCII)
 
 
@@ -110,8 +112,8 @@ class AvroDecoder:
         extra = {k: row.pop(k) for k in record.extension}
         op, commit_ts = extra.pop("_tidb_op", None), extra.pop("_tidb_commit_ts", None)
         extra.pop("_tidb_commit_physical_time", None)
-        if _SUM in extra:
-            extra = {"checksum": _checksum(extra)}
+        others = other_fields(value=(extra, _KNOWN_FIELDS))
+        extra = {**({"checksum": _checksum(extra)} if _SUM in extra else {}), **others}
         before = row.pop(publish.BEFORE, None) if record.before else None
         if op is None:
             op = "c"

@@ -24,7 +24,7 @@ from schemas.model.table import Column, TableId, Value
 from schemas.model.types import BY_AVRO_NAME, BY_NAME, Kind
 from schemas.model.values import is_clock
 
-_EXTENSION = {f["name"] for f in publish.EXTENSION + publish.CHECKSUM}
+_EXTENSION_TYPES = ("string", "int", "long", "float", "double", "boolean")
 _TWO_64 = 1 << 64
 
 
@@ -61,6 +61,11 @@ def field_error(error: FieldError, where: str) -> WireError:
     return WireError("MALFORMED", where=where, details=f"{name}: {error}")
 
 
+def is_extension(name: str) -> bool:
+    """Whether a field that says nothing of a column is TiCDC's own. Those of newer releases are called alike."""
+    return name.startswith("_tidb_")
+
+
 def compile_record(text: str, where: str) -> RecordReader:
     """Schema text → compiled reader. WireError UNSUPPORTED_SCHEMA for what TiCDC would not register."""
     try:
@@ -94,7 +99,7 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
             read: binary.Reader = partial(read_fields, before.fields)
             convert: Convert | None = None
             primitive = "record"
-        elif name in _EXTENSION and isinstance(kind, str):
+        elif isinstance(kind, str) and is_extension(name) and kind in _EXTENSION_TYPES:
             read, convert, primitive = binary.READERS[kind], _utf8 if kind == "string" else None, kind
             extension.append(name)
         else:

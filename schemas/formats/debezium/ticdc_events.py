@@ -37,9 +37,7 @@ def event(
         described = schema()
         source = _source_of(payload, format_)
         commit_ts = commit_ts_of_source(source)
-        extra = _extra(payload, source)
-        if format_ == "debezium":
-            extra |= other_fields(payload=(payload, _PAYLOAD), source=(source, _SOURCE))
+        extra = _extra(payload, source) | other_fields(payload=(payload, _PAYLOAD), source=(source, _SOURCE))
         if "ddl" in payload:
             return _ddl(format_, payload, source, commit_ts, extra)
         if payload["op"] == "m":

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
+from schemas.codec.avro_schema import parse_schema, reader, writer
 from schemas.formats.base import BatchEncoder
 from schemas.formats.open_protocol import frame
 from schemas.formats.other_fields import EXTRA
@@ -18,6 +19,7 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support.golden import Golden
+from tests.support.rows import Pair, Tables, change, column, table
 from tests.support.table import check_rows
 from tests.support.tidb_connector import tidb_messages
 
@@ -127,3 +129,44 @@ def test_new_fields_of_the_open_protocol(where: str) -> None:
             assert [json.loads(p) for p in parts] == [json.loads(p) for p in grown]
             seen += 1
     assert seen > 1
+
+
+def test_new_fields_of_avro_are_carried() -> None:
+    """Of TiCDC's Avro, its Debezium's and the connectors': no columns, no error; bytes are base64."""
+    of = table(column("name", "varchar", length=20))
+    new = [{"name": "_tidb_start_ts", "type": "long"}, {"name": "_tidb_of", "type": ["null", "string"]}]
+    blob = [{"name": "startTs", "type": "long"}, {"name": "blob", "type": "bytes"}]
+
+    def check(row: tuple[str, tuple[str, ...], Any, Any, Any]) -> None:
+        name, path, fields, values, wanted = row
+        pair = Pair(name, Tables(of), enable_tidb_extension=True, encoding_format="avro")
+        message = pair.write(change(of, {"name": "a"}))
+        assert message.value is not None
+        schema = json.loads(pair.registry.by_id(int.from_bytes(message.value[1:5], "big"), "value"))
+        size = len(message.value)
+        document = reader(parse_schema(json.dumps(schema)), int)
+        inner = schema
+        for part in path:
+            inner = next(f["type"] for f in inner["fields"] if f["name"] == part)
+        inner["fields"] += [{**field, "connect.field": field["name"]} for field in fields]
+        body, pos = document(message.value, 5)
+        assert pos == size
+        place = body
+        for part in path:
+            place = place[part]
+        place.update(values)
+        number = pair.registry.id_of("shop.t-value", json.dumps(schema))
+        grown = b"\0" + int(number).to_bytes(4, "big") + writer(parse_schema(json.dumps(schema)))(body)
+        [event] = pair.decoder.decode(replace(message, value=grown))
+        assert isinstance(event, RowChange)
+        assert (event.after, event.flags) == ({"id": "1", "name": "a"}, [])
+        assert event.extra[EXTRA] == wanted
+        json_line(plain_event(event, message))
+
+    rows: tuple[tuple[str, tuple[str, ...], Any, Any, Any], ...] = (
+        ("avro", (), new, {"_tidb_start_ts": 5, "_tidb_of": "x"}, {"value": {"_tidb_start_ts": 5, "_tidb_of": "x"}}),
+        ("debezium-avro", ("source",), blob, {"startTs": 5, "blob": b"\xff"},
+         {"source": {"startTs": 5, "blob": "/w=="}}),
+        ("debezium-mysql", (), blob, {"startTs": 5, "blob": b"\xff"}, {"payload": {"startTs": 5, "blob": "/w=="}}),
+    )  # fmt: skip
+    check_rows(rows, check, lambda row: row[0])
