@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from fastapi import FastAPI
 from starlette.types import ASGIApp
@@ -38,12 +40,15 @@ from service.registry.registry import Registry
 from service.settings import STRICT, Settings
 from service.store import SqlStore, open_store
 from service.store.history_reader import HistoryStore
-from service.tracker.config import parse_tracked
-from service.tracker.metrics import TrackerMetrics
-from service.tracker.tracker import Trackers
+from service.tracker.metrics import Reports, TrackerMetrics, read_reports, write_reports
 from service.ui import router as ui_router
+from service.worker_memory import WorkerMemory
+
+if TYPE_CHECKING:
+    from service.tracker.tracker import Trackers
 
 _KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do everything
+_REPORT_SECONDS = 1.0
 _VIEW_BYTES = 8 * 1024 * 1024  # for another set of rights
 
 ROUTERS = (
@@ -66,30 +71,47 @@ ROUTERS = (
 
 
 def create_app(
-    settings: Settings | None = None, store: SqlStore | None = None, view: Callable[[Store], Store] = lambda it: it
+    settings: Settings | None = None,
+    store: SqlStore | None = None,
+    view: Callable[[Store], Store] = lambda it: it,
+    memory: WorkerMemory | None = None,
+    worker: int = 0,
 ) -> FastAPI:
     """The service as an ASGI app, its store open. Raises SetupError if the store can't be used.
 
     `store`: one that is open already, instead of the one that the settings name; it is not closed here. `view`: what
-    the registry sees of it.
+    the registry sees of it. `memory`: what the workers of this service share, of which this one is number `worker`;
+    the first one follows changefeeds.
     """
-    settings = settings or Settings()
+    settings, memory = settings or Settings(), memory or WorkerMemory()
     files = access_files(settings)
     waiting, connections = settings.store_wait_seconds, settings.store_connections
-    opened = store or open_store(settings.store, wait_seconds=waiting, connections=connections)
+    opened = store or open_store(
+        settings.store, wait_seconds=waiting, connections=connections, memory=memory, worker=worker
+    )
     registry = Registry(view(opened), settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(opened)
-    trackers = Trackers(
-        parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config), histories, opened
-    )
+    trackers = make_trackers(settings, histories, opened) if settings.track and worker == 0 else None
+
+    def reports() -> Reports:
+        return trackers.progress() if trackers is not None else read_reports(memory.reports[0].read())
+
+    async def tell_others() -> None:
+        while True:
+            memory.reports[worker].write(write_reports(reports()))
+            await asyncio.sleep(_REPORT_SECONDS)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         files.start()
-        trackers.start()
+        if trackers is not None:
+            trackers.start()
+            telling = asyncio.create_task(tell_others())
         yield
-        trackers.stop()
+        if trackers is not None:
+            telling.cancel()
+            trackers.stop()
         files.close()
         if store is None:
             opened.close()
@@ -111,16 +133,25 @@ def create_app(
     if settings.controls_access:
         app.add_middleware(Permissions, routes=app, open_metrics=settings.open_metrics)
     openapi.install(app)
-    metrics.install(app, registry, access_log=settings.access_log)
-    app.state.metrics.collectors.register(TrackerMetrics(histories, trackers))
+    metrics.install(app, registry, memory, worker, access_log=settings.access_log)
+    app.state.metrics.collectors.register(TrackerMetrics(histories, reports))
     app.add_middleware(RawPaths)
     return app
 
 
-def create_served(settings: Settings | None = None) -> ASGIApp:
+def make_trackers(settings: Settings, histories: HistoryStore, store: Store) -> Trackers:
+    """Those that the settings name, still to be started. Raises SetupError."""
+    from service.tracker.config import parse_tracked  # with all formats, which a registry alone does not need
+    from service.tracker.tracker import Trackers
+
+    tracked = parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
+    return Trackers(tracked, histories, store)
+
+
+def create_served(settings: Settings | None = None, memory: WorkerMemory | None = None, worker: int = 0) -> ASGIApp:
     """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
-    return wrap_served(create_app(settings), settings)
+    return wrap_served(create_app(settings, memory=memory, worker=worker), settings)
 
 
 def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:

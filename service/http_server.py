@@ -173,7 +173,7 @@ class SlowClients:
 
 
 _GRACE_SECONDS = 25
-_BACKLOG = 2048
+BACKLOG: Final = 2048
 _TICKS_A_SECOND = 10
 
 
@@ -209,7 +209,7 @@ def bind(host: str, port: int) -> socket.socket:
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(address)
-        listening.listen(_BACKLOG)
+        listening.listen(BACKLOG)
         return listening
     except OSError as error:
         listening.close()
@@ -235,7 +235,7 @@ def server(app: ASGIApp, settings: Settings, on_ready: Callable[[], None], tls: 
         timeout_keep_alive=settings.keep_alive_seconds,
         limit_concurrency=settings.max_connections or None,
         lifespan="on",
-        backlog=_BACKLOG,
+        backlog=BACKLOG,
         http=Connection,
         ws="none",
         ssl_context_factory=None if tls is None else lambda _config, _default: tls,
@@ -252,21 +252,28 @@ def serve_on(
 ) -> None:
     """Serve until Ctrl-C or SIGTERM, with TLS where it is set; `more` ends the line that says where."""
     tls, tls_files = watched_context(settings)
-    for warning in exposure_warnings(settings, listening.getsockname()[0]):
-        _LOG.warning(warning)
+    log_exposure(listening, settings)
     tls_files.start()
-    url = base_url(listening, "https" if tls else "http")
 
     def ready() -> None:
-        print_line(f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}{more}")
+        print_line(ready_line(listening, settings) + more)
         if on_ready is not None:
             on_ready()
 
-    # uvicorn raises the signal again when it has stopped; stopping when asked to is no failure
-    signal.signal(signal.SIGTERM, _ignore_signal)
-    signal.signal(signal.SIGINT, _ignore_signal)
+    ignore_raised_signals()
     server(service, settings, ready, tls).run(sockets=[listening])
     tls_files.close()
+
+
+def ready_line(listening: socket.socket, settings: Settings) -> str:
+    url = base_url(listening, "https" if settings.tls_cert else "http")
+    return f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}"
+
+
+def log_exposure(listening: socket.socket, settings: Settings) -> None:
+    """Warn the operator of who can reach the service."""
+    for warning in exposure_warnings(settings, listening.getsockname()[0]):
+        _LOG.warning(warning)
 
 
 def exposure_warnings(settings: Settings, address: str) -> list[str]:
@@ -281,6 +288,12 @@ def exposure_warnings(settings: Settings, address: str) -> list[str]:
     if settings.auth_file and not settings.tls_cert:
         return ["passwords and tokens are sent unencrypted: set --tls-cert and --tls-key, or put TLS in front"]
     return []
+
+
+def ignore_raised_signals() -> None:
+    """uvicorn raises the signal again when it has stopped; stopping when asked to is no failure."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ignore_signal)
 
 
 def _ignore_signal(_number: int, _frame: FrameType | None) -> None:

@@ -69,7 +69,13 @@ STARTS = [
         _BATCHES | _SERVER | _CLIENTS | {"spark_jobs.jobs", "spark_jobs.sources.http_client"},
     ),
     Start("decode", _ONE_MESSAGE, _BATCHES | _SERVER | _CLIENTS),
-    Start("serve", _APP, _BATCHES | {"confluent_kafka", "httpx2", "jinja2", "psycopg", "google.protobuf", "regex"}),
+    Start(
+        "serve",
+        _APP,
+        _BATCHES
+        | {"confluent_kafka", "httpx2", "jinja2", "psycopg", "google.protobuf", "regex"}
+        | {"schemas.formats.format_table", "service.changefeed", "service.ddl_check", "service.tracker.tracker"},
+    ),
 ]
 
 

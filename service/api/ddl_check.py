@@ -1,9 +1,12 @@
-"""`POST /history/dry-run`: what would a DDL statement do to the changefeed?"""
+"""`POST /history/dry-run`: what would a DDL statement do to the changefeed?
+
+What answers it, which is a sixth of all that a start would import, is imported when it is first asked.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Response
 
@@ -24,10 +27,11 @@ from service.api.bodies import (
 )
 from service.api.routing import Called, Router
 from service.auth.acl import HISTORY
-from service.changefeed.reader import read
-from service.changefeed.settings import ChangefeedSettings
-from service.ddl_check.request import CheckRequest, answer_request
 from service.history.times import tso_of
+
+if TYPE_CHECKING:
+    from service.changefeed.settings import ChangefeedSettings
+    from service.ddl_check.request import CheckRequest
 
 router = Router("/history/dry-run")
 
@@ -67,6 +71,8 @@ FIELDS: Final[Fields] = {
 
 @router.declare("POST", needs=HISTORY, body=Body("dryRun", "DryRunRequest", FIELDS))
 def dry_run(call: Called) -> Response:
+    from service.ddl_check.request import answer_request
+
     services = call.services
     try:
         request = request_of(call.body)
@@ -79,6 +85,8 @@ def dry_run(call: Called) -> Response:
 
 def request_of(body: dict[str, Any]) -> CheckRequest:
     """The question of a body. SetupError USAGE."""
+    from service.ddl_check.request import CheckRequest
+
     settings = body.get("changefeed") or {}
     zone = body.get("ddl_time_zone") or None
     if zone:
@@ -102,6 +110,8 @@ def request_of(body: dict[str, Any]) -> CheckRequest:
 
 
 def _changefeed(settings: dict[str, Any]) -> ChangefeedSettings:
+    from service.changefeed.reader import read
+
     return read(
         settings.get("sink_uri", ""),
         settings.get("config", ""),

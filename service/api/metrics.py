@@ -6,9 +6,12 @@ Numbers of schemas and versions are read from the store when they are asked for,
 
 from __future__ import annotations
 
+import os
 import time
 from bisect import bisect_left
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import partial
 from itertools import accumulate
 from typing import Final
 
@@ -31,6 +34,7 @@ from service.auth.acl import METRICS
 from service.registry.deadline import Outage
 from service.registry.model import Counts
 from service.registry.registry import Registry
+from service.worker_memory import CountRow, WorkerMemory
 
 router = Router("/metrics", needs=METRICS, retry_on_outage=False)
 
@@ -45,17 +49,28 @@ _COMPATIBILITY: Final = "/compatibility/"
 
 
 class Tally:
-    """Answers of one method, route and status: how many, and how long they took."""
+    """Answers of one method, route and status in this worker: how many, and how long they took."""
 
-    __slots__ = ("buckets", "seconds")
+    __slots__ = ("_buckets", "_seconds")
 
-    def __init__(self) -> None:
-        self.buckets = [0] * (len(_BUCKETS) + 1)
-        self.seconds = 0.0
+    def __init__(self, row: CountRow) -> None:
+        self._buckets, self._seconds = row.buckets, row.seconds
 
     def add(self, seconds: float) -> None:
-        self.buckets[bisect_left(_BUCKETS, seconds)] += 1
-        self.seconds += seconds
+        self._buckets[bisect_left(_BUCKETS, seconds)] += 1
+        self._seconds[0] += seconds
+
+
+@dataclass(slots=True)
+class TallyTotal:
+    """The same of all workers."""
+
+    buckets: list[int] = field(default_factory=lambda: [0] * (len(_BUCKETS) + 1))
+    seconds: float = 0.0
+
+    def add(self, row: CountRow) -> None:
+        self.buckets = [one + more for one, more in zip(self.buckets, row.buckets, strict=True)]
+        self.seconds += row.seconds[0]
 
     @property
     def count(self) -> int:
@@ -63,30 +78,47 @@ class Tally:
 
 
 class ServiceMetrics(Collector):
-    """The instruments of one app. Requests are counted in the event loop's thread only, so no lock is needed."""
+    """The instruments of one app. Requests are counted in the event loop's thread only, so no lock is needed.
 
-    def __init__(self, registry: Registry) -> None:
+    Each worker of a service counts for itself, and answers with the numbers of all.
+    """
+
+    def __init__(self, registry: Registry, memory: WorkerMemory, worker: int) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]  # when a series began is of no use here and doubles their number
         self.collectors = CollectorRegistry()
-        self.in_flight = 0
+        self._memory = memory
+        self._counts = memory.counts[worker]
+        self.in_flight = self._counts.in_flight
         self._tallies: dict[tuple[str, str, int], Tally] = {}
         self.collectors.register(self)
         self.collectors.register(StoreCounts(registry))
-        ProcessCollector(registry=self.collectors)
+        self.collectors.register(Processes(memory))
 
     def tally(self, method: str, route: str, status: int) -> Tally:
         """Where such answers are counted; `route` is the path with the names of its parts (`/subjects/{subject}`)."""
         key = (method, route, status)
         counter = self._tallies.get(key)
         if counter is None:
-            counter = self._tallies[key] = Tally()
+            counter = self._tallies[key] = Tally(self._counts.row(f"{method} {status} {route}"))
         return counter
+
+    def _totals(self) -> dict[tuple[str, str, int], TallyTotal]:
+        """By method, route and status."""
+        totals: dict[tuple[str, str, int], TallyTotal] = {}
+        for counts in self._memory.counts:
+            for name, row in counts.rows().items():
+                method, status, route = name.split(" ", 2)
+                totals.setdefault((method, route, int(status)), TallyTotal()).add(row)
+        return totals
+
+    def _in_flight(self) -> int:
+        return sum(counts.in_flight[0] for counts in self._memory.counts)
 
     def describe(self) -> list[Metric]:
         return []
 
     def collect(self) -> Iterator[Metric]:
-        tallies = sorted(self._tallies.items())
+        tallies = sorted(self._totals().items())
         for name, what in (
             ("schema_registry_requests", "Requests answered"),
             ("http_requests", "Requests answered (Karapace's name)"),
@@ -96,7 +128,7 @@ class ServiceMetrics(Collector):
                 family.add_metric([method, route, str(status)], tally.count)
             yield family
         yield durations(tallies)
-        yield GaugeMetricFamily("schema_registry_requests_in_flight", "Requests being answered", self.in_flight)
+        yield GaugeMetricFamily("schema_registry_requests_in_flight", "Requests being answered", self._in_flight())
         registrations = CounterMetricFamily(
             "schema_registry_registrations", "Requests to register a schema", labels=("status",)
         )
@@ -104,6 +136,7 @@ class ServiceMetrics(Collector):
         for word, failed in (("success", False), ("failure", True)):
             registrations.add_metric([word], sum(n for status, n in registered if (status >= _FAILED) is failed))
         yield registrations
+        yield GaugeMetricFamily("kafka_schema_registry_node_count", "Processes known", self._memory.workers)
         checks = sum(tally.count for (_, route, _), tally in tallies if route.startswith(_COMPATIBILITY))
         yield CounterMetricFamily("schema_registry_compatibility_checks", "Requests to check a schema", checks)
         refused = sum(number for status, number in registered if status == _CONFLICT)
@@ -114,11 +147,11 @@ class ServiceMetrics(Collector):
         yield GaugeMetricFamily("kafka_schema_registry_api_failure_count", "Requests that failed", bad)
 
 
-def durations(tallies: list[tuple[tuple[str, str, int], Tally]]) -> HistogramMetricFamily:
+def durations(tallies: list[tuple[tuple[str, str, int], TallyTotal]]) -> HistogramMetricFamily:
     """Times by method and route."""
     name, what = "schema_registry_request_duration_seconds", "Time from request to answer"
     family = HistogramMetricFamily(name, what, labels=("method", "path"))
-    by_route: dict[tuple[str, str], list[Tally]] = {}
+    by_route: dict[tuple[str, str], list[TallyTotal]] = {}
     for (method, route, _), tally in tallies:
         by_route.setdefault((method, route), []).append(tally)
     bounds = [*map(floatToGoString, _BUCKETS), "+Inf"]
@@ -126,6 +159,32 @@ def durations(tallies: list[tuple[tuple[str, str, int], Tally]]) -> HistogramMet
         counts = accumulate(map(sum, zip(*(tally.buckets for tally in some), strict=True)))
         family.add_metric(labels, list(zip(bounds, counts, strict=True)), sum(tally.seconds for tally in some))
     return family
+
+
+class Processes(Collector):
+    """CPU, memory and open files of this process, or of all workers and the one that started them."""
+
+    def __init__(self, memory: WorkerMemory) -> None:
+        self._memory = memory
+
+    def describe(self) -> list[Metric]:
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        several = self._memory.workers > 1
+        pids = {os.getpid(), *(os.getppid(), *self._memory.pids)} - {0} if several else {os.getpid()}
+        families: dict[str, Metric] = {}
+        for pid in pids:
+            for family in ProcessCollector(pid=partial(int, pid), registry=None).collect():
+                whole = families.setdefault(family.name, family)
+                if whole is not family and family.samples:
+                    first, more = whole.samples[0], family.samples[0].value
+                    pick = min if family.name in _LEAST else sum
+                    whole.samples = [first._replace(value=pick((first.value, more)))]
+        yield from families.values()
+
+
+_LEAST: Final = ("process_start_time_seconds", "process_max_fds")
 
 
 class StoreCounts(Collector):
@@ -177,7 +236,6 @@ def gauges(counts: Counts) -> list[tuple[str, str, int]]:
         ("kafka_schema_registry_registered_count", "Versions that are there, soft-deleted ones too", live + deleted),
         ("kafka_schema_registry_deleted_count", "Versions that are soft-deleted", deleted),
         ("kafka_schema_registry_master_slave_role", "1: this process takes writes", 1),
-        ("kafka_schema_registry_node_count", "Processes known", 1),
     ]
 
 
@@ -199,11 +257,12 @@ class RequestMetrics:
                 status = message["status"]
             await send(message)
 
-        self._metrics.in_flight += 1
+        in_flight = self._metrics.in_flight
+        in_flight[0] += 1
         try:
             await self._app(scope, receive, count_response)
         finally:
-            self._metrics.in_flight -= 1
+            in_flight[0] -= 1
             seconds = time.perf_counter() - start
             method = scope["method"] if scope["method"] in _METHODS else _NO_ROUTE
             self._metrics.tally(method, route_of(scope), status).add(seconds)
@@ -224,7 +283,7 @@ def metrics(request: Request) -> Response:
     return Response(generate_latest(service_metrics.collectors), headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 
-def install(app: FastAPI, registry: Registry, *, access_log: bool) -> None:
+def install(app: FastAPI, registry: Registry, memory: WorkerMemory, worker: int, *, access_log: bool) -> None:
     """Measure every request of the app."""
-    app.state.metrics = ServiceMetrics(registry)
+    app.state.metrics = ServiceMetrics(registry, memory, worker)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics, log=access_log)

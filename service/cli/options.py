@@ -49,6 +49,10 @@ DdlZone = Annotated[
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
+Workers = Annotated[
+    int | None,
+    typer.Option(help="Processes that answer on the port, e.g. one for each core. [BRIDGE_WORKERS, 1]"),
+]
 Profile = Annotated[
     int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
 ]

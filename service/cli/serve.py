@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from schemas.model.errors import SetupError
-from service.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl
+from service.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl, Workers
 from service.cli.output import exit_with, load_settings
 from service.logs import print_line
 
@@ -50,6 +50,7 @@ def serve(
     host: Host = None,
     port: Port = None,
     store: StoreUrl = None,
+    workers: Workers = None,
     profile: Profile = None,
     logical_types: LogicalTypes = None,
     track: Track = None,
@@ -95,9 +96,20 @@ def _run(explicit: dict[str, Any]) -> None:
         print_line(used)
     listening = bind(settings.host, settings.port)
     with listening:
-        service = create_served(settings)
-        # What is there now stays, and what comes later is mostly kept in caches: look through it less often.
-        gc.freeze()
-        gc.set_threshold(10_000, 20, 50)
-        serve_on(listening, service, settings)
+        if settings.workers > 1:
+            from service.workers import check_setup, serve_with_workers
+
+            check_setup(settings)
+            _collect_less()
+            serve_with_workers(listening, settings)
+        else:
+            service = create_served(settings)
+            _collect_less()
+            serve_on(listening, service, settings)
     print_line("stopped")
+
+
+def _collect_less() -> None:
+    """What is there now stays, and what comes later is mostly kept in caches: look through it less often."""
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 50)

@@ -17,7 +17,6 @@ from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, RecoverTable, RenameTables, TruncateTable
 from schemas.formats.base import Context
 from schemas.formats.debezium.schema_changes import table_after
-from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import DdlError, RegistryError, WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
 from schemas.model.ports import SchemaId, SchemaSource
@@ -159,6 +158,8 @@ class _NoSchemas(SchemaSource):
 
 def _message(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:
     """A Simple BOOTSTRAP or DDL message, or a Debezium DDL message with tableChanges."""
+    from schemas.inspect.format_lookup import format_named  # with all formats, which a start has no use for
+
     message = body["message"]
     if not isinstance(message, dict):
         raise _entry_error("message: an object with key_b64 and value_b64 is needed")

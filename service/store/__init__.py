@@ -15,20 +15,28 @@ from schemas.model.errors import SetupError
 from service.store import tables as tables  # its tables are part of the layout
 from service.store.dialects import Dialect
 from service.store.sql_store import SqlStore
+from service.worker_memory import WorkerMemory
 
 __all__ = ["SqlStore", "dialect_of", "open_store", "store_exists"]
 
 CONNECTIONS: Final = 8
 
 
-def open_store(url: str, *, wait_seconds: float = 25.0, connections: int = CONNECTIONS) -> SqlStore:
+def open_store(
+    url: str,
+    *,
+    wait_seconds: float = 25.0,
+    connections: int = CONNECTIONS,
+    memory: WorkerMemory | None = None,
+    worker: int = 0,
+) -> SqlStore:
     """Open `sqlite:///PATH` or `postgresql://…`; the tables are made if missing, and brought up to date if older.
 
     `wait_seconds`: how long a request waits for a store that is busy or away. `connections`: how many a PostgreSQL
-    store reads with at once (one more writes, and one looks for what others write).
+    store reads with at once (one more writes, and one looks for what others write). `memory`, `worker`: as SqlStore.
     Raises SetupError with what is wrong: the URL, the directory, the rights, the server, or a store that is not ours.
     """
-    return SqlStore(dialect_of(url, wait_seconds, connections), wait_seconds)
+    return SqlStore(dialect_of(url, wait_seconds, connections), wait_seconds, memory, worker)
 
 
 def store_exists(url: str) -> bool:

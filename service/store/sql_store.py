@@ -19,6 +19,7 @@ from service.store.dialects import Dialect, driver, drop
 from service.store.migrations import check_layout, lay_out, read_layout
 from service.store.transaction import Transaction
 from service.store.write_queue import WriteQueue
+from service.worker_memory import WorkerMemory
 
 _AT_HAND = 8
 _LOG = logging.getLogger("service.store.sql")
@@ -29,12 +30,17 @@ T = TypeVar("T")
 class SqlStore:
     """Keeps the promises of `service.registry.ports.Store`."""
 
-    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
-        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError."""
+    def __init__(
+        self, dialect: Dialect, wait_seconds: float, memory: WorkerMemory | None = None, worker: int = 0
+    ) -> None:
+        """Waits up to `wait_seconds` for a database that is not there yet. Raises SetupError.
+
+        memory: what the workers of this service share, of which this one is number `worker`.
+        """
         self.url = dialect.url
         self.wait_seconds = wait_seconds
         self._dialect = dialect
-        self._commits = WriteQueue(dialect, wait_seconds)
+        self._commits = WriteQueue(dialect, wait_seconds, memory or WorkerMemory(), worker)
         self._at_hand: deque[Connection] = deque()
         self._reading = threading.local()
         self._closed = False
@@ -136,6 +142,10 @@ class SqlStore:
     def refresh(self, max_age: float) -> Future[None] | None:
         """Tell the listeners if another process has written. Quick, and never waits."""
         return self._commits.refresh(max_age)
+
+    def follow(self) -> None:
+        """Tell the listeners what the other workers of this service have changed. Quick, and never waits."""
+        self._commits.siblings.follow()
 
     def check(self) -> None:
         """Raise RegistryError if the store can't be read now, or is no longer of the layout that is known here."""

@@ -20,7 +20,9 @@ from service.registry.deadline import seconds_left
 from service.registry.read_set import ANYTHING, Listener, Part
 from service.store.dialects import Dialect, WriteSession
 from service.store.migrations import check_layout
+from service.store.sibling_changes import SiblingChanges
 from service.store.transaction import Transaction
+from service.worker_memory import WorkerMemory
 
 _MOST: Final = 64
 
@@ -40,10 +42,11 @@ class SharedTransaction:
 class WriteQueue:
     """`open_transaction` is a turn; `refresh` looks whether another process has written."""
 
-    def __init__(self, dialect: Dialect, wait_seconds: float) -> None:
+    def __init__(self, dialect: Dialect, wait_seconds: float, memory: WorkerMemory, worker: int) -> None:
         self.listeners: list[Listener] = []
+        self.siblings = SiblingChanges(memory, worker, self.listeners)
         self._wait_seconds = wait_seconds
-        self._session = dialect.write_session(self._forget)
+        self._session = dialect.write_session(self._forget, memory.numbers)
         self._turns = threading.Condition()
         self._busy = False
         self._waiting = 0
@@ -172,7 +175,7 @@ class WriteQueue:
         self._tell(lambda one: one.forget())
 
     def _tell(self, what: Callable[[Listener], None]) -> None:
-        for one in self.listeners:
+        for one in (*self.listeners, self.siblings):
             what(one)
 
     def close(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import fields
+from typing import Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -11,7 +13,7 @@ from prometheus_client.registry import Collector
 from schemas.model.event import tso_physical_ms
 from service.registry.deadline import Outage
 from service.store.history_reader import HistoryStore
-from service.tracker.tracker import Trackers
+from service.tracker.progress import Progress
 
 _COUNTED = (
     ("new", "DDL events and snapshots that were not known"),
@@ -23,11 +25,37 @@ _COUNTED = (
 )
 
 
-class TrackerMetrics(Collector):
-    """Per changefeed: what its tracker in this process has done, and what its history holds."""
+Reports = list[tuple[Progress, float | None]]
+"""What each tracker has done, and by how many seconds what is sealed lies behind."""
 
-    def __init__(self, history: HistoryStore, trackers: Trackers) -> None:
-        self._history, self._trackers = history, trackers
+
+def write_reports(reports: Reports) -> list[Any]:
+    """As JSON, for the other workers of the service."""
+    return [
+        [
+            {
+                **{one.name: getattr(progress, one.name) for one in fields(progress)},
+                "lag": [[*place, count] for place, count in list(progress.lag.items())],
+            },
+            seconds,
+        ]
+        for progress, seconds in reports
+    ]
+
+
+def read_reports(value: list[Any] | None) -> Reports:
+    """What `write_reports` gave; nothing of None."""
+    return [
+        (Progress(**{**body, "lag": {(topic, place): count for topic, place, count in body["lag"]}}), seconds)
+        for body, seconds in value or ()
+    ]
+
+
+class TrackerMetrics(Collector):
+    """Per changefeed: what its tracker in this service has done, and what its history holds."""
+
+    def __init__(self, history: HistoryStore, reports: Callable[[], Reports]) -> None:
+        self._history, self._reports = history, reports
 
     def describe(self) -> list[Metric]:
         return []  # so that nothing is counted before somebody asks
@@ -52,7 +80,7 @@ class TrackerMetrics(Collector):
         return [events, drift, sealed]
 
     def _of_trackers(self) -> Iterator[Metric]:
-        reports = self._trackers.progress()
+        reports = self._reports()
         messages = CounterMetricFamily("bridge_tracker_messages", "Messages read", labels=("changefeed",))
         events = CounterMetricFamily("bridge_tracker_events", "Events read, by kind", labels=("changefeed", "kind"))
         errors = CounterMetricFamily(

@@ -1,4 +1,7 @@
-"""The page that explains a message: paste its bytes, see its framing, schema, fields and what other formats carry."""
+"""The page that explains a message: paste its bytes, see its framing, schema, fields and what other formats carry.
+
+The formats are imported when the page is first asked for: they are a sixth of all that a start would import.
+"""
 
 from __future__ import annotations
 
@@ -15,9 +18,6 @@ import anyio.to_thread
 from fastapi import Request, Response
 
 from schemas.formats.base import Context
-from schemas.formats.format_table import FORMATS
-from schemas.inspect.auto_decoder import AUTO
-from schemas.inspect.explain import ExplainRequest, explain
 from schemas.model.errors import BridgeError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
@@ -32,9 +32,8 @@ _WRITINGS: Final = {"auto": "hex or base64, as it looks", "hex": "hex", "base64"
 _FETCHING: Final = anyio.CapacityLimiter(4)
 """Of the threads that the service has for everything else, none waits for Kafka."""
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-f\s:]*\Z", re.IGNORECASE)
-_FORMATS: Final[tuple[str, ...]] = (AUTO.name, *FORMATS)
 _FILLED_IN: Final[dict[str, str]] = {
-    "key": "", "value": "", "writing": "auto", "format": AUTO.name, "topic": "", "zone": "UTC", "context": "",
+    "key": "", "value": "", "writing": "auto", "format": "auto", "topic": "", "zone": "UTC", "context": "",
     "key_null": "", "value_null": "", "place": "",
 }  # fmt: skip
 
@@ -120,6 +119,8 @@ async def _fetch_message(request: Request, place: str) -> Message | None:
 
 
 def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
+    from schemas.inspect.explain import ExplainRequest, explain
+
     options = Options.of({}, time_zone=filled.zone)
     question = ExplainRequest(
         filled.message, filled.format, Context(source, None, options), options, source.versions_of_id
@@ -128,7 +129,8 @@ def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
 
 
 def _fill_form(fields: Mapping[str, str], fetched: Message | None) -> ExplainForm:
-    if fields["format"] not in _FORMATS:
+    names, _ = _formats()
+    if fields["format"] not in names:
         raise FormError(f"There is no format {fields['format']!r}.")
     message = fetched or Message(
         key=_bytes(fields, "key"),
@@ -157,6 +159,14 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
         raise FormError(f"The {name} is no {writing}: {error}") from None
 
 
+def _formats() -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """(what may be chosen, what is written)."""
+    from schemas.formats.format_table import FORMATS, WRITTEN
+    from schemas.inspect.auto_decoder import AUTO
+
+    return (AUTO.name, *FORMATS), WRITTEN
+
+
 def _page(
     request: Request,
     fields: Mapping[str, str],
@@ -164,6 +174,7 @@ def _page(
     problem: str = "",
     status: int = 200,
 ) -> Response:
+    names, written = _formats()
     return page(
         "explain.html",
         status,
@@ -172,6 +183,6 @@ def _page(
         said=problem,
         fetches=services(request).fetch is not None,
         writings=_WRITINGS,
-        formats=_FORMATS,
-        others=[name for name, one in FORMATS.items() if one.writes],
+        formats=names,
+        others=written,
     )

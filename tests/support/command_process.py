@@ -23,6 +23,7 @@ _PRELOADED = [
     "tests.support.forked_service",
     "service.cli",
     "service.migration.mirror_service",
+    "service.workers",
     "service.schema_types.json_schema.schema",
     "service.schema_types.protobuf.schema",
     "service.store.dialects.postgres",
@@ -44,7 +45,9 @@ class Command:
         error, stderr = CONTEXT.Pipe(duplex=False) if terminal is None else (None, Connection(terminal, readable=False))
         self.returncode: int | None = None
         self._process: BaseProcess = CONTEXT.Process(
-            target=_run, args=(arguments, str(cwd), dict(environment), stdout, stderr), daemon=True
+            target=_run,
+            args=(arguments, str(cwd), dict(environment), stdout, stderr),
+            daemon="--workers" not in arguments,  # a daemon may not have processes of its own
         )
         self._process.start()
         for theirs in (stdout, stderr):

@@ -145,6 +145,7 @@ class CachedAnswers:
         self._metrics: ServiceMetrics = app.state.metrics
         self.answers = AnswerCache(most_bytes)
         self.store.listen(self.answers)
+        self._follow = self.store.follow
         self._ids = request_ids()
         self._look_at = 0.0
         paths = {
@@ -186,6 +187,7 @@ class CachedAnswers:
             elif name == _REQUEST_ID:
                 raw_id = value if raw_id is None else raw_id
         key = (method, scope["raw_path"], scope["query_string"], accept, content_type, body)
+        self._follow()
         answer = None if self._log else self.answers.get(key)
         if answer is not None and (start >= self._look_at or method == "POST"):  # another process may have written
             answer = self.answers.get(key) if await self._check_store(method) else None
@@ -211,11 +213,12 @@ class CachedAnswers:
         request = self._lane.parse_request(*key[1:], request_id=request_id.decode("latin-1"))
         if request is None:
             return False
-        self._metrics.in_flight += 1
+        in_flight = self._metrics.in_flight
+        in_flight[0] += 1
         try:
             answer = await self._lane.register(request)
         finally:
-            self._metrics.in_flight -= 1
+            in_flight[0] -= 1
         if answer is None:
             return False
         length, kind = str(len(answer.body)).encode(), answer.media_type.encode()
@@ -273,6 +276,7 @@ class CachedAnswers:
         size = len(body) + len(key[5]) + len(key[1]) + len(key[2]) + _OVERHEAD
         tally = self._metrics.tally(key[0], route, _OK)
         answer = CachedAnswer(headers[:place], headers[place + 1 :], body, frozenset(reads.parts), tally, size)
+        self._follow()
         self.answers.put(key, answer, began)
 
 

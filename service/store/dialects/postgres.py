@@ -33,6 +33,7 @@ from schemas.model.errors import SetupError
 from service.store.dialects import driver
 from service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from service.store.tables import metadata
+from service.worker_memory import CommitNumbers
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"
@@ -113,8 +114,8 @@ class Postgres:
             f"{_FORGOTTEN} FROM bridge_facts WHERE name = 'changes')"
         )
 
-    def write_session(self, forget: Callable[[], None]) -> PostgresWrites:
-        return PostgresWrites(self._apart, self._wait_seconds, forget)
+    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> PostgresWrites:
+        return PostgresWrites(self._apart, self._wait_seconds, forget, own)
 
     def is_transient(self, error: Exception) -> bool:
         if not isinstance(error, psycopg.Error):

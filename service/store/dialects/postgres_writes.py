@@ -16,6 +16,7 @@ from schemas.model.errors import RegistryError
 from service.registry.deadline import Outage, retry_until
 from service.store.dialects import driver, drop
 from service.store.dialects.change_counter import ChangeCounter, ChangePoller
+from service.worker_memory import CommitNumbers
 
 WRITER: Final = "writer "
 
@@ -36,7 +37,7 @@ _COMMITTED: Final = "SELECT value::bigint FROM bridge_facts WHERE name = %s"
 class PostgresWrites:
     """Keeps the promises of `dialects.WriteSession`."""
 
-    def __init__(self, engine: Engine, wait_seconds: float, forget: Callable[[], None]) -> None:
+    def __init__(self, engine: Engine, wait_seconds: float, forget: Callable[[], None], own: CommitNumbers) -> None:
         self._engine = engine
         self._wait_seconds = wait_seconds
         self._name = f"{WRITER}{uuid.uuid4()}"
@@ -47,7 +48,7 @@ class PostgresWrites:
         self.layout: int | None = None
         self._raw: Any = None  # the driver's, which SQLAlchemy's would replace by a new one when it is lost
         self._watcher: psycopg.Connection[Any] | None = None
-        self._numbers = ChangeCounter(forget)
+        self._numbers = ChangeCounter(forget, own)
         self._looks = ChangePoller(self._see)
 
     @property

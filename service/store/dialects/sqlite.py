@@ -1,4 +1,8 @@
-"""An SQLite file as the registry wants it: durable when it says so, and writers in a row."""
+"""An SQLite file as the registry wants it: durable when it says so, and writers in a row.
+
+SQLite tells a connection that another one has written, not who it was. So each write transaction raises the file's
+`user_version`, and the workers of one service know which numbers are theirs.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine,
 
 from schemas.model.errors import SetupError
 from service.store.dialects import driver, drop
+from service.worker_memory import CommitNumbers
 
 _POOL = 64
 # Trouble of the file or its disk that may pass; anything else (no database, another layout of pages) does not.
@@ -56,10 +61,11 @@ class Sqlite:
         _begin(driver(connection), wait_seconds)
 
     def finish_setup(self, connection: Connection, changed: bool) -> None:
-        """SQLite tells other connections by itself."""
+        if changed:
+            _raise_number(connection)
 
-    def write_session(self, forget: Callable[[], None]) -> SqliteWrites:
-        return SqliteWrites(self.engine, forget)
+    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> SqliteWrites:
+        return SqliteWrites(self.engine, forget, own)
 
     def is_transient(self, error: Exception) -> bool:
         code: object = getattr(error, "sqlite_errorcode", None)
@@ -88,14 +94,18 @@ class Sqlite:
 class SqliteWrites:
     """Keeps the promises of `dialects.WriteSession`."""
 
-    def __init__(self, engine: Engine, forget: Callable[[], None]) -> None:
-        self._engine, self._forget = engine, forget
+    def __init__(self, engine: Engine, forget: Callable[[], None], own: CommitNumbers) -> None:
+        self._engine, self._forget, self._own = engine, forget, own
         self._writer: Connection | None = None
         self._watcher: Connection | None = None
         self._seen_by_writer: Any = None
         self._seen_by_watcher: Any = None
         self._watching = threading.Lock()
         self._crowded_until = float("-inf")
+        self._number = 0
+        """The file's number when the open transaction began, or after the last one."""
+        self._number_of_watcher = 0
+        self._rows_changed = 0
 
     @property
     def connection(self) -> Connection:
@@ -117,7 +127,9 @@ class SqliteWrites:
         foreign: bool = version != self._seen_by_writer
         self._note_crowd(foreign and self._seen_by_writer is not None)
         self._seen_by_writer = version
-        return foreign
+        before, self._number = self._number, _number(self._writer)
+        self._rows_changed = driver(self._writer).total_changes
+        return foreign and not self._own.cover(before, self._number)
 
     def _note_crowd(self, foreign: bool) -> None:
         if foreign:
@@ -140,9 +152,14 @@ class SqliteWrites:
     def commit(self) -> None:
         connection = self.connection
         with self._watching:
+            number = self._number
             try:
+                if driver(connection).total_changes != self._rows_changed:
+                    number = _raise_number(connection)
+                    self._own.add(number)
                 driver(connection).commit()
             except BaseException:
+                self._own.remove(number)
                 self.rollback()
                 raise
             connection.rollback()  # SQLAlchemy's own idea of a transaction ends too
@@ -153,7 +170,11 @@ class SqliteWrites:
             if version != self._seen_by_writer:
                 self._seen_by_writer = version
                 self._note_crowd(True)
-                self._forget()
+                last = _number(connection)
+                if not self._own.cover(number, last):
+                    self._forget()
+                number = last
+            self._number = self._number_of_watcher = number
 
     def rollback(self) -> None:
         connection, self._writer = self._writer, None
@@ -174,15 +195,24 @@ class SqliteWrites:
             if self._watcher is None:
                 self._watcher = self._engine.connect()
                 driver(self._watcher).execute("PRAGMA busy_timeout=0")
-            version = _version(self._watcher)
-            if version != self._seen_by_watcher:
-                self._seen_by_watcher = version
-                self._forget()
+            if _version(self._watcher) != self._seen_by_watcher:
+                self._see(self._watcher)
         except self._engine.dialect.loaded_dbapi.Error:
             self._forget()
         finally:
             self._watching.release()
         return None
+
+    def _see(self, watcher: Connection) -> None:
+        """Another connection has written: forget, unless those were all our own workers."""
+        before = self._number_of_watcher
+        driver(watcher).execute("BEGIN")  # number and version of one state
+        try:
+            self._number_of_watcher, self._seen_by_watcher = _number(watcher), _version(watcher)
+        finally:
+            driver(watcher).rollback()
+        if not self._own.cover(before, self._number_of_watcher):
+            self._forget()
 
     def close(self) -> None:
         for connection in (self._writer, self._watcher):
@@ -227,3 +257,17 @@ def _begin(connection: sqlite3.Connection, wait_seconds: float) -> None:
 def _version(connection: Connection) -> Any:
     """Another number whenever a connection other than this one has committed."""
     return driver(connection).execute("PRAGMA data_version").fetchone()
+
+
+_LAST_NUMBER: Final = 2**31 - 1  # of PRAGMA user_version
+
+
+def _number(connection: Connection) -> int:
+    return int(driver(connection).execute("PRAGMA user_version").fetchone()[0])
+
+
+def _raise_number(connection: Connection) -> int:
+    """In a write transaction: another number than all before it; out: which."""
+    number = _number(connection) % _LAST_NUMBER + 1
+    driver(connection).execute(f"PRAGMA user_version={number}")
+    return number

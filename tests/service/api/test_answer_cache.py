@@ -23,6 +23,7 @@ from service.app import create_app, create_served
 from service.registry.read_set import ANYTHING, Part, subject_part
 from service.settings import Settings
 from service.store import open_store
+from service.worker_memory import WorkerMemory
 from tests.support.service import column, process_service, record, short_and_long
 
 Headers = list[tuple[bytes, bytes]]
@@ -196,7 +197,7 @@ NAME: Key = ("GET", b"/x", b"", None, None, b"")
 
 
 def kept(*parts: Part, size: int = 10) -> CachedAnswer:
-    return CachedAnswer([], [], b"", frozenset(parts), Tally(), size)
+    return CachedAnswer([], [], b"", frozenset(parts), Tally(WorkerMemory().counts[0].row("x")), size)
 
 
 def test_what_changed_while_it_was_read_is_not_kept() -> None:

@@ -21,6 +21,7 @@ from service.store import SqlStore, dialect_of, open_store
 from service.store.dialects import driver
 from service.store.dialects.change_counter import ChangeCounter, ChangePoller
 from service.testing import running_service
+from service.worker_memory import WorkerMemory
 from tests.support.postgres import Postgres
 from tests.support.service import Client, column, record
 
@@ -293,7 +294,7 @@ def test_own_writes_are_not_taken_for_others(postgres: Postgres) -> None:
 
 def test_numbers() -> None:
     told: list[Part] = []
-    numbers = ChangeCounter(lambda: told.append(("forget",)))
+    numbers = ChangeCounter(lambda: told.append(("forget",)), WorkerMemory().numbers)
     assert numbers.note_begin(5)
     numbers.note_committing(5)
     numbers.note_seen(5, 5, numbers.last_seen)
