@@ -27,7 +27,7 @@ from service.registry.model import (
     qualify,
 )
 from service.registry.names import BELOW_ALL, SERVER, normalize_subject
-from service.registry.ports import Store, StoreReader, StoreWrapper, StoreWriter
+from service.registry.ports import NOTHING_AHEAD, ReadAhead, Store, StoreReader, StoreWrapper, StoreWriter
 from service.registry.read_set import Listener, Part
 
 T = TypeVar("T")
@@ -79,6 +79,9 @@ class FilteredReader:
 
     def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
         return [one for one in self._tx.holding(identities) if self._sees(one[1].subject)]
+
+    def repeats(self, contents: Collection[tuple[str, bytes]]) -> set[tuple[str, bytes]]:
+        return self._tx.repeats([one for one in contents if self._sees(one[0])])
 
     def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         return self._visible_versions(self._tx.newest(part, text, deleted=deleted))
@@ -344,11 +347,13 @@ class FilteredStore(StoreWrapper):
         with self._store.write() as tx:
             yield FilteredWriter(tx, self._access)
 
-    def write_each(self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float) -> list[T | Exception]:
+    def write_each(
+        self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float, ahead: ReadAhead = NOTHING_AHEAD
+    ) -> list[T | Exception]:
         def with_filter(work: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
             return lambda tx: work(FilteredWriter(tx, self._access))
 
-        return self._store.write_each([with_filter(work) for work in works], wait_seconds)
+        return self._store.write_each([with_filter(work) for work in works], wait_seconds, ahead)
 
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)

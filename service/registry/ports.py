@@ -12,7 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any, Final, Protocol, TypeVar
 
 from service.registry.model import Content, Counts, Lineage, ListedVersion, StoredVersion, StoredWarning, VersionRow
 from service.registry.read_set import Listener
@@ -49,6 +50,9 @@ class StoreReader(Protocol):
 
     def holding(self, identities: Collection[bytes]) -> list[tuple[bytes, VersionRow]]:
         """All undeleted versions with one of these identities, each with its own."""
+
+    def repeats(self, contents: Collection[tuple[str, bytes]]) -> set[tuple[str, bytes]]:
+        """Of subjects with identities those where the subject has an undeleted version with the identity."""
 
     def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         """The highest version of each subject that has `part` in its name and `text` in its schema, whatever the case
@@ -146,6 +150,20 @@ class StoreWriter(StoreReader, Protocol):
         """Add edges of different keys; to one that is there its rows are added, and `last` is changed."""
 
 
+@dataclass(frozen=True, slots=True)
+class ReadAhead:
+    """What works that write will look at, as far as it is known: asking for all of it at once costs less."""
+
+    subjects: Sequence[str] = ()
+    scopes: Sequence[str] = ()
+    """Whose configs and modes count."""
+    contents: Sequence[Content] = ()
+    """What may be new in the default context, each with its likeness."""
+
+
+NOTHING_AHEAD: Final = ReadAhead()
+
+
 class Store(Protocol):
     @property
     def url(self) -> str:
@@ -160,11 +178,14 @@ class Store(Protocol):
 
     def write(self) -> AbstractContextManager[StoreWriter]: ...
 
-    def write_each(self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float) -> list[T | Exception]:
+    def write_each(
+        self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float, ahead: ReadAhead = NOTHING_AHEAD
+    ) -> list[T | Exception]:
         """Let every work write, one after the other, with one commit for all; wait so long at most for the turn to.
 
-        Out: what each returned, or the exception that it raised, which undid its own part only. All the rest is durable
-        when this returns. What this raises itself undid everything.
+        A work may be called a second time, if what it did the first time was undone. Out: what each returned, or the
+        exception that it raised, which undid its own part only. All the rest is durable when this returns. What this
+        raises itself undid everything.
         """
 
     def listen(self, listener: Listener) -> None:

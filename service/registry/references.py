@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from schemas.model.errors import RegistryError
 from service.registry.identity import guid, identity, likeness
@@ -18,6 +18,21 @@ _MAX_REFERENCED = 1000
 
 class SoftDeletedReference(ValueError):
     """A reference leads to a version that is soft-deleted."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnderstoodSchema:
+    """A parsed schema, and what of it would be stored."""
+
+    parsed: ParsedSchema
+    content: Content
+
+
+def understand(registry: Registry, new: NewSchema) -> UnderstoodSchema:
+    """What a text by itself is, as strictly read as new schemas are and not normalised. Raises ValueError."""
+    parsed = registry.parse(new.kind, new.text)
+    alike = likeness(parsed.unordered_text())
+    return UnderstoodSchema(parsed, Content(identity(parsed.text), parsed.text, new.kind, likeness=alike))
 
 
 def parse_with_references(

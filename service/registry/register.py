@@ -4,7 +4,7 @@ Whether the schema is there already is asked several times. The order is Conflue
 
 | who asks, and when | how | what it finds |
 |---|---|---|
-| `registration_batches`, before its turn to write | the text's identity alone | what the app can answer from a read |
+| `registration_batches`, before its turn | `repeats`: the identity alone | what the app can answer from a read |
 | `find_repeat`, in a read | `same_version`: as sent, with the id and version named | most: TiCDC repeats itself |
 | `find_repeat`, then | the identity of what `fill_in` makes of it | what the version before it completes |
 | `add`, alone | `same_version`: what is to be stored | what somebody else has registered since |
@@ -27,7 +27,7 @@ from service.registry.metadata import VERSION, properties, with_version
 from service.registry.model import MAX_VERSION, Content, LookupResult, NewSchema, StoredVersion, VersionRow, context_of
 from service.registry.names import LATEST, check_subject, context_text
 from service.registry.ports import StoreReader, StoreWriter
-from service.registry.references import parse_with_references, stored_schema
+from service.registry.references import UnderstoodSchema, parse_with_references, stored_schema
 from service.registry.registry import Registry
 from service.registry.subjects import get_existing
 from service.schema_types.base import HoldsTags, TaggedPart
@@ -69,9 +69,16 @@ def register(
 
 
 def register_plain(
-    registry: Registry, tx: StoreWriter, subject: str, new: NewSchema, options: RegisterOptions
+    registry: Registry,
+    tx: StoreWriter,
+    subject: str,
+    new: NewSchema,
+    options: RegisterOptions,
+    understood: UnderstoodSchema,
 ) -> LookupResult:
     """What `register` does with a new schema, text only, that it has to complete in no way and that nobody has yet.
+
+    `understood`: what `understand` made of it.
 
     Raises NeedsFullPath where that is not so, and what `register` raises, also where that would find the schema to be
     there already; either way the transaction has to be given up, and `register` knows what to do.
@@ -80,7 +87,7 @@ def register_plain(
     meant, rules = config.resolve_subject(registry, tx, subject)
     if meant != subject or rules.adds_metadata:
         raise NeedsFullPath
-    registration = add(registry, tx, subject, new, options, rules)
+    registration = add(registry, tx, subject, new, options, rules, understood)
     if registration.completed or not registration.new:
         raise NeedsFullPath
     return registration
@@ -223,8 +230,12 @@ def add(
     new: NewSchema,
     options: RegisterOptions,
     rules: config.EffectiveConfig | None = None,
+    understood: UnderstoodSchema | None = None,
 ) -> LookupResult:
-    """The part of `register` that needs to be alone: everything is looked up again, then written."""
+    """The part of `register` that needs to be alone: everything is looked up again, then written.
+
+    `rules` and `understood`, if they are known already: `understand` of a plain text.
+    """
     rules = rules or config.effective_config(registry, tx, subject)
     in_scope = mode.find_mode(tx, subject)
     mode.check_register(in_scope, subject, new.id)
@@ -235,7 +246,10 @@ def add(
     full = new if importing else fill_in(new, latest, rules, following)
     if not full.text.strip():
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
-    parsed, content = parse_for_storage(registry, tx, subject, full, rules, options)
+    if understood is not None and full == new and rules.validate_new and not (options.normalize or rules.normalize):
+        parsed, content = understood.parsed, understood.content
+    else:
+        parsed, content = parse_for_storage(registry, tx, subject, full, rules, options)
     repeat = same_version(registry, tx, subject, new, content) if rows else None
     if repeat is not None:
         return replace(repeat, completed=full != new)

@@ -10,6 +10,8 @@ from typing import Any, Final
 from schemas.model.errors import RegistryError
 from service.registry.model import Content, Reference, StoredVersion
 
+Row = dict[str, Any]
+
 _RULE_SET: Final = "ruleSet"
 _ALONE: Final = "noMetadata"
 
@@ -24,6 +26,33 @@ def row_digest(schema_id: int, identity: bytes, kind: str, text: str, refs: str,
     """The digest that a stored schema carries: over its id and all that is stored of it."""
     head = json.dumps([schema_id, kind, refs, metadata]).encode()
     return hashlib.sha256(b"\0".join((head, identity, text.encode("utf-8", "surrogatepass")))).digest()[:16]
+
+
+def schema_row(context: str, schema_id: int, content: Content) -> Row:
+    """A row of `tables.schemas`. Raises INVALID_SCHEMA for a text with a NUL character.
+
+    PostgreSQL's text can't hold that; both kinds of store are to hold the same.
+    """
+    if "\0" in content.text:
+        raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
+    refs = json.dumps([[one.name, one.subject, one.version] for one in content.references], ensure_ascii=False)
+    metadata = metadata_text(content)
+    return {
+        "context": context,
+        "id": schema_id,
+        "identity": content.identity,
+        "kind": content.kind,
+        "text": content.text,
+        "refs": refs,
+        "metadata": metadata,
+        "likeness": None if content.references else content.likeness,
+        "digest": row_digest(schema_id, content.identity, content.kind, content.text, refs, metadata),
+    }
+
+
+def version_row(context: str, subject: str, version: int, schema_id: int, ts: int) -> Row:
+    """A row of `tables.versions`."""
+    return {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
 
 
 def content_of(

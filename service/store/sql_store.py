@@ -14,6 +14,7 @@ from sqlalchemy import Connection, exc
 
 from schemas.model.errors import BridgeError, RegistryError, SetupError
 from service.registry.deadline import Outage, retry_until
+from service.registry.ports import NOTHING_AHEAD, ReadAhead
 from service.registry.read_set import Listener
 from service.store.dialects import Dialect, driver, drop
 from service.store.migrations import check_layout, lay_out, read_layout
@@ -131,9 +132,11 @@ class SqlStore:
         with self._translate_errors("Write"), self._commits.open_transaction() as transaction:
             yield transaction
 
-    def write_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+    def write_each(
+        self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float, ahead: ReadAhead = NOTHING_AHEAD
+    ) -> list[T | Exception]:
         with self._translate_errors("Write"):
-            return self._commits.run_each(works, min(wait_seconds, self.wait_seconds))
+            return self._commits.run_each(works, min(wait_seconds, self.wait_seconds), ahead)
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""

@@ -6,7 +6,7 @@ and SQLAlchemy's way of running it, cost ten times what SQLite takes to answer.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, TypeVar
@@ -19,6 +19,7 @@ from sqlalchemy import (
     Select,
     and_,
     bindparam,
+    func,
     insert,
     or_,
     select,
@@ -48,7 +49,7 @@ class PreparedStatement:
         self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
 
     def __call__(self, connection: Connection, **values: Any) -> Any:
-        text, names, fixed = self._texts.get(connection.dialect.name) or self._compile(connection)
+        text, names, fixed = self._text_for(connection)
         cursor: Any = connection.connection.cursor()
         parameters = [values[name] if name in values else fixed[name] for name in names]
         try:
@@ -59,6 +60,23 @@ class PreparedStatement:
                 raise
             cursor.execute(text, findable)
         return cursor
+
+    def insert_all(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
+        """An INSERT of one row done for many, in as few statements as there are bits in their number, so that the
+        database meets few different texts.
+        """
+        text, names, _ = self._text_for(connection)
+        head, values, one_row = text.partition(" VALUES ")
+        done = 0
+        while done < len(rows):
+            number = 1 << ((len(rows) - done).bit_length() - 1)
+            some = rows[done : done + number]
+            cursor: Any = connection.connection.cursor()
+            cursor.execute(head + values + ", ".join([one_row] * number), [row[name] for row in some for name in names])
+            done += number
+
+    def _text_for(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
+        return self._texts.get(connection.dialect.name) or self._compile(connection)
 
     def _compile(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
         compiled: Any = self._statement.compile(dialect=connection.dialect, column_keys=self._columns)  # type: ignore[attr-defined]
@@ -92,14 +110,26 @@ HOLDING = select(schemas.c.identity, versions.c.subject, versions.c.version, ver
 HOLDING = HOLDING.join_from(versions, schemas, _SCHEMA_OF)
 
 
-def _any_of(column: Column[Any], number: int) -> ColumnElement[bool]:
+_FULL_OF = FULL.where(versions.c.subject == bindparam("subject"))
+_LIVE = ~versions.c.deleted
+_SAME = and_(schemas.c.identity == bindparam("identity"), schemas.c.kind == bindparam("kind"))
+_NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
+_ALIKE = or_(schemas.c.refs != "[]", _NUMBERED)
+
+
+def _any_of(column: Column[Any], number: int, name: str = "one") -> ColumnElement[bool]:
     """Whether a column is one of `number` values, named as by `number_parameters`."""
-    return column.in_([bindparam(f"one{place}") for place in range(number)])
+    return column.in_([bindparam(f"{name}{place}") for place in range(number)])
 
 
-def number_parameters(values: Sequence[T]) -> dict[str, T]:
-    """The parameters of `configs_of`, `modes_of` and `holding_of`."""
-    return {f"one{place}": value for place, value in enumerate(values)}
+def number_parameters(values: Sequence[T], name: str = "one") -> dict[str, T]:
+    """The parameters of the statements below that are made for a number of values."""
+    return {f"{name}{place}": value for place, value in enumerate(values)}
+
+
+def pad(values: Sequence[T]) -> list[T]:
+    """The values, which are not none, with the last one repeated up to a power of 2: so few texts do for any number."""
+    return [*values, *[values[-1]] * ((1 << (len(values) - 1).bit_length()) - len(values))]
 
 
 @lru_cache(64)
@@ -121,6 +151,49 @@ def holding_of(number: int) -> PreparedStatement:
     return PreparedStatement(query.order_by(versions.c.context, versions.c.id, versions.c.seq))
 
 
+@lru_cache(64)
+def repeats_of(number: int) -> PreparedStatement:
+    """Subject and identity of the undeleted versions of so many subjects with one of so many identities."""
+    of_subjects = _any_of(versions.c.subject, number, "subject")
+    same = _any_of(schemas.c.identity, number, "identity")
+    query = select(versions.c.subject, schemas.c.identity).join_from(versions, schemas, _SCHEMA_OF)
+    return PreparedStatement(query.where(of_subjects, same, ~versions.c.deleted))
+
+
+@lru_cache(64)
+def versions_of(number: int) -> PreparedStatement:
+    """All versions of so many subjects."""
+    return PreparedStatement(ROW.where(_any_of(versions.c.subject, number)).order_by(versions.c.version))
+
+
+@lru_cache(64)
+def ids_of(number: int) -> PreparedStatement:
+    """Context, id, identity and kind of the schemas with one of so many identities."""
+    what = (schemas.c[name] for name in ("context", "id", "identity", "kind"))
+    return PreparedStatement(select(*what).where(_any_of(schemas.c.identity, number)))
+
+
+@lru_cache(64)
+def latest_of(number: int) -> PreparedStatement:
+    """The highest undeleted version of each of so many subjects."""
+    highest = select(versions.c.subject, func.max(versions.c.version).label("version"))
+    top = highest.where(_any_of(versions.c.subject, number), _LIVE).group_by(versions.c.subject).subquery()
+    same = and_(versions.c.subject == top.c.subject, versions.c.version == top.c.version)
+    return PreparedStatement(FULL.join(top, same))
+
+
+@lru_cache(64)
+def candidates_of(subjects: int, contents: int) -> PreparedStatement:
+    """Of so many subjects the undeleted versions that may be one of so many contents, each with its likeness at last.
+
+    Parameters: `subject`, `identity` and `likeness` of `number_parameters`.
+    """
+    same = [_any_of(schemas.c[name], contents, name) for name in ("identity", "likeness")]
+    of_subjects = _any_of(versions.c.subject, subjects, "subject")
+    query = FULL.add_columns(schemas.c.likeness).where(of_subjects, _LIVE, or_(_ALIKE, *same))
+    return PreparedStatement(query.order_by(versions.c.version.desc()))
+
+
 def chunks(values: Collection[T]) -> Iterator[list[T]]:
     """The values in lists that a statement can look for; each value once."""
     unique = iter(dict.fromkeys(values))
@@ -128,12 +201,9 @@ def chunks(values: Collection[T]) -> Iterator[list[T]]:
         yield some
 
 
-_FULL_OF = FULL.where(versions.c.subject == bindparam("subject"))
-_LIVE = ~versions.c.deleted
-_SAME = and_(schemas.c.identity == bindparam("identity"), schemas.c.kind == bindparam("kind"))
-_NUMBERED = schemas.c.metadata.contains(f'"{VERSION}"', autoescape=True)
-_ALIKE = or_(schemas.c.refs != "[]", _NUMBERED, schemas.c.likeness == bindparam("likeness"))
-_LOOKALIKES = _FULL_OF.where(_ALIKE).order_by(versions.c.version.desc())
+_LOOKALIKES = _FULL_OF.where(or_(_ALIKE, schemas.c.likeness == bindparam("likeness"))).order_by(
+    versions.c.version.desc()
+)
 _HIGHEST = _FULL_OF.order_by(versions.c.version.desc())
 
 
@@ -159,5 +229,5 @@ IDS_OF = PreparedStatement(
 MAX_ID = PreparedStatement(select(counters.c.last).where(counters.c.context == bindparam("context")))
 FIRST_ID = PreparedStatement(insert(counters), "context", "last")
 NEXT_ID = PreparedStatement(update(counters).where(counters.c.context == bindparam("this")), "last")
-PUT_SCHEMA = PreparedStatement(insert(schemas), *schemas.c.keys())
-PUT_VERSION = PreparedStatement(insert(versions), "context", "subject", "version", "id", "ts", "deleted")
+PUT_SCHEMA = PreparedStatement(insert(schemas).inline(), *schemas.c.keys())
+PUT_VERSION = PreparedStatement(insert(versions).inline(), "context", "subject", "version", "id", "ts", "deleted")

@@ -9,7 +9,6 @@ from typing import Any
 
 from sqlalchemy import Connection, Select, and_, bindparam, case, delete, exists, func, insert, select, update
 
-from schemas.model.errors import RegistryError
 from service.registry.model import (
     DEFAULT_CONTEXT,
     LAST_COUNTED,
@@ -33,7 +32,7 @@ from service.registry.read_set import (
     subject_part,
 )
 from service.store import statements
-from service.store.rows import content_of, metadata_text, row_digest, version_of_row
+from service.store.rows import content_of, schema_row, version_of_row, version_row
 from service.store.tables import (
     configs,
     contexts,
@@ -53,12 +52,16 @@ class Transaction:
 
     def __init__(self, connection: Connection, changes: set[Part] | None = None) -> None:
         """`changes`: None to read only; else what this transaction changes is added to it."""
-        self._sql = connection
+        self._connection = connection
         self._changes: set[Part] = set() if changes is None else changes
         reads = current_reads.get()
         self._reads: set[Part] = set() if reads is None else reads.parts
         if reads is not None and changes is not None:
             reads.wrote = True
+
+    @property
+    def _sql(self) -> Connection:
+        return self._connection
 
     @property
     def connection(self) -> Connection:
@@ -115,9 +118,21 @@ class Transaction:
         self._reads.add(ANYTHING)
         rows: list[Any] = []
         for some in statements.chunks(identities):
-            padded = some + some[-1:] * ((1 << (len(some) - 1).bit_length()) - len(some))  # a statement for each 2^n
+            padded = statements.pad(some)
             rows += statements.holding_of(len(padded))(self._sql, **statements.number_parameters(padded))
         return [(bytes(one), VersionRow(subject, version, id_, False)) for one, subject, version, id_ in rows]
+
+    def repeats(self, contents: Collection[tuple[str, bytes]]) -> set[tuple[str, bytes]]:
+        self._reads.add(ANYTHING)
+        there = set[tuple[str, bytes]]()
+        for some in statements.chunks(contents):
+            padded = statements.pad(some)
+            subjects, identities = ([one[place] for one in padded] for place in range(2))
+            number = statements.number_parameters
+            find = statements.repeats_of(len(padded))
+            rows = find(self._sql, **number(subjects, "subject"), **number(identities, "identity"))
+            there.update((subject, bytes(identity)) for subject, identity in rows)
+        return there & set(contents)
 
     def newest(self, part: str, text: str, *, deleted: bool = False) -> list[StoredVersion]:
         self._reads.add(ANYTHING)
@@ -236,6 +251,10 @@ class Transaction:
 
     # ---- writing
 
+    def _note(self, parts: Collection[Part]) -> None:
+        """These parts are about to change."""
+        self._changes.update(parts)
+
     def new_id(self, context: str) -> int:
         number = self.max_id(context) + 1
         while number > LAST_COUNTED and self._was_imported(context, number):
@@ -260,28 +279,13 @@ class Transaction:
             statements.NEXT_ID(self._sql, this=context, last=number)
 
     def put_schema(self, context: str, schema_id: int, content: Content) -> None:
-        if "\0" in content.text:  # PostgreSQL's text can't hold it; both kinds of store are to hold the same
-            raise RegistryError("INVALID_SCHEMA", details="the schema holds a NUL character (U+0000)")
-        self._changes.add(id_part(context, schema_id))
-        refs = [[one.name, one.subject, one.version] for one in content.references]
-        refs_text, body = json.dumps(refs, ensure_ascii=False), metadata_text(content)
-        statements.PUT_SCHEMA(
-            self._sql,
-            context=context,
-            id=schema_id,
-            identity=content.identity,
-            kind=content.kind,
-            text=content.text,
-            refs=refs_text,
-            metadata=body,
-            likeness=None if refs else content.likeness,
-            digest=row_digest(schema_id, content.identity, content.kind, content.text, refs_text, body),
-        )
+        row = schema_row(context, schema_id, content)
+        self._note([id_part(context, schema_id)])
+        statements.PUT_SCHEMA(self._sql, **row)
 
     def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
-        self._changes |= {subject_part(subject), id_part(context, schema_id)}
-        row = {"context": context, "subject": subject, "version": version, "id": schema_id, "ts": ts, "deleted": False}
-        statements.PUT_VERSION(self._sql, **row)
+        self._note([subject_part(subject), id_part(context, schema_id)])
+        statements.PUT_VERSION(self._sql, **version_row(context, subject, version, schema_id, ts))
         if context != DEFAULT_CONTEXT:
             self.put_context(context)
         targets = {(qualify(one.subject or "", context), one.version) for one in content.references}
@@ -292,7 +296,7 @@ class Transaction:
     def soft_delete(self, subject: str, numbers: Iterable[int]) -> None:
         where = and_(versions.c.subject == subject, versions.c.version.in_(list(numbers)))
         ids = self._sql.execute(select(versions.c.context, versions.c.id).where(where).distinct())
-        self._changes |= {subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)}
+        self._note([subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)])
         self._sql.execute(update(versions).where(where).values(deleted=True))
 
     def remove(self, subject: str, numbers: Iterable[int]) -> None:
@@ -301,7 +305,7 @@ class Transaction:
             return
         those = and_(versions.c.subject == subject, versions.c.version.in_(version_numbers))
         ids = list(self._sql.execute(select(versions.c.context, versions.c.id).where(those).distinct()))
-        self._changes |= {subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)}
+        self._note([subject_part(subject), *(id_part(context, schema_id) for context, schema_id in ids)])
         for table in (references, versions, warnings):
             self._sql.execute(delete(table).where(table.c.subject == subject, table.c.version.in_(version_numbers)))
         in_use = exists().where(versions.c.context == schemas.c.context, versions.c.id == schemas.c.id)
@@ -314,18 +318,18 @@ class Transaction:
         self._sql.execute(insert(configs).values(scope=scope, body=json.dumps(config, ensure_ascii=False)))
 
     def drop_config(self, scope: str) -> None:
-        self._changes.add(config_part(scope))
+        self._note([config_part(scope)])
         self._sql.execute(delete(configs).where(configs.c.scope == scope))
 
     def put_mode(self, scope: str, mode: str | None) -> None:
-        self._changes.add(mode_part(scope))
+        self._note([mode_part(scope)])
         self._sql.execute(delete(modes).where(modes.c.scope == scope))
         if mode is not None:
             self._sql.execute(insert(modes).values(scope=scope, mode=mode))
 
     def put_context(self, context: str) -> None:
         if not self._sql.execute(_context(context)).first():
-            self._changes.add(CONTEXTS)
+            self._note([CONTEXTS])
             self._sql.execute(insert(contexts).values(context=context))
 
     def put_fact(self, name: str, value: str) -> None:
@@ -333,7 +337,7 @@ class Transaction:
         self._sql.execute(insert(facts).values(name=name, value=value))
 
     def drop_context(self, context: str) -> None:
-        self._changes.add(CONTEXTS)
+        self._note([CONTEXTS])
         self._sql.execute(delete(contexts).where(contexts.c.context == context))
 
     def put_warning(self, warned: StoredWarning) -> None:

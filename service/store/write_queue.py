@@ -17,8 +17,10 @@ from typing import Final, TypeVar
 
 from schemas.model.errors import RegistryError
 from service.registry.deadline import seconds_left
+from service.registry.ports import ReadAhead
 from service.registry.read_set import ANYTHING, Listener, Part
 from service.store.dialects import Dialect, WriteSession
+from service.store.joint_transaction import JointTransaction
 from service.store.migrations import check_layout
 from service.store.sibling_changes import SiblingChanges
 from service.store.transaction import Transaction
@@ -58,19 +60,46 @@ class WriteQueue:
         with self._turn(self._wait_seconds) as shared, self._open_part(shared) as transaction:
             yield transaction
 
-    def run_each(self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float) -> list[T | Exception]:
+    def run_each(
+        self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float, ahead: ReadAhead
+    ) -> list[T | Exception]:
         """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
-        outcomes: list[T | Exception] = []
         with self._turn(wait_seconds) as shared:
+            try:
+                return self._run_jointly(works, shared, ahead)
+            except Exception:  # the database refused a row, or a work can't be undone alone
+                if not self._session.is_alive():
+                    raise
+            return [self._run_apart(work, shared) for work in works]
+
+    def _run_jointly(
+        self, works: Sequence[Callable[[Transaction], T]], shared: SharedTransaction, ahead: ReadAhead
+    ) -> list[T | Exception]:
+        """All works as one part of the transaction. Raises what undoes all of them."""
+        outcomes: list[T | Exception] = []
+        changes: set[Part] = set()
+        with savepoint(self._session):
+            transaction = JointTransaction(self._session.connection, changes, ahead, self._session.at_once)
             for work in works:
                 try:
-                    with self._open_part(shared) as transaction:
-                        outcomes.append(work(transaction))
+                    outcomes.append(work(transaction))
                 except Exception as error:
-                    if not self._session.is_alive():
-                        raise
+                    transaction.drop()
                     outcomes.append(error)
+                else:
+                    transaction.keep()
+            transaction.write()
+        shared.changes |= changes | ({ANYTHING} if changes else set())
         return outcomes
+
+    def _run_apart(self, work: Callable[[Transaction], T], shared: SharedTransaction) -> T | Exception:
+        try:
+            with self._open_part(shared) as transaction:
+                return work(transaction)
+        except Exception as error:
+            if not self._session.is_alive():
+                raise
+            return error
 
     @contextmanager
     def _open_part(self, shared: SharedTransaction) -> Iterator[Transaction]:

@@ -24,10 +24,11 @@ from service.api.bodies import SCHEMA, check_size, new_schema, parse, read_field
 from service.api.request import check_content_type, compact, negotiate
 from service.api.services import Services
 from service.logs import REQUEST_ID
-from service.registry.identity import identity
+from service.registry.config import config_chain
 from service.registry.model import Content, NewSchema
 from service.registry.names import normalize_subject
-from service.registry.ports import StoreReader, StoreWriter
+from service.registry.ports import ReadAhead, StoreWriter
+from service.registry.references import UnderstoodSchema, understand
 from service.registry.register import RegisterOptions, register_plain
 
 ROUTE: Final = "/subjects/{subject}/versions"
@@ -56,6 +57,19 @@ class PendingRegistration:
     media_type: str
     body: bytes
     request_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlainRegistration:
+    """A request that may be answered here, and what its schema is."""
+
+    request: PendingRegistration
+    new: NewSchema
+    understood: UnderstoodSchema
+
+    @property
+    def content(self) -> Content:
+        return self.understood.content
 
 
 Waiting = tuple[PendingRegistration, asyncio.Future[RegistrationAnswer | None]]
@@ -138,35 +152,35 @@ class RegistrationBatcher:
 
     def _answers(self, batch: list[PendingRegistration]) -> list[RegistrationAnswer | None]:
         answers: dict[int, RegistrationAnswer | None] = {}
-        requests = self._drop_known([(request, new) for request in batch if (new := self._read(request)) is not None])
-        works = [partial(self._register_one, wanted=request, new=new) for request, new in requests]
+        plain = self._drop_repeats([one for request in batch if (one := self._read(request)) is not None])
+        scopes = dict.fromkeys(scope for one in plain for scope in config_chain(one.request.subject))
+        ahead = ReadAhead([one.request.subject for one in plain], [*scopes], [one.content for one in plain])
+        works = [partial(self._register_one, one) for one in plain]
         try:
             outcomes: Sequence[RegistrationAnswer | Exception] = (
-                self.store.write_each(works, _TURN_SECONDS) if works else ()
+                self.store.write_each(works, _TURN_SECONDS, ahead) if works else ()
             )
         except BridgeError:
             return [None] * len(batch)
-        for (request, _), outcome in zip(requests, outcomes, strict=True):
-            answers[id(request)] = outcome if isinstance(outcome, RegistrationAnswer) else None
+        for one, outcome in zip(plain, outcomes, strict=True):
+            answers[id(one.request)] = outcome if isinstance(outcome, RegistrationAnswer) else None
         return [answers.get(id(request)) for request in batch]
 
-    def _drop_known(
-        self, requests: list[tuple[PendingRegistration, NewSchema]]
-    ) -> list[tuple[PendingRegistration, NewSchema]]:
-        """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer."""
+    def _drop_repeats(self, plain: list[PlainRegistration]) -> list[PlainRegistration]:
+        """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer.
+
+        Of each subject one alone: what comes at the same time is a repeat, or has to be compared with it.
+        """
+        subjects = {one.request.subject: one for one in reversed(plain)}
+        contents = [(subject, one.content.identity) for subject, one in subjects.items()]
         try:
             with self.store.read() as tx:
-                return [(request, new) for request, new in requests if not self._is_known(tx, request.subject, new)]
+                there = tx.repeats(contents)
         except BridgeError:
             return []
+        return [one for one, content in zip(subjects.values(), contents, strict=True) if content not in there]
 
-    def _is_known(self, tx: StoreReader, subject: str, new: NewSchema) -> bool:
-        if not tx.versions(subject):
-            return False
-        text = self._services.registry.parse(new.kind, new.text).text
-        return tx.by_content(subject, Content(identity(text), text, new.kind)) is not None
-
-    def _read(self, request: PendingRegistration) -> NewSchema | None:
+    def _read(self, request: PendingRegistration) -> PlainRegistration | None:
         """The schema of a request that sends nothing but its text; understood already, so that the turn is short."""
         try:
             value = parse(request.body)
@@ -177,19 +191,21 @@ class RegistrationBatcher:
             new = new_schema(fields)
             if not new.text.strip() or new != NewSchema(new.text, new.kind):
                 return None
-            self._services.registry.parse(new.kind, new.text)
+            return PlainRegistration(request, new, understand(self._services.registry, new))
         except (ValueError, RecursionError, BridgeError):
             return None
-        return new
 
-    def _register_one(self, tx: StoreWriter, wanted: PendingRegistration, new: NewSchema) -> RegistrationAnswer:
-        token = REQUEST_ID.set(wanted.request_id)
+    def _register_one(self, one: PlainRegistration, tx: StoreWriter) -> RegistrationAnswer:
+        request = one.request
+        token = REQUEST_ID.set(request.request_id)
         try:
-            registration = register_plain(self._services.registry, tx, wanted.subject, new, wanted.wish)
+            registration = register_plain(
+                self._services.registry, tx, request.subject, one.new, request.wish, one.understood
+            )
         finally:
             REQUEST_ID.reset(token)
         view = responses.SchemaView(self._services.profile, registration.stored.content.text)
-        return RegistrationAnswer(wanted.media_type, compact(responses.registration(registration, view)))
+        return RegistrationAnswer(request.media_type, compact(responses.registration(registration, view)))
 
 
 def answer_all(waiting: Iterable[Waiting], answers: Iterable[RegistrationAnswer | None]) -> None:

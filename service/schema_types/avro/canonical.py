@@ -23,10 +23,13 @@ def canonical_text(node: model.Node, type_names: Iterable[str] = ()) -> str:
     return _Writer(set(type_names)).text(node, "")
 
 
-def canonical_field(field: model.Field) -> str:
-    """A field with no more than name, shared type and default, as it stands in the canonical text of any record."""
-    default = "" if field.default is model.MISSING else f',"default":{dump_json(field.default)}'
-    return f'{{"name":{quote(field.name)},"type":{field.type.shared}{default}}}'
+def print_plain_field(name: str, node: model.Node, default: Any) -> tuple[str, str]:
+    """A field with no more than a plain name, a shared type and a default, as it stands in the canonical text of any
+    record, and as it does in `unordered_text`.
+    """
+    end = "}" if default is model.MISSING else f',"default":{dump_json(default)}}}'
+    shared = f'{{"name":"{name}","type":{node.shared}{end}'
+    return shared, shared if node.unordered is node.shared else f'{{"name":"{name}","type":{node.unordered}{end}'
 
 
 def normalized_text(node: model.Node, type_names: Iterable[str] = ()) -> str:
@@ -41,11 +44,6 @@ def unordered_text(node: model.Node, type_names: Iterable[str] = (), *, normaliz
     """
     writer = _UnorderedNormalWriter if normalized else _UnorderedWriter
     return writer(set(type_names)).text(node, "")
-
-
-def unordered_field(field: model.Field) -> str:
-    """As `canonical_field`, for `unordered_text`."""
-    return _UnorderedWriter(set()).field(field, "")
 
 
 def equality_text(node: model.Node, *, recursive: bool) -> str | None:

@@ -114,6 +114,8 @@ class _Comparison:
         for place, field in enumerate(reader.fields):
             at = (*path, "fields", str(place))
             writer_field = find_matching(field, by_name)
+            if writer_field is not None and model.is_same_plain(field.type, writer_field.type):
+                continue
             if writer_field is not None:
                 problems += self.compare(field.type, writer_field.type, (*at, "type"))
             elif field.default is model.MISSING:

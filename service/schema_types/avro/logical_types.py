@@ -11,7 +11,17 @@ from __future__ import annotations
 import math
 from typing import Any, Final
 
-from service.schema_types.avro.model import Array, Field, Fixed, Map, Node, Record, Union, union_name
+from service.schema_types.avro.model import (
+    Array,
+    Field,
+    Fixed,
+    Map,
+    Node,
+    Record,
+    Union,
+    is_same_plain,
+    union_name,
+)
 from service.schema_types.base import LogicalChange
 
 _PROMOTED: Final = frozenset({"bytes", "string"})
@@ -82,7 +92,7 @@ class _Comparison:
         result: list[LogicalChange] = []
         for field in new.fields:
             before = find_old_field(field, by_name)
-            if before is not None:
+            if before is not None and not is_same_plain(before.type, field.type):
                 result += self.compare(before.type, field.type, f"{path}.{field.name}" if path else field.name)
         return result
 

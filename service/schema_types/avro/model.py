@@ -121,3 +121,8 @@ def names_nothing(node: Node) -> bool:
     if isinstance(node, Union):
         return all(isinstance(branch, Primitive) for branch in node.branches)
     return isinstance(node, Primitive)
+
+
+def is_same_plain(one: Node, other: Node) -> bool:
+    """Whether both are known to be the same type, one that names nothing; two that are not shared never are."""
+    return one.shared == other.shared != ""

@@ -13,15 +13,9 @@ from typing import Any, Final
 
 from service.schema_types import java_text
 from service.schema_types.avro import model
-from service.schema_types.avro.canonical import (
-    canonical_field,
-    canonical_text,
-    equality_text,
-    unordered_field,
-    unordered_text,
-)
+from service.schema_types.avro.canonical import canonical_text, equality_text, print_plain_field, unordered_text
 from service.schema_types.avro.defaults import is_valid_default
-from service.schema_types.avro.field_cache import FieldCache, is_surely_shallow, key_of
+from service.schema_types.avro.field_cache import SharedParts, key_of, split_record
 
 
 class AvroSchemaError(ValueError):
@@ -46,8 +40,9 @@ def parse(text: str, named_types: Mapping[str, model.NamedType] | None = None, *
     `strict` False reads what the store holds already: defaults and names are not checked again.
     Raises AvroSchemaError.
     """
+    types = named_types or {}
     try:
-        return _Parser(named_types or {}, strict).parse(java_text.load_avro(text))
+        return parse_by_fields(text, types, strict) or parse_whole(text, types, strict)
     except AvroSchemaError:
         raise
     except ValueError as error:
@@ -56,11 +51,59 @@ def parse(text: str, named_types: Mapping[str, model.NamedType] | None = None, *
         raise AvroSchemaError("Schema is nested too deeply") from None
 
 
+def parse_whole(text: str, named_types: Mapping[str, model.NamedType], strict: bool) -> model.Node:
+    value = java_text.load_avro(text)
+    java_text.check_depth(value)
+    return _Parser(named_types, strict).parse(value)
+
+
+def parse_by_fields(text: str, named_types: Mapping[str, model.NamedType], strict: bool) -> model.Node | None:
+    """As `parse`, where a record's fields can be read one by one, so that only those not met before have to be.
+
+    None for any other text, and for what is not valid: the whole of it says why.
+    """
+    parts = split_record(text)
+    if parts is None:
+        return None
+    try:
+        value = java_text.load_compact(parts.outside)
+        if not isinstance(value, dict) or value.get("fields") != []:
+            return None
+        value["fields"] = [_FIELDS.get(one) or read_field(one) for one in parts.fields]
+        java_text.check_depth(value)
+        return _Parser(named_types, strict).parse(value)
+    except ValueError:
+        return None
+
+
+def read_field(text: str) -> Any:
+    """The field that has this text within its braces, as a `model.Field` if it is a plain one, else its JSON."""
+    value = java_text.load_compact(f"{{{text}}}")
+    field = plain_field(value)
+    if field is None:
+        return value
+    _FIELDS.put(text, field)
+    return field
+
+
+def plain_field(value: dict[str, Any]) -> model.Field | None:
+    """A field with no more than name, type and default, all valid, of a type that was met before and names nothing."""
+    name, kind, default = value.get("name"), value.get("type"), value.get("default", model.MISSING)
+    node = _PLAIN.get(kind) if isinstance(kind, str) else _TYPES.get(key_of(kind))
+    if node is None or not isinstance(name, str) or not _NAME.fullmatch(name) or not value.keys() <= _PLAIN_FIELD:
+        return None
+    if not is_valid(default, node):
+        return None
+    return model.Field(name, node, None, default, _ORDERS[0], _NONE, _NOTHING, *print_plain_field(name, node, default))
+
+
 # Nothing tells one primitive without attributes from another, so there is one of each.
 _PLAIN: Final = {name: model.Primitive(name, shared=f'"{name}"', unordered=f'"{name}"') for name in model.PRIMITIVES}
 
-_TYPES: Final = FieldCache[model.Node]()
-_FIELDS: Final = FieldCache[model.Field]()  # valid ones only
+_TYPES: Final = SharedParts[bytes, model.Node]()
+_FIELDS: Final = SharedParts[str, model.Field]()  # plain ones, by their text
+_NONE: Final[list[str]] = []
+_NOTHING: Final[dict[str, Any]] = {}
 
 
 class _Parser:
@@ -71,29 +114,15 @@ class _Parser:
         self.open: set[str] = set()  # records whose fields are being read
         self.waiting = False
         self.fields: list[model.Field] = []
-        self.plain: list[tuple[bytes, model.Field]] = []
-        self.keys: dict[int, list[bytes]] = {}
 
     def parse(self, value: Any) -> model.Node:
-        java_text.check_depth(self.without_shallow(value))
         root = self.node(value, "")
         if self.waiting:
             root = self.resolve_pending(root)
         if self.strict:
             for field in self.fields:
                 check_default(field)
-            for key, field in self.plain:
-                field.shared, field.unordered = canonical_field(field), unordered_field(field)
-                _FIELDS.put(key, field)
         return root
-
-    def without_shallow(self, value: Any) -> Any:
-        """A schema without those fields of its record that can't be deep; the keys of all its fields are kept."""
-        fields = value.get("fields") if isinstance(value, dict) else None
-        if not isinstance(fields, list):
-            return value
-        keys = self.keys[id(fields)] = [key_of(item) for item in fields]
-        return {**value, "fields": [item for item, key in zip(fields, keys, strict=True) if not is_surely_shallow(key)]}
 
     def node(self, value: Any, space: str) -> model.Node:
         if isinstance(value, str):
@@ -120,6 +149,8 @@ class _Parser:
             node = read()
             if model.names_nothing(node):
                 node.shared, node.unordered = canonical_text(node), unordered_text(node)
+                if node.unordered == node.shared:
+                    node.unordered = node.shared  # one object, so that comparing them is quick
                 _TYPES.put(key, node)
         return node
 
@@ -172,41 +203,35 @@ class _Parser:
         fields = value.get("fields")
         if not isinstance(fields, list):
             raise AvroSchemaError(f"Record has no fields: {java_text.dump_json(value)}")
-        keys = self.keys.get(id(fields)) or [key_of(item) for item in fields]
-        record.fields = [
-            _FIELDS.get(key) or self.field(item, record.namespace, key) for item, key in zip(fields, keys, strict=True)
-        ]
+        space = record.namespace
+        record.fields = [item if type(item) is model.Field else self.field(item, space) for item in fields]
         if len({field.name for field in record.fields}) < len(fields):
             raise duplicate_error(record)
         record.props = other_properties(value, _SCHEMA_RESERVED)
         self.open.remove(record.fullname)
         return self.define(record) if again else record
 
-    def field(self, item: Any, space: str, key: bytes) -> model.Field:
-        """A field that was not met before; `key` is what it will be known by."""
+    def field(self, item: Any, space: str) -> model.Field:
         if not isinstance(item, dict):
             raise AvroSchemaError(f"Field is not an object: {java_text.dump_json(item)}")
+        plain = plain_field(item)
+        if plain is not None:
+            return plain
         name = self.check_name(required_text(item, "name", "No field name"))
         if item.get("type") is None:
             raise AvroSchemaError(f"No field type: {java_text.dump_json(item)}")
-        default = item.get("default", model.MISSING)
-        if item.keys() <= _PLAIN_FIELD:
-            field = model.Field(name, self.node(item["type"], space), default=default)
-            if field.type.shared:
-                self.plain.append((key, field))
-        else:
-            order = str(item.get("order", "ascending")).lower()
-            if order not in _ORDERS:
-                raise AvroSchemaError(f"No such field order: {item['order']}")
-            field = model.Field(
-                name,
-                self.node(item["type"], space),
-                doc=optional_text(item, "doc"),
-                default=default,
-                order=order,
-                aliases=aliases_of(item),
-                props=other_properties(item, _FIELD_RESERVED),
-            )
+        order = str(item.get("order", _ORDERS[0])).lower()
+        if order not in _ORDERS:
+            raise AvroSchemaError(f"No such field order: {item['order']}")
+        field = model.Field(
+            name,
+            self.node(item["type"], space),
+            doc=optional_text(item, "doc"),
+            default=item.get("default", model.MISSING),
+            order=order,
+            aliases=aliases_of(item),
+            props=other_properties(item, _FIELD_RESERVED),
+        )
         self.fields.append(field)
         return field
 
@@ -328,10 +353,14 @@ def duplicate_error(record: model.Record) -> AvroSchemaError:
     )
 
 
+def is_valid(default: Any, node: model.Node) -> bool:
+    if default is None and isinstance(node, model.Union) and _PLAIN["null"] in node.branches[:1]:
+        return True  # by far the most common
+    return default is model.MISSING or is_valid_default(node, default)
+
+
 def check_default(field: model.Field) -> None:
-    if field.default is None and isinstance(field.type, model.Union) and _PLAIN["null"] in field.type.branches[:1]:
-        return  # by far the most common, and valid
-    if field.default is not model.MISSING and not is_valid_default(field.type, field.default):
+    if not is_valid(field.default, field.type):
         text = java_text.dump_json(field.default)
         raise AvroSchemaError(f"Invalid default for field {field.name}: {text} not a {canonical_text(field.type)}")
 

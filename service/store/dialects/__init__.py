@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine
@@ -33,6 +34,9 @@ class WriteSession(Protocol):
 
         Raises the driver's error, of a kind that is `is_transient`, when the turn does not come within the time.
         """
+
+    def at_once(self) -> AbstractContextManager[None]:
+        """Statements that are sent within it go to the database together; their answers are there at its end."""
 
     def savepoint(self) -> None: ...
 

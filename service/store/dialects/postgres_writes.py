@@ -6,6 +6,7 @@ import time
 import uuid
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager
 from typing import Any, Final
 
 import psycopg
@@ -88,6 +89,10 @@ class PostgresWrites:
         layout = cursor.fetchone()
         self.layout = None if layout is None else int(layout[0])
         return int(row[0])
+
+    def at_once(self) -> AbstractContextManager[None]:
+        pipeline: AbstractContextManager[None] = self._raw.pipeline()
+        return pipeline
 
     def savepoint(self) -> None:
         """The first one came with BEGIN, and a release comes with the next: each word to the server costs a way."""

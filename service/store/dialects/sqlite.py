@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -134,6 +135,9 @@ class SqliteWrites:
     def _note_crowd(self, foreign: bool) -> None:
         if foreign:
             self._crowded_until = time.monotonic() + _CROWDED
+
+    def at_once(self) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def savepoint(self) -> None:
         driver(self.connection).execute("SAVEPOINT one")

@@ -29,8 +29,15 @@ from tests.support.service import column, record
 
 INT = '"int"'
 A, B, C = record("R", column("a")), record("R", column("b")), record("R", column("a"), column("c", default=1))
+D = record("R", column("a"), column("c", default=1), column("d", ["null", "int"], default=None))
 RESERVED = {"properties": {"owner": "x"}}
 LONG_NAME = "x" * 70_000
+
+
+def decimal(scale: int, **precision: int) -> str:
+    """A decimal of 9 digits, whose precision stands before its scale if it is given."""
+    kind = {"type": "bytes", "logicalType": "decimal", **precision, "scale": scale, "precision": 9}
+    return record("W", column("a", kind))
 
 
 class Counted(RegistrationBatcher):
@@ -84,6 +91,11 @@ ASKED: list[tuple[str, str, Any, bool]] = [
     ("POST", "/subjects/m/versions", {"schema": C}, False),  # takes over the metadata
     ("POST", "/subjects/j/versions", {"schema": '{"type":"object"}', "schemaType": "JSON"}, True),
     ("POST", "/subjects/p/versions", {"schema": 'syntax = "proto3"; message M {}', "schemaType": "PROTOBUF"}, True),
+    ("PUT", "/config/tr", {"compatibility": "FULL_TRANSITIVE"}, False),
+    *(("POST", "/subjects/tr/versions", {"schema": one}, True) for one in (A, C, D)),
+    ("POST", "/subjects/tr/versions", {"schema": B}, False),
+    *(("POST", "/subjects/w/versions", {"schema": decimal(scale)}, True) for scale in (2, 3)),  # with a warning
+    ("POST", "/subjects/w/versions", {"schema": decimal(3, precision=9)}, False),  # the same in another order
     ("POST", "/subjects/u/versions", {"schema": INT, "schemaType": "XML"}, False),
     ("POST", "/subjects/u/versions", {"schema": "nope"}, False),
     ("POST", "/subjects/u/versions", {"schema": " "}, False),
@@ -183,6 +195,19 @@ def test_the_same_schema_from_everybody_is_registered_once(pair: tuple[CachedAns
     assert len(asyncio.run(together())) == 1
     with one.store.read() as tx:
         assert [row.version for row in tx.versions("s")] == [1]
+
+
+def test_two_versions_of_one_subject_at_once(pair: tuple[CachedAnswers, Counted, ASGIApp]) -> None:
+    one, _, _ = pair
+
+    async def together() -> list[int]:
+        sent = [{"schema": schema} for schema in (A, C, D)]
+        answers = await asyncio.gather(*(send(one, "POST", "/subjects/s/versions", body) for body in sent))
+        return [status for status, _, _ in answers]
+
+    assert asyncio.run(together()) == [200] * 3
+    with one.store.read() as tx:
+        assert [(row.version, row.id) for row in tx.versions("s")] == [(1, 1), (2, 2), (3, 3)]
 
 
 def test_a_busy_store_is_the_error_that_the_app_gives(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.schema_types.avro.canonical import canonical_text, normalized_text
-from service.schema_types.avro.parse import AvroSchemaError, parse
+from service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
+from service.schema_types.avro.parse import AvroSchemaError, parse, parse_whole
 from service.schema_types.java_text import dump_json, java_double, java_float, load_avro
 from tests.support.service import column, record
 from tests.support.table import check_rows
@@ -196,3 +196,75 @@ def test_valid() -> None:
 def test_what_is_stored_is_read_leniently() -> None:
     loose = record("R", column("a-b", default="x"))
     assert canonical_text(parse(loose, strict=False)) == loose.replace(": ", ":").replace(", ", ",")
+
+
+PLAIN = [column("a", "int"), column("b", ["null", {"type": "long", "connect.parameters": {"tidb_type": "BIGINT"}}])]
+NULLED = {"name": "n", "type": ["null", {"type": "int", "x": [1, {"b": 1, "a": 2}]}], "default": None}
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def of(*fields: dict[str, Any], **more: Any) -> str:
+    return compact({"type": "record", "name": "R", **more, "fields": list(fields)})
+
+
+KNOWN = compact({"name": "a", "type": "int"})
+# Texts that could be cut at the wrong places, or that hold pieces that are read one by one only when they are valid.
+CUT: list[str] = [
+    of(*PLAIN, NULLED),
+    of(*PLAIN, column("c", "string", default="},{"), column("d", "double", default=1.50)),
+    of(*PLAIN, column("c", {"type": "enum", "name": "E", "symbols": ["x"]}), column("d", "E", doc="\"fields\":[{")),
+    of(*PLAIN, column("c", json.loads(record("S", *PLAIN))), column("d", ["null", "S"], default=None)),
+    of(column("r", ["null", "R"], default=None), *PLAIN, aliases=["Q"], doc='"fields":['),
+    of(*PLAIN, *PLAIN[:1]),
+    of(*PLAIN, column("a-b")),
+    of(*PLAIN, column("c", "int", default="x")),
+    of(*PLAIN, column("c", "int", default=float("nan"))),
+    of(*PLAIN, column("c", "int", order="ignore", aliases=["z"])),
+    of(*PLAIN, column("c", {"type": "int", "deep": json.loads("[" * 210 + "]" * 210)})),
+    of({"name": "a"}, {"type": "int"}),
+    of(),
+    of(*PLAIN, type="error"),
+    of(*PLAIN, type="enum", symbols=["A"]),
+    of(*PLAIN, type="int"),
+    of(*PLAIN, type="array", items="int"),
+    compact({"type": "record", "fields": PLAIN}),
+    compact({"fields": PLAIN, "type": "record", "name": "R"}),
+    f'{{"type":"record","name":"R","fields" :[{KNOWN}],"fields":[{KNOWN},{{"name":"b","type":"int"}}]}}',
+    f'{{"type":"record","name":"R","fields":[{KNOWN}],"fields":[{{"name":"b","type":"int"}}]}}',
+    f'{{"type":"record","name":"R","fields" :[],"x\\"fields":[{KNOWN}]}}',
+    f'{{"type":"record","name":"R","x":{{"fields":[{KNOWN}]}}',
+    f'{{"type":"record","name":"R","x":{{"y":1,"fields":[{KNOWN}]}},"fields" :[{KNOWN}]}}',
+    f'{{"type":"record","name":"R", //"fields":[\n"fields":[{KNOWN}]}}',
+    f'{{"type":"record","name":"R","fields":[{KNOWN},/**/{KNOWN}]}}',
+    f'{{"type":"record","name":"R","fields":[{KNOWN},{{"name":"x","type":[{{"type":"int"}},{{"type":"long"}}]}}]}}',
+    f'{{"type":"record","name":"R","fields":[{{"name":"x","q":[{{"b":1}},{{"c":2}}]}},\n{KNOWN}]}}',
+    f'{{"type":"record","name":"R","fields":[{{"name":"x","q":[{{"b":1}},{KNOWN}]}}',
+    f'{{"type":"record","name":"R","fields":[{KNOWN}]}} ',
+    f'\ufeff{{"type":"record","name":"R","fields":[{KNOWN}]}}',
+    f'{{"type":"record","name":"R","fields":[{KNOWN},5]}}',
+    f'{{"type":"record","name":"R","fields":[{KNOWN}}},{KNOWN}]}}',
+    f'{{"type":"record","name":"R","fields":[{KNOWN},{{"name":"é","type":"int"}}]}}',
+    f'[{{"type":"record","name":"R","fields":[{KNOWN}]}}]',
+]  # fmt: skip
+
+
+def test_a_text_cut_at_its_fields_is_what_it_is_as_a_whole() -> None:
+    """The first time, and again when its fields are known."""
+
+    def outcome(read: Any, text: str) -> str:
+        try:
+            node = read(text)
+        except (AvroSchemaError, ValueError) as error:
+            return str(error)
+        return f"{canonical_text(node)} {unordered_text(node)} {normalized_text(node)}"
+
+    def check(row: tuple[str, bool]) -> None:
+        text, strict = row
+        whole = outcome(lambda one: parse_whole(one, {}, strict), text)
+        assert outcome(lambda one: parse(one, strict=strict), text) == whole
+        assert outcome(lambda one: parse(one, strict=strict), text) == whole
+
+    check_rows([(text, strict) for strict in (True, False, True) for text in CUT], check, name=lambda row: row[0])

@@ -1,0 +1,259 @@
+"""A transaction of several writers' works that asks for all of them at once, and writes what they add at once.
+
+What the works are known to look at (`ports.ReadAhead`) is read before the first, by one statement for each kind of
+thing. New schemas and versions are kept here until the end, or until somebody asks for more than was read ahead; so
+every answer is what it would be if each row had been written when it came.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any
+
+from sqlalchemy import Connection
+
+from service.registry.metadata import VERSION, properties
+from service.registry.model import DEFAULT_CONTEXT, Content, StoredVersion, StoredWarning, VersionRow
+from service.registry.ports import ReadAhead
+from service.registry.read_set import Part, id_part, subject_part
+from service.store import statements
+from service.store.rows import Row, schema_row, version_of_row, version_row
+from service.store.transaction import Transaction
+
+SchemaKey = tuple[str, bytes, str]
+"""Context, identity and kind."""
+
+
+class NotUndone(Exception):
+    """A work failed after it had asked for more than was read ahead: the whole transaction has to be undone."""
+
+
+@dataclass(slots=True)
+class SubjectRows:
+    """What was read ahead of a subject."""
+
+    versions: list[VersionRow] = field(default_factory=list)
+    latest: StoredVersion | None = None
+    candidates: list[tuple[StoredVersion, bytes | None]] = field(default_factory=list)
+    """The undeleted versions that may be what is looked for, each with its likeness; the highest first."""
+
+
+@dataclass(slots=True)
+class NewRows:
+    """What is to be written."""
+
+    schemas: list[Row] = field(default_factory=list)
+    versions: list[Row] = field(default_factory=list)
+    warnings: list[StoredWarning] = field(default_factory=list)
+    last_ids: dict[str, int] = field(default_factory=dict)
+    """The highest id given, by context."""
+
+
+class JointTransaction(Transaction):
+    """Keeps the promises of `ports.StoreWriter`, for one work after the other: each ends with `keep` or `drop`."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        changes: set[Part],
+        ahead: ReadAhead,
+        at_once: Callable[[], AbstractContextManager[None]],
+    ) -> None:
+        """`at_once`: statements that are sent within it go to the database together; their answers come at its end."""
+        super().__init__(connection, changes)
+        self._at_once = at_once
+        self._asked = False
+        """Whether the work at hand has asked the database itself."""
+        self._kept, self._own = NewRows(), NewRows()
+        """What the works before have added, and what the work at hand has."""
+        self._subjects: dict[str, SubjectRows] = {}
+        self._configs: dict[str, dict[str, Any] | None] = {}
+        self._modes: dict[str, str | None] = {}
+        self._contents: tuple[frozenset[bytes], frozenset[bytes]] = frozenset(), frozenset()
+        """The identities and likenesses by which candidates were looked for."""
+        self._ids: dict[SchemaKey, int | None] = {}
+        self._last_ids: dict[str, int | None] = {}
+        if ahead.subjects and ahead.scopes and ahead.contents:
+            self._read(ahead)
+
+    # ---- one work after the other
+
+    def keep(self) -> None:
+        """The work at hand is done."""
+        kept, own = self._kept, self._own
+        kept.schemas += own.schemas
+        kept.versions += own.versions
+        kept.warnings += own.warnings
+        kept.last_ids |= own.last_ids
+        self._own, self._asked = NewRows(), False
+
+    def drop(self) -> None:
+        """The work at hand failed: nothing of it stays. Raises NotUndone where that can't be said."""
+        if self._asked:
+            raise NotUndone
+        for row in self._own.schemas:
+            self._ids[row["context"], row["identity"], row["kind"]] = None
+        self._own = NewRows()
+
+    def write(self) -> None:
+        """Write what is kept here."""
+        sql, kept, own = self._connection, self._kept, self._own
+        if not (kept.versions or kept.schemas or own.versions or own.schemas or kept.last_ids or own.last_ids):
+            return
+        last_ids = kept.last_ids | own.last_ids
+        with self._at_once():
+            for context, number in last_ids.items():
+                if self._last_ids.get(context) is None:
+                    statements.FIRST_ID(sql, context=context, last=number)
+                else:
+                    statements.NEXT_ID(sql, this=context, last=number)
+            statements.PUT_SCHEMA.insert_all(sql, kept.schemas + own.schemas)
+            statements.PUT_VERSION.insert_all(sql, kept.versions + own.versions)
+        self._last_ids |= last_ids
+        warnings = kept.warnings + own.warnings
+        self._kept, self._own = NewRows(), NewRows()
+        for warned in warnings:
+            super().put_warning(warned)
+
+    @property
+    def _sql(self) -> Connection:
+        """For whatever is not answered here: the database has to know all there is."""
+        self._asked = True
+        self.write()
+        return self._connection
+
+    # ---- reading ahead
+
+    def _read(self, ahead: ReadAhead) -> None:
+        sql, number = self._connection, statements.number_parameters
+        subjects, scopes = statements.pad(ahead.subjects), statements.pad(ahead.scopes)
+        identities = statements.pad([one.identity for one in ahead.contents])
+        with self._at_once():
+            rows = statements.versions_of(len(subjects))(sql, **number(subjects))
+            configs = statements.configs_of(len(scopes))(sql, **number(scopes))
+            modes = statements.modes_of(len(scopes))(sql, **number(scopes))
+            ids = statements.ids_of(len(identities))(sql, **number(identities))
+            last = statements.MAX_ID(sql, context=DEFAULT_CONTEXT)
+        self._subjects = {subject: SubjectRows() for subject in subjects}
+        for row in self._rows(rows):
+            self._subjects[row.subject].versions.append(row)
+        self._configs = dict.fromkeys(scopes) | {scope: json.loads(body) for scope, body in configs}
+        self._modes = dict.fromkeys(scopes) | dict(modes)
+        self._ids = {(DEFAULT_CONTEXT, one.identity, one.kind): None for one in ahead.contents}
+        for context, id_, identity, kind in ids:
+            key = (context, bytes(identity), kind)
+            if key in self._ids:
+                self._ids[key] = min(id_, self._ids[key] or id_)
+        counter = last.fetchone()
+        self._last_ids[DEFAULT_CONTEXT] = int(counter[0]) if counter else None
+        live = [name for name, one in self._subjects.items() if any(not row.deleted for row in one.versions)]
+        if live:
+            self._read_schemas(statements.pad(live), identities, [one.likeness for one in ahead.contents])
+
+    def _read_schemas(self, subjects: list[str], identities: list[bytes], likenesses: list[bytes]) -> None:
+        """Of subjects that have versions also what a new one is compared with."""
+        sql, number = self._connection, statements.number_parameters
+        alike = number(statements.pad(likenesses), "likeness")
+        with self._at_once():
+            latest = statements.latest_of(len(subjects))(sql, **number(subjects))
+            find = statements.candidates_of(len(subjects), len(alike))
+            rows = find(sql, **number(subjects, "subject"), **number(identities, "identity"), **alike)
+        for stored in self._all(latest):
+            self._subjects[stored.subject].latest = stored
+        for row in rows:
+            stored = version_of_row(row[:-1])
+            likeness = None if row[-1] is None else bytes(row[-1])
+            self._subjects[stored.subject].candidates.append((stored, likeness))
+        self._contents = frozenset(identities), frozenset(likenesses)
+
+    def _note(self, parts: Collection[Part]) -> None:
+        """What is written past the rows that are kept here makes what was read ahead old."""
+        super()._note(parts)
+        self._subjects, self._configs, self._modes, self._ids = {}, {}, {}, {}
+
+    # ---- what was read ahead
+
+    def versions(self, subject: str) -> list[VersionRow]:
+        ahead = self._subjects.get(subject)
+        return super().versions(subject) if ahead is None else list(ahead.versions)
+
+    def latest(self, subject: str, *, deleted: bool = False) -> StoredVersion | None:
+        ahead = None if deleted else self._subjects.get(subject)
+        return super().latest(subject, deleted=deleted) if ahead is None else ahead.latest
+
+    def by_content(
+        self, subject: str, content: Content, *, deleted: bool = False, schema_id: int | None = None
+    ) -> StoredVersion | None:
+        ahead = None if deleted or schema_id is not None else self._subjects.get(subject)
+        if ahead is None or (ahead.latest is not None and content.identity not in self._contents[0]):
+            return super().by_content(subject, content, deleted=deleted, schema_id=schema_id)
+        wanted = (content.identity, content.kind)
+        same = (stored for stored, _ in ahead.candidates if (stored.content.identity, stored.content.kind) == wanted)
+        return next(same, None)
+
+    def lookalikes(self, subject: str, likeness: bytes, *, deleted: bool = False) -> list[StoredVersion]:
+        ahead = None if deleted else self._subjects.get(subject)
+        if ahead is None or (ahead.latest is not None and likeness not in self._contents[1]):
+            return super().lookalikes(subject, likeness, deleted=deleted)
+        return [stored for stored, its in ahead.candidates if its == likeness or is_compared_by_itself(stored.content)]
+
+    def configs(self, scopes: Sequence[str]) -> dict[str, dict[str, Any]]:
+        if not self._configs.keys() >= set(scopes):
+            return super().configs(scopes)
+        return {scope: config for scope in scopes if (config := self._configs[scope]) is not None}
+
+    def modes(self, scopes: Sequence[str]) -> dict[str, str]:
+        if not self._modes.keys() >= set(scopes):
+            return super().modes(scopes)
+        return {scope: mode for scope in scopes if (mode := self._modes[scope]) is not None}
+
+    def id_of(self, context: str, content: Content) -> int | None:
+        key = (context, content.identity, content.kind)
+        if key not in self._ids:
+            rows = statements.ID_OF(self._connection, context=context, identity=content.identity, kind=content.kind)
+            self._ids[key] = min((number for (number,) in rows), default=None)
+        return self._ids[key]
+
+    def max_id(self, context: str) -> int:
+        for rows in (self._own, self._kept):
+            if context in rows.last_ids:
+                return rows.last_ids[context]
+        if context not in self._last_ids:
+            return super().max_id(context)
+        return self._last_ids[context] or 0
+
+    # ---- what is written at the end
+
+    def _count(self, context: str, number: int) -> None:
+        if context not in self._last_ids:
+            super()._count(context, number)
+        elif number > self.max_id(context):
+            self._own.last_ids[context] = number
+
+    def put_schema(self, context: str, schema_id: int, content: Content) -> None:
+        key = (context, content.identity, content.kind)
+        if self._ids.get(key, 0) is not None:  # by an import, one content may have several ids
+            super().put_schema(context, schema_id, content)
+            return
+        self._own.schemas.append(schema_row(context, schema_id, content))
+        self._ids[key] = schema_id
+        self._changes.add(id_part(context, schema_id))
+
+    def put_version(self, context: str, subject: str, version: int, schema_id: int, content: Content, ts: int) -> None:
+        self._subjects.pop(subject, None)
+        if context != DEFAULT_CONTEXT or content.references:
+            super().put_version(context, subject, version, schema_id, content, ts)
+            return
+        self._own.versions.append(version_row(context, subject, version, schema_id, ts))
+        self._changes |= {subject_part(subject), id_part(context, schema_id)}
+
+    def put_warning(self, warned: StoredWarning) -> None:
+        self._own.warnings.append(warned)
+
+
+def is_compared_by_itself(content: Content) -> bool:
+    """Whether a stored schema may mean what another one does although their likenesses differ."""
+    return bool(content.references) or VERSION in properties(content.metadata)
