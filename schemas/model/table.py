@@ -82,11 +82,54 @@ class Index:
     unique: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ForeignKey:
+    """columns of the table → referenced columns of another. name: "" where neither was written nor is known."""
+
+    name: str
+    columns: tuple[str, ...]
+    table: TableId
+    referenced: tuple[str, ...]
+    sets_null: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Partitioning:
+    """method: HASH, KEY, RANGE, LIST, RANGE COLUMNS, LIST COLUMNS. columns: by which rows are spread.
+
+    names: of the partitions; () where they were numbered, or are no longer known.
+    """
+
+    method: str
+    columns: tuple[str, ...]
+    names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TableDetails:
+    """What TiDB keeps of a table that no row feels, as far as its DDL says it; TiDB refuses statements because of it.
+
+    clustered: of the primary key, None where it is not written. ttl: the column. checks, expressions: name of the CHECK
+    or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
+    column. prefixed: columns of which an index has a prefix only.
+    """
+
+    clustered: bool | None = None
+    partitioning: Partitioning | None = None
+    foreign_keys: tuple[ForeignKey, ...] = ()
+    ttl: str = ""
+    checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    expressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
+    auto_random: str = ""
+    prefixed: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Table:
     """A table's columns in table order. Immutable, so that decoders and encoders can be compiled per table.
 
-    indexes, charset, collate and comment are known from DDL only: empty where a message described the table.
+    indexes, charset, collate and comment are known from DDL only: empty where a message described the table. details:
+    None where they are not known; tables that differ in them alone are equal, because only their DDL tells them.
     """
 
     id: TableId
@@ -95,6 +138,7 @@ class Table:
     charset: str = ""
     collate: str = ""
     comment: str = ""
+    details: TableDetails | None = field(default=None, compare=False)
     by_name: dict[str, Column] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

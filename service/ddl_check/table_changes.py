@@ -159,7 +159,8 @@ def _id(db: str, table: str, current: str) -> TableId:
 _PARTITIONS = {
     "DROP PARTITION": "partitions dropped", "TRUNCATE PARTITION": "partitions dropped",
     "FIRST PARTITION": "partitions dropped", "REORGANIZE PARTITION": "partitions moved",
-    "COALESCE PARTITION": "partitions moved", "PARTITION BY": "partitions moved", "REMOVE": "partitions moved",
+    "COALESCE PARTITION": "partitions moved", "PARTITION BY": "partitions moved",
+    "REMOVE PARTITIONING": "partitions moved",
 }  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from schemas.ddl.executor import indexes as executor_indexes
 from schemas.ddl.executor.charsets import Charset, resolve
 from schemas.ddl.executor.column_types import MAX_COLUMNS, column, convert_charset
 from schemas.ddl.executor.default_values import with_default
+from schemas.ddl.executor.details import details_after, renamed
 from schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
@@ -47,7 +48,8 @@ def apply_clauses(table: Table, clauses: tuple[Clause, ...], fallback: Charset) 
     work = _TableDraft(table, fallback)
     for clause in clauses:
         work.table = _CLAUSES[type(clause)](work, clause)
-    return executor_indexes.with_keys(_rename_columns(work.table, work.renames))
+    after = replace(work.table, details=details_after(work.table, clauses))
+    return executor_indexes.with_keys(_rename_columns(after, work.renames))
 
 
 class _TableDraft:
@@ -145,7 +147,8 @@ def _rename_columns(table: Table, renames: dict[str, str]) -> Table:
         twice = next(n for n in names if names.count(n) > 1)
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} would have two columns {twice}")
     indexes = (replace(i, columns=tuple(renames.get(n, n) for n in i.columns)) for i in table.indexes)
-    return replace(table, columns=columns, indexes=tuple(indexes))
+    details = renamed(table.details, {old.lower(): new for old, new in renames.items()})
+    return replace(table, columns=columns, indexes=tuple(indexes), details=details)
 
 
 def _drop_column(work: _TableDraft, clause: DropColumn) -> Table:

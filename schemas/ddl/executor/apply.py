@@ -12,9 +12,10 @@ from typing import Any
 
 from schemas.ddl.executor import indexes
 from schemas.ddl.executor.alter_table import apply_clauses
-from schemas.ddl.executor.catalog import Catalog, Database, Relation
+from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
 from schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
 from schemas.ddl.executor.column_types import MAX_COLUMNS, column
+from schemas.ddl.executor.details import details_of_create
 from schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
@@ -124,6 +125,8 @@ def _flashback_database(catalog: Catalog, s: FlashbackDatabase, _: str) -> Catal
 def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
     if s.temporary == "local":
         return catalog
+    if s.from_select or not (s.columns or s.like):
+        raise DdlError("DDL_NOT_APPLICABLE", details="a CREATE TABLE … SELECT, or one without columns, makes no table")
     id_ = _id(s.table, db)
     database = catalog.databases.get(id_.db) or Database(id_.db)
     if database.tables.get(id_.table) or database.relations.get(id_.table):
@@ -140,7 +143,10 @@ def _store_table(catalog: Catalog, database: Database, table: Table) -> Catalog:
 
 
 def _copy_table(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
-    return replace(_table(catalog, _id(name, db))[1], id=id_)
+    source = _table(catalog, _id(name, db))[1]
+    # Foreign keys and TTL are not copied (upstream `BuildTableInfoWithLike`).
+    details = replace(source.details, foreign_keys=(), ttl="") if source.details else None
+    return replace(source, id=id_, details=details)
 
 
 def _new_table(s: CreateTable, id_: TableId, database: Charset) -> Table:
@@ -156,7 +162,8 @@ def _new_table(s: CreateTable, id_: TableId, database: Charset) -> Table:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} would have two columns {twice}")
     table = Table(id_, columns, (), charset.name, charset.collate, s.options.comment or "")
     # The table's own indexes come before those of its columns (upstream `buildColumnsAndConstraints`).
-    return indexes.with_keys(indexes.with_indexes(table, [*s.indexes, *indexes.column_indexes(s.columns)]))
+    table = indexes.with_keys(indexes.with_indexes(table, [*s.indexes, *indexes.column_indexes(s.columns)]))
+    return replace(table, details=details_of_create(s, table))
 
 
 def _alter_table(catalog: Catalog, s: AlterTable, db: str) -> Catalog:
@@ -191,7 +198,21 @@ def _rename_relation(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
     target = catalog.databases.get(new.db) or Database(new.db)
     if target.tables.get(new.table) or target.relations.get(new.table):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"{table.id} can't be renamed: {new} exists already")
-    return _store_table(catalog, target, replace(table, id=TableId(target.name, new.table)))
+    moved = replace(table, id=TableId(target.name, new.table))
+    return _rename_references(_store_table(catalog, target, moved), table.id, moved.id)
+
+
+def _rename_references(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
+    """Foreign keys that name a table follow its rename. Tables that are read from a store have no details."""
+    for database in catalog.databases if type(catalog.databases) is Names else ():
+        for table in database.tables:
+            details = table.details
+            if details and any(f.table.folded == old.folded for f in details.foreign_keys):
+                keys = (replace(f, table=new) if f.table.folded == old.folded else f for f in details.foreign_keys)
+                owner = catalog.databases.get(database.name) or database
+                changed = replace(table, details=replace(details, foreign_keys=tuple(keys)))
+                catalog = _store_table(catalog, owner, changed)
+    return catalog
 
 
 def _drop_tables(catalog: Catalog, s: DropTables, db: str) -> Catalog:

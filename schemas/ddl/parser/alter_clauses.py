@@ -4,11 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from schemas.ddl.parser import partitions
 from schemas.ddl.parser.column_definitions import charset_words, column_definition, position
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.default_values import default_value
 from schemas.ddl.parser.lexer import END, STRING
+from schemas.ddl.parser.partition_clauses import (
+    add_partition,
+    coalesce,
+    drop_partition,
+    exchange,
+    interval_end,
+    named_partitions,
+    partition,
+    reorganize,
+    tablespace,
+    text_or_default,
+)
 from schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
@@ -17,7 +28,6 @@ from schemas.ddl.parser.statements import (
     ConvertTo,
     DropColumn,
     DropIndex,
-    ExchangePartition,
     NoColumnEffect,
     RenameColumn,
     RenameIndex,
@@ -60,7 +70,7 @@ def _clause(c: Cursor) -> Clause:
 def _add(c: Cursor) -> Clause:
     c.expect("ADD")
     if c.upper == "PARTITION":
-        return _add_partition(c)
+        return add_partition(c)
     if starts_index(c):
         # IF NOT EXISTS stands between INDEX and the name.
         lenient = c.peek().upper == "IF"
@@ -78,17 +88,6 @@ def _add(c: Cursor) -> Clause:
     return AddColumns((column_definition(c),), position(c), lenient)
 
 
-def _add_partition(c: Cursor) -> Clause:
-    c.expect("PARTITION")
-    c.accept("IF", "NOT", "EXISTS")
-    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    if c.accept("PARTITIONS"):
-        c.integer()
-    elif c.upper == "(":
-        partitions.definitions(c)
-    return NoColumnEffect("ADD PARTITION")
-
-
 # ---- DROP
 def _drop(c: Cursor) -> Clause:
     c.expect("DROP")
@@ -98,15 +97,13 @@ def _drop(c: Cursor) -> Clause:
         lenient = c.accept("IF", "EXISTS")
         return DropIndex(c.name("an index's name"), lenient)
     if c.accept("FOREIGN", "KEY"):
-        c.accept("IF", "EXISTS")
-        c.name("a foreign key's name")
-        return NoColumnEffect("DROP FOREIGN KEY")
+        lenient = c.accept("IF", "EXISTS")
+        return NoColumnEffect("DROP FOREIGN KEY", names=(c.name("a foreign key's name"),), lenient=lenient)
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()
-        c.name("a constraint's name")
-        return NoColumnEffect("DROP CHECK")
-    if c.upper == "PARTITION" or (c.upper == "FIRST" and c.peek().upper == "PARTITION"):
-        return _drop_partition(c)
+        return NoColumnEffect("DROP CHECK", names=(c.name("a constraint's name"),))
+    if c.upper == "PARTITION":
+        return drop_partition(c)
     if c.upper == "STATS_EXTENDED":
         c.rest()
         return NoColumnEffect("DROP STATS_EXTENDED")
@@ -117,16 +114,6 @@ def _drop(c: Cursor) -> Clause:
     name = c.column()
     c.accept_any("RESTRICT", "CASCADE")
     return DropColumn(name, lenient)
-
-
-def _drop_partition(c: Cursor) -> Clause:
-    if c.accept("FIRST", "PARTITION"):
-        partitions.less_than(c)
-    else:
-        c.expect("PARTITION")
-        c.accept("IF", "EXISTS")
-        partitions.names(c)
-    return NoColumnEffect("DROP PARTITION")
 
 
 # ---- columns
@@ -167,10 +154,9 @@ def _alter(c: Cursor) -> Clause:
     c.expect("ALTER")
     if c.upper == "INDEX":
         c.expect("INDEX")
-        c.name("an index's name")
-        if not c.accept_any("VISIBLE", "INVISIBLE"):
-            c.fail("VISIBLE", "INVISIBLE")
-        return NoColumnEffect("ALTER INDEX")
+        name = c.name("an index's name")
+        visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
+        return NoColumnEffect(f"ALTER INDEX {visibility}", names=(name,))
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()
         c.name("a constraint's name")
@@ -245,9 +231,8 @@ def _order(c: Cursor) -> Clause:
 
 def _remove(c: Cursor) -> Clause:
     c.expect("REMOVE")
-    if not c.accept_any("PARTITIONING", "TTL"):
-        c.fail("PARTITIONING", "TTL")
-    return NoColumnEffect("REMOVE")
+    what = c.accept_any("PARTITIONING", "TTL") or c.fail("PARTITIONING", "TTL")
+    return NoColumnEffect(f"REMOVE {what}")
 
 
 def _set(c: Cursor) -> Clause:
@@ -267,15 +252,6 @@ def tiflash_replica(c: Cursor) -> None:
         while c.upper == "," and c.peek().kind == STRING:
             c.advance()
             c.string()
-
-
-def _text_or_default(c: Cursor) -> Clause:
-    """ATTRIBUTES = … and STATS_OPTIONS = …"""
-    what = c.advance().upper
-    c.skip_equals()
-    if not c.accept("DEFAULT"):
-        c.string()
-    return NoColumnEffect(what)
 
 
 def _with_value(c: Cursor) -> Clause:
@@ -303,14 +279,6 @@ def _keys(c: Cursor) -> Clause:
     return NoColumnEffect(f"{what} KEYS")
 
 
-def _tablespace(c: Cursor) -> Clause:
-    what = c.advance().upper
-    if c.accept("PARTITION"):
-        partitions.names(c)
-    c.expect("TABLESPACE")
-    return NoColumnEffect(f"{what} TABLESPACE")
-
-
 def _read(c: Cursor) -> Clause:
     c.expect("READ")
     if not c.accept_any("ONLY", "WRITE"):
@@ -318,83 +286,15 @@ def _read(c: Cursor) -> Clause:
     return NoColumnEffect("READ")
 
 
-# ---- partitions
-def _exchange(c: Cursor) -> Clause:
-    c.expect("EXCHANGE", "PARTITION")
-    c.name("a partition's name")
-    c.expect("WITH", "TABLE")
-    table = c.table()
-    if c.accept_any("WITH", "WITHOUT"):
-        c.expect("VALIDATION")
-    return ExchangePartition(table)
-
-
-def _named_partitions(c: Cursor) -> Clause:
-    what = c.advance().upper
-    c.expect("PARTITION")
-    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    partitions.names(c)
-    return NoColumnEffect(f"{what} PARTITION")
-
-
-def _coalesce(c: Cursor) -> Clause:
-    c.expect("COALESCE", "PARTITION")
-    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    c.integer()
-    return NoColumnEffect("COALESCE PARTITION")
-
-
-def _reorganize(c: Cursor) -> Clause:
-    c.expect("REORGANIZE", "PARTITION")
-    c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    if c.is_name():
-        partitions.names(c)
-        c.expect("INTO")
-        partitions.definitions(c)
-    return NoColumnEffect("REORGANIZE PARTITION")
-
-
-def _interval_end(c: Cursor) -> Clause:
-    what = c.advance().upper
-    if what == "SPLIT" and c.upper != "MAXVALUE":
-        partitions.split_rule(c)
-        return NoColumnEffect(what)
-    if what in ("MERGE", "SPLIT"):
-        what = f"{what} {c.accept_any('FIRST', 'MAXVALUE')}"
-    c.expect("PARTITION")
-    partitions.less_than(c)
-    if what == "LAST":
-        c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    elif what == "FIRST":
-        c.accept("IF", "EXISTS")
-    return NoColumnEffect(f"{what} PARTITION")
-
-
-def _partition(c: Cursor) -> Clause:
-    """PARTITION BY … | PARTITION p ATTRIBUTES … | PARTITION p options"""
-    partition = partitions.partition_by(c)
-    if partition is not None:
-        return NoColumnEffect("PARTITION BY", partition)
-    c.expect("PARTITION")
-    c.name("a partition's name")
-    if c.upper == "ATTRIBUTES":
-        return _text_or_default(c)
-    at = c.at
-    partitions.options(c)
-    if c.at == at:
-        c.fail("ATTRIBUTES", "PLACEMENT POLICY")
-    return NoColumnEffect("PARTITION")
-
-
 _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
-    "CONVERT": _convert, "ORDER": _order, "REMOVE": _remove, "SET": _set, "ATTRIBUTES": _text_or_default,
-    "STATS_OPTIONS": _text_or_default, "READ": _read,
+    "CONVERT": _convert, "ORDER": _order, "REMOVE": _remove, "SET": _set, "ATTRIBUTES": text_or_default,
+    "STATS_OPTIONS": text_or_default, "READ": _read,
     "ALGORITHM": _with_value, "LOCK": _with_value, "WITH": _with_or_without, "WITHOUT": _with_or_without,
     "FORCE": _one_word, "CACHE": _one_word, "NOCACHE": _one_word, "SECONDARY_LOAD": _one_word,
-    "SECONDARY_UNLOAD": _one_word, "ENABLE": _keys, "DISABLE": _keys, "DISCARD": _tablespace, "IMPORT": _tablespace,
-    "EXCHANGE": _exchange, "TRUNCATE": _named_partitions, "REBUILD": _named_partitions, "CHECK": _named_partitions,
-    "OPTIMIZE": _named_partitions, "REPAIR": _named_partitions, "ANALYZE": _named_partitions, "COALESCE": _coalesce,
-    "REORGANIZE": _reorganize, "FIRST": _interval_end, "LAST": _interval_end, "MERGE": _interval_end,
-    "SPLIT": _interval_end, "PARTITION": _partition,
+    "SECONDARY_UNLOAD": _one_word, "ENABLE": _keys, "DISABLE": _keys, "DISCARD": tablespace, "IMPORT": tablespace,
+    "EXCHANGE": exchange, "TRUNCATE": named_partitions, "REBUILD": named_partitions, "CHECK": named_partitions,
+    "OPTIMIZE": named_partitions, "REPAIR": named_partitions, "ANALYZE": named_partitions, "COALESCE": coalesce,
+    "REORGANIZE": reorganize, "FIRST": interval_end, "LAST": interval_end, "MERGE": interval_end,
+    "SPLIT": interval_end, "PARTITION": partition,
 }  # fmt: skip

@@ -178,20 +178,21 @@ def _auto_increment(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.advance()
+    bits = 0
     if c.accept("("):
-        c.integer()
+        bits = c.integer()
         if c.accept(","):
             c.integer()
         c.expect(")")
-    return replace(column, auto_random=True)
+    return replace(column, auto_random=True, random_bits=bits)
 
 
 def _primary(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.accept("PRIMARY")
     c.expect("KEY")
-    c.accept_any("CLUSTERED", "NONCLUSTERED")
+    word = c.accept_any("CLUSTERED", "NONCLUSTERED")
     c.accept_any("GLOBAL", "LOCAL")
-    return replace(column, primary_key=True)
+    return replace(column, primary_key=True, clustered=word == "CLUSTERED" if word else None)
 
 
 def _unique(c: Cursor, column: ColumnDef) -> ColumnDef:
@@ -271,18 +272,23 @@ _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
 }  # fmt: skip
 
 
-def check_constraint(c: Cursor) -> None:
-    """CHECK (…) [[NOT] ENFORCED]. Any expression may be there: TiDB keeps nothing of it while CHECKs are off."""
+def check_constraint(c: Cursor) -> tuple[str, ...]:
+    """CHECK (…) [[NOT] ENFORCED]: the names in it. Any expression may be there: TiDB keeps nothing of it while CHECKs
+    are off."""
     c.expect("CHECK")
+    at = c.at
     c.skip_parentheses()
+    names = c.names_between(at, c.at)
     if not c.accept("NOT", "ENFORCED"):
         c.accept("ENFORCED")
+    return names
 
 
-def references(c: Cursor) -> tuple[TableName, tuple[str, ...]]:
-    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table and its columns."""
+def references(c: Cursor) -> tuple[TableName, tuple[str, ...], bool]:
+    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table, its columns, and whether SET NULL is
+    among the actions."""
     c.expect("REFERENCES")
-    table, columns = c.table(), list[str]()
+    table, columns, sets_null = c.table(), list[str](), False
     if c.accept("("):
         while True:
             columns.append(c.column())
@@ -298,7 +304,8 @@ def references(c: Cursor) -> tuple[TableName, tuple[str, ...]]:
         c.advance()
         for words in (("RESTRICT",), ("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION")):
             if c.accept(*words):
+                sets_null = sets_null or words == ("SET", "NULL")
                 break
         else:
             c.fail("RESTRICT", "CASCADE", "SET NULL", "NO ACTION")
-    return table, tuple(columns)
+    return table, tuple(columns), sets_null

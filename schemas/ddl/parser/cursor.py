@@ -219,6 +219,10 @@ class Cursor:
             self.fail(what)
         return str(self.advance().value)
 
+    def names_between(self, start: int, end: int) -> tuple[str, ...]:
+        """The words and quoted names among tokens: columns, and what else an expression is made of."""
+        return tuple(str(t.value) for t in self.all[start:end] if t.kind in (WORD, QUOTED))
+
     def skip_parentheses(self) -> None:
         """Reads a group in parentheses whatever is in it: only for what has no meaning here."""
         self.expect("(")

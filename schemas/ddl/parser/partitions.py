@@ -2,72 +2,78 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import QUOTED, WORD
-from schemas.ddl.parser.statements import PartitionBy
+from schemas.ddl.parser.statements import PartitionBy, PartitionDef
 
 
 def partition_by(c: Cursor) -> PartitionBy | None:
     """PARTITION BY … with its definitions, if it comes."""
     if not c.accept("PARTITION", "BY"):
         return None
-    at = c.at
-    _method(c)
-    names = [str(t.value) for t in c.all[at : c.at] if t.kind == QUOTED or (t.kind == WORD and t.upper not in _METHOD)]
-    if c.accept("PARTITIONS"):
-        c.integer()
-    if c.accept("SUBPARTITION", "BY"):
+    method, names, interval_ = _method(c)
+    count = c.integer() if c.accept("PARTITIONS") else None
+    subpartitioned = c.accept("SUBPARTITION", "BY")
+    if subpartitioned:
         _method(c)
         if c.accept("SUBPARTITIONS"):
             c.integer()
-    if c.upper == "(":
-        definitions(c)
-    return PartitionBy(tuple(names), update_indexes(c))
+    made = definitions(c) if c.upper == "(" else ()
+    return PartitionBy(names, update_indexes(c), method, made, count, interval_, subpartitioned)
 
 
-_METHOD = frozenset("LINEAR HASH KEY ALGORITHM RANGE LIST COLUMNS FIELDS INTERVAL SYSTEM_TIME LIMIT".split())
-
-
-def _method(c: Cursor) -> None:
+def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:
+    """The method, the names in its columns or expression, and whether INTERVAL follows."""
     c.accept("LINEAR")
     if c.accept("HASH"):
-        c.expect("(")
-        expression(c)
-        c.expect(")")
-    elif c.accept("KEY"):
+        return "HASH", _expression(c), False
+    if c.accept("KEY"):
         if c.accept("ALGORITHM"):
             c.expect("=")
-            c.integer()
-        _columns(c, empty=True)
-    elif c.accept_any("RANGE", "LIST"):
-        if c.accept_any("COLUMNS", "FIELDS"):
-            _columns(c)
-        else:
-            c.expect("(")
-            expression(c)
-            c.expect(")")
-        if c.accept("INTERVAL"):
+            if c.integer() not in (1, 2):
+                c.step_back()
+                c.fail("1", "2")
+        return "KEY", _columns(c, empty=True), False
+    method = c.accept_any("RANGE", "LIST")
+    if method:
+        columns = bool(c.accept_any("COLUMNS", "FIELDS"))
+        names = _columns(c) if columns else _expression(c)
+        made = c.accept("INTERVAL")
+        if made:
             interval(c)
-    elif c.accept("SYSTEM_TIME"):
-        if c.accept("INTERVAL"):
-            expression(c)
-            c.name("a unit of time")
-        elif c.accept("LIMIT"):
-            c.integer()
-    else:
+        return f"{method} COLUMNS" if columns else method, names, made
+    if not c.accept("SYSTEM_TIME"):
         c.fail("HASH", "KEY", "RANGE", "LIST")
+    if c.accept("INTERVAL"):
+        expression(c)
+        c.name("a unit of time")
+    elif c.accept("LIMIT"):
+        c.integer()
+    return "SYSTEM_TIME", (), False
 
 
-def _columns(c: Cursor, empty: bool = False) -> None:
+def _expression(c: Cursor) -> tuple[str, ...]:
+    """(expression): the names in it."""
+    c.expect("(")
+    at = c.at
+    expression(c)
+    names = c.names_between(at, c.at)
+    c.expect(")")
+    return names
+
+
+def _columns(c: Cursor, empty: bool = False) -> tuple[str, ...]:
     c.expect("(")
     if empty and c.accept(")"):
-        return
-    c.column()
+        return ()
+    names = [c.column()]
     while c.accept(","):
-        c.column()
+        names.append(c.column())
     c.expect(")")
+    return tuple(names)
 
 
 def interval(c: Cursor) -> None:
@@ -91,48 +97,63 @@ def less_than(c: Cursor) -> None:
         _values(c)
 
 
-def _values(c: Cursor) -> None:
+def _values(c: Cursor) -> tuple[tuple[int, ...], bool]:
+    """(value, …): the widths of tuples in it (see PartitionDef), and whether MAXVALUE is among them."""
+    widths, has_maxvalue = list[int](), False
     c.expect("(")
     while True:
         if c.upper == "(":
-            _values(c)
-        elif not c.accept_any("MAXVALUE", "DEFAULT"):
-            expression(c)
+            inner, more = _values(c)
+            widths.append(len(inner))
+            has_maxvalue = has_maxvalue or more
+        else:
+            word = c.accept_any("MAXVALUE", "DEFAULT")
+            has_maxvalue = has_maxvalue or word == "MAXVALUE"
+            if not word:
+                expression(c)
+            widths.append(0)
         if not c.accept(","):
             c.expect(")")
-            return
+            return tuple(widths), has_maxvalue
 
 
-def definitions(c: Cursor) -> None:
+def definitions(c: Cursor) -> tuple[PartitionDef, ...]:
     """(PARTITION name VALUES …, …)"""
     c.expect("(")
-    definition(c)
+    made = [definition(c)]
     while c.accept(","):
-        definition(c)
+        made.append(definition(c))
     c.expect(")")
+    return tuple(made)
 
 
-def definition(c: Cursor) -> None:
+def definition(c: Cursor) -> PartitionDef:
     """One partition with its options and subpartitions."""
     c.expect("PARTITION")
-    c.name("a partition's name")
+    one = PartitionDef(c.name("a partition's name"))
     if c.accept("VALUES", "LESS"):
         c.expect("THAN")
-        if not c.accept("MAXVALUE"):
-            _values(c)
+        widths, has_maxvalue = ((0,), True) if c.accept("MAXVALUE") else _values(c)
+        one = replace(one, values="LESS THAN", widths=widths, has_maxvalue=has_maxvalue)
     elif c.accept("VALUES", "IN"):
-        _values(c)
-    elif not c.accept("DEFAULT"):
-        c.accept_any("HISTORY", "CURRENT")
+        widths, has_maxvalue = _values(c)
+        one = replace(one, values="IN", widths=widths, has_maxvalue=has_maxvalue)
+    elif c.accept("DEFAULT"):
+        one = replace(one, values="IN")
+    else:
+        one = replace(one, values=c.accept_any("HISTORY", "CURRENT"))
     options(c)
+    count = 0
     if c.accept("("):
         while True:
+            count += 1
             c.expect("SUBPARTITION")
             c.name("a subpartition's name")
             options(c)
             if not c.accept(","):
                 c.expect(")")
-                return
+                break
+    return replace(one, subpartitions=count)
 
 
 def options(c: Cursor) -> None:
@@ -170,13 +191,14 @@ def update_indexes(c: Cursor) -> bool:
     return True
 
 
-def names(c: Cursor) -> None:
-    """name, … or ALL"""
+def names(c: Cursor) -> tuple[str, ...]:
+    """name, … or ALL, which is ()"""
     if c.accept("ALL"):
-        return
-    c.name("a partition's name")
+        return ()
+    names_ = [c.name("a partition's name")]
     while c.accept(","):
-        c.name("a partition's name")
+        names_.append(c.name("a partition's name"))
+    return tuple(names_)
 
 
 def split_rule(c: Cursor) -> None:

@@ -131,10 +131,14 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
     partition = partitions.partition_by(c)
     while c.accept("SPLIT"):
         partitions.split_rule(c)
-    if c.upper in ("AS", "SELECT", "WITH", "IGNORE", "REPLACE") or not columns:
-        c.fail("a list of columns (TiDB has no CREATE TABLE … SELECT)")
+    if c.upper in _SELECTS or (c.upper == "(" and not columns):
+        c.rest()
+        return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, from_select=True)
     _on_commit(c)
-    return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition)
+    return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, c.mode.shown)
+
+
+_SELECTS = ("AS", "SELECT", "WITH", "TABLE", "VALUES", "IGNORE", "REPLACE")
 
 
 def _like(c: Cursor) -> TableName | None:
@@ -166,8 +170,9 @@ def _create_index(c: Cursor) -> Statement:
         c.name("BTREE or HASH")
     c.expect("ON")
     table = c.table()
-    parts, lengths = index_parts(c)
-    index = IndexDef(kind, name, parts, lengths, special, everywhere=index_options(c))
+    parts, lengths, names = index_parts(c)
+    everywhere, clustered = index_options(c)
+    index = IndexDef(kind, name, parts, lengths, special, everywhere=everywhere, names=names, clustered=clustered)
     algorithm_and_lock(c)
     return AlterTable(table, (AddIndex(index, lenient),))
 

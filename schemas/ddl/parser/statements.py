@@ -49,6 +49,7 @@ class DefaultValue:
 class ColumnDef:
     """A column definition. nullable: None where neither NULL nor NOT NULL is written.
 
+    random_bits: of AUTO_RANDOM(bits), 0 where not written. clustered: of its PRIMARY KEY, None where not written.
     default_dropped: TiDB shows the column, and with no DEFAULT.
     """
 
@@ -65,12 +66,17 @@ class ColumnDef:
     stored: bool = False
     on_update: bool = False
     auto_random: bool = False
+    random_bits: int = 0
+    clustered: bool | None = None
     default_dropped: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
 class IndexDef:
-    """An index. kind "check" exists for its name only. parts: column names, "" for an expression.
+    """An index. kind "check" exists for its name and its columns. parts: column names, "" for an expression.
+
+    names: what expressions among the parts, or a CHECK, name. clustered: None where not written. sets_null: a foreign
+    key with SET NULL.
 
     lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
     referenced: table and columns that a foreign key names. everywhere: GLOBAL, one index over all partitions.
@@ -84,16 +90,24 @@ class IndexDef:
     references: TableName | None = None
     referenced: tuple[str, ...] = ()
     everywhere: bool = False
+    names: tuple[str, ...] = field(default=(), compare=False)
+    clustered: bool | None = None
+    sets_null: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TableOptions:
-    """The options of a table that rows can feel, and its engine; None where not written."""
+    """The options of a table that rows can feel, and its engine; None where not written.
+
+    ttl: the column of TTL. others: words of the options that are written besides.
+    """
 
     charset: str | None = None
     collate: str | None = None
     comment: str | None = None
     engine: str | None = None
+    ttl: str | None = None
+    others: tuple[str, ...] = field(default=(), compare=False)
 
 
 # ---- clauses of ALTER TABLE
@@ -185,23 +199,50 @@ class ExchangePartition:
     """Two tables change rows; neither changes its columns."""
 
     table: TableName
+    partition: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDef:
+    """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". widths: how many values are in each tuple of them,
+    0 for one without parentheses of its own. subpartitions: how many are written.
+    """
+
+    name: str
+    values: str = ""
+    widths: tuple[int, ...] = ()
+    has_maxvalue: bool = False
+    subpartitions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
     """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
-    INDEXES says which indexes become global."""
+    INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
+    the partitions.
+    """
 
-    names: tuple[str, ...] = ()
+    names: tuple[str, ...] = field(default=(), compare=False)
     indexes: bool = False
+    method: str = ""
+    partitions: tuple[PartitionDef, ...] = ()
+    count: int | None = None
+    interval: bool = False
+    subpartitioned: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class NoColumnEffect:
-    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words."""
+    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words.
+
+    names: of the partitions, foreign key, CHECK or index that it is about; () for all. added: partitions that it makes.
+    """
 
     what: str
     partition: PartitionBy | None = None
+    names: tuple[str, ...] = ()
+    added: tuple[PartitionDef, ...] = ()
+    lenient: bool = False
 
 
 Clause = (
@@ -242,7 +283,9 @@ class FlashbackDatabase:
 
 @dataclass(frozen=True, slots=True)
 class CreateTable:
-    """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global"."""
+    """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global". shown: it is a
+    SHOW CREATE TABLE. from_select: it ends in a SELECT, which TiDB parses and does not do.
+    """
 
     table: TableName
     columns: tuple[ColumnDef, ...] = ()
@@ -252,6 +295,8 @@ class CreateTable:
     if_not_exists: bool = False
     temporary: Literal["", "local", "global"] = ""
     partition: PartitionBy | None = None
+    shown: bool = False
+    from_select: bool = False
 
 
 @dataclass(frozen=True, slots=True)

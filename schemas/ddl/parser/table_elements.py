@@ -51,8 +51,7 @@ def index_definition(c: Cursor) -> IndexDef:
     if c.accept("FOREIGN", "KEY"):
         return _foreign_key(c, name)
     if c.upper == "CHECK":
-        check_constraint(c)
-        return IndexDef("check", name)
+        return IndexDef("check", name, names=check_constraint(c))
     if not starts_index(c):
         c.fail("PRIMARY KEY", "UNIQUE", "FOREIGN KEY", "CHECK")
     special = c.accept_any("FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID")
@@ -74,9 +73,10 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
 def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
     own = optional_name(c)
-    columns, lengths = parts(c)
-    table, referenced = references(c)
-    return IndexDef("foreign", name or own, columns, lengths, references=table, referenced=referenced)
+    columns, lengths, _ = parts(c)
+    table, referenced, sets_null = references(c)
+    written = name or own
+    return IndexDef("foreign", written, columns, lengths, references=table, referenced=referenced, sets_null=sets_null)
 
 
 def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
@@ -87,8 +87,9 @@ def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str)
 
 def _keys(c: Cursor, index: IndexDef) -> IndexDef:
     _using(c)
-    columns, lengths = parts(c)
-    return replace(index, parts=columns, lengths=lengths, everywhere=index_options(c))
+    columns, lengths, names = parts(c)
+    everywhere, clustered = index_options(c)
+    return replace(index, parts=columns, lengths=lengths, names=names, everywhere=everywhere, clustered=clustered)
 
 
 def _using(c: Cursor) -> None:
@@ -96,14 +97,17 @@ def _using(c: Cursor) -> None:
         c.fail("BTREE", "HASH", "HNSW")
 
 
-def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
-    """(column [(length)] | (expression), …): names, "" for an expression; and lengths, None where not written."""
+def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str, ...]]:
+    """(column [(length)] | (expression), …): names, "" for an expression; lengths, None where not written; and what the
+    expressions name."""
     c.expect("(")
-    names, lengths = list[str](), list[int | None]()
+    names, lengths, inner = list[str](), list[int | None](), list[str]()
     while True:
         lengths.append(None)
         if c.upper == "(":
+            at = c.at
             c.skip_parentheses()
+            inner += c.names_between(at, c.at)
             names.append("")
         else:
             names.append(c.column())
@@ -113,12 +117,13 @@ def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...]]:
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             c.expect(")")
-            return tuple(names), tuple(lengths)
+            return tuple(names), tuple(lengths), tuple(inner)
 
 
-def index_options(c: Cursor) -> bool:
-    """What may follow an index's columns; none of it has an effect on rows. Whether the index is GLOBAL."""
-    everywhere = False
+def index_options(c: Cursor) -> tuple[bool, bool | None]:
+    """What may follow an index's columns; none of it has an effect on rows. Whether the index is GLOBAL; and whether it
+    is CLUSTERED, None where neither is written."""
+    everywhere, clustered = False, None
     while True:
         if c.upper in ("USING", "TYPE"):
             _using(c)
@@ -142,8 +147,10 @@ def index_options(c: Cursor) -> bool:
                 c.string()
         elif c.accept("GLOBAL"):
             everywhere = True
-        elif not c.accept_any("CLUSTERED", "NONCLUSTERED", "VISIBLE", "INVISIBLE", "LOCAL"):
-            return everywhere
+        elif c.upper in ("CLUSTERED", "NONCLUSTERED"):
+            clustered = c.advance().upper == "CLUSTERED"
+        elif not c.accept_any("VISIBLE", "INVISIBLE", "LOCAL"):
+            return everywhere, clustered
 
 
 # ---- table options
@@ -177,8 +184,9 @@ def _comment_option(c: Cursor, options: TableOptions) -> TableOptions:
 
 
 def _ttl_option(c: Cursor, options: TableOptions) -> TableOptions:
+    at = c.at
     expression(c)
-    return options
+    return replace(options, ttl=next(iter(c.names_between(at, c.at)), ""))
 
 
 def _union_option(c: Cursor, options: TableOptions) -> TableOptions:
@@ -198,6 +206,7 @@ _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
     "ENGINE": _engine_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
 }  # fmt: skip
+_KEPT = ("COMMENT", "ENGINE", "COLLATE", "CHARSET", "TTL")
 _PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))
 
 
@@ -210,9 +219,9 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
         c.skip_equals()
         return _charset_option(c, options)
     if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":
-        reader = _OPTIONS[c.advance().upper]
+        word = c.advance().upper
         c.skip_equals()
-        return reader(c, options)
+        return _OPTIONS[word](c, options if word in _KEPT else replace(options, others=(*options.others, word)))
     if c.accept("UNION"):
         c.skip_equals()
         return _union_option(c, options)
@@ -224,7 +233,7 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
             if words == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
                 return options
             c.skip_equals()
-            return _word_option(c, options)
+            return _word_option(c, replace(options, others=(*options.others, " ".join(words))))
     if default:
         c.fail("CHARACTER SET", "COLLATE")
     return None

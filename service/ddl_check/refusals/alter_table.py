@@ -28,8 +28,8 @@ from schemas.ddl.parser.statements import (
 )
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Index, Table
-from service.ddl_check.refusals import indexes
-from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_names, of_name
+from service.ddl_check.refusals import dependencies, indexes
+from service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, generated_names, of_name
 from service.ddl_check.refusals.defaults import of_literal
 from service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
@@ -37,17 +37,34 @@ from service.ddl_check.refusals.definitions import (
     of_charset_names,
     of_definition,
     of_dependency,
+    of_global_index,
     of_options,
     of_partition,
     of_rename,
     of_twice,
     table_id,
 )
+from service.ddl_check.refusals.partitions import MANAGED, of_management, of_partitioning
 from service.ddl_check.refusals.type_changes import of_change, of_charset
 
 _ALONE: Final = (RenameTo, ExchangePartition)
+# Clauses that TiDB parses and does not do (upstream `pkg/ddl/executor.go`, AlterTable).
+_UNSUPPORTED: Final = {
+    "CHECK PARTITION": "Unsupported check partition", "REBUILD PARTITION": "Unsupported rebuild partition",
+    "OPTIMIZE PARTITION": "Unsupported optimize partition", "REPAIR PARTITION": "Unsupported repair partition",
+    "MERGE FIRST PARTITION": "Unsupported MERGE FIRST PARTITION",
+    "SPLIT MAXVALUE PARTITION": "Unsupported SPLIT LAST PARTITION",
+    **dict.fromkeys(("IMPORT TABLESPACE", "DISCARD TABLESPACE", "SECONDARY_LOAD", "SECONDARY_UNLOAD", "FORCE"),
+                    "Unsupported/unknown ALTER TABLE specification"),
+}  # fmt: skip
+_OPTIONS: Final = frozenset((
+    "SHARD_ROW_ID_BITS", "AUTO_INCREMENT", "AUTO_ID_CACHE", "AUTO_RANDOM_BASE", "PLACEMENT POLICY", "ROW_FORMAT",
+    "TTL_ENABLE", "TTL_JOB_INTERVAL", "AFFINITY", "STORAGE_CLASS",
+))  # fmt: skip
+"""Options that ALTER TABLE can change, besides character set, collation, comment, engine and TTL."""
 _TOGETHER: Final = (
-    "ALGORITHM", "LOCK", "FORCE", "VALIDATION", "ALTER INDEX", "ENABLE KEYS", "DISABLE KEYS", "ORDER BY",
+    "ALGORITHM", "LOCK", "FORCE", "VALIDATION", "ALTER INDEX VISIBLE", "ALTER INDEX INVISIBLE",
+    "ENABLE KEYS", "DISABLE KEYS", "ORDER BY",
     "DROP FOREIGN KEY",
 )  # fmt: skip
 
@@ -65,6 +82,12 @@ class Alteration:
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
         yield from self._of_several(clauses)
+        renamed = {c.old.lower() for c in clauses if isinstance(c, RenameColumn)}
+        for clause in clauses:
+            if not isinstance(clause, RenameColumn) or not self.find(clause.new):
+                continue
+            if clause.new.lower() not in (*renamed, clause.old.lower()):
+                yield Refusal(1060, f"Duplicate column name '{clause.new}'")
 
     def _of_several(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
         effective = [c for c in clauses if not (isinstance(c, NoColumnEffect) and c.what in _TOGETHER)]
@@ -73,9 +96,12 @@ class Alteration:
                 if isinstance(clause, _ALONE) or (isinstance(clause, NoColumnEffect) and "PARTITION" in clause.what):
                     what = clause.what if isinstance(clause, NoColumnEffect) else "rename table or exchange partition"
                     yield Refusal(8200, f"Unsupported multi schema change for {what.lower()}")
-        names = [n.lower() for c in clauses if isinstance(c, (DropColumn, ChangeColumn)) for n in _touched(c)]
+        names = [n.lower() for c in clauses for n in _touched(c)]
         for name in dict.fromkeys(n for n in names if names.count(n) > 1):
             yield Refusal(8200, f"Unsupported multi schema change: operate same column '{name}'")
+        keys = [name.lower() for c in clauses if (name := _touched_index(c))]
+        for name in dict.fromkeys(n for n in keys if keys.count(n) > 1):
+            yield Refusal(8200, f"Unsupported multi schema change: operate same index '{name}'")
 
     @property
     def charset(self) -> Charset:
@@ -94,9 +120,33 @@ class Alteration:
             if one.name.lower() != name.lower() and name.lower() in names:
                 yield Refusal(3108, f"Column '{name}' has a generated column dependency.")
 
+    def of_leaving(self, name: str, *, dropped: bool) -> Iterator[Refusal]:
+        """A column that goes or gets another name."""
+        yield from self.of_dependents(name)
+        yield from dependencies.of_leaving(self.catalog, self.table, name, dropped=dropped)
 
-def _touched(clause: DropColumn | ChangeColumn) -> tuple[str, ...]:
-    return (clause.name,) if isinstance(clause, DropColumn) else (clause.old,)
+
+def _touched(clause: Clause) -> tuple[str, ...]:
+    """The columns that a clause adds, drops or changes (upstream `checkOperateSameColAndIdx`)."""
+    match clause:
+        case DropColumn():
+            return (clause.name,)
+        case ChangeColumn():
+            return (clause.old,)
+        case SetDefault():
+            return (clause.column,)
+        case AddColumns():
+            return tuple(c.name for c in clause.columns) if len(clause.columns) == 1 else ()
+    return ()
+
+
+def _touched_index(clause: Clause) -> str:
+    match clause:
+        case DropIndex():
+            return clause.name
+        case AddIndex() if clause.index.kind in ("unique", "index"):
+            return clause.index.name
+    return ""
 
 
 def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:
@@ -142,7 +192,9 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
     if defined.name.lower() != old.name.lower():
         if work.find(defined.name):
             yield Refusal(1060, f"Duplicate column name '{defined.name}'")
-        yield from work.of_dependents(old.name)
+        yield from work.of_leaving(old.name, dropped=False)
+    if old.primary_key and defined.nullable:
+        yield NULL_IN_PRIMARY_KEY
     constraints = {
         "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
     }  # fmt: skip
@@ -157,6 +209,8 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
         except DdlError:
             return
         yield from of_change(old, new, work.table)
+        yield from dependencies.of_changing(work.catalog, work.table, old, new)
+        yield from indexes.of_changed_part(work.table, old, new)
 
 
 def _rename_column(work: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
@@ -165,7 +219,7 @@ def _rename_column(work: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
         return
     yield from of_name(clause.new, 1166, "Incorrect column name '{name}'")
     if clause.old.lower() != clause.new.lower():
-        yield from work.of_dependents(clause.old)
+        yield from work.of_leaving(clause.old, dropped=False)
 
 
 def _drop_column(work: Alteration, clause: DropColumn) -> Iterator[Refusal]:
@@ -174,7 +228,7 @@ def _drop_column(work: Alteration, clause: DropColumn) -> Iterator[Refusal]:
         if not clause.if_exists:
             yield Refusal(1091, f"Can't DROP '{clause.name}'; check that column/key exists")
         return
-    yield from work.of_dependents(old.name)
+    yield from work.of_leaving(old.name, dropped=True)
     if len(work.table.columns) == 1:
         yield Refusal(1090, f"can't drop only column {old.name} in table {work.table.id.table}")
     if any(old.name in i.columns and (i.name == PRIMARY or len(i.columns) > 1) for i in work.table.indexes):
@@ -199,12 +253,21 @@ def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
     if clause.if_not_exists and exists:
         return
     yield from indexes.of_indexes(work.table, [clause.index])
+    if clause.index.kind == "primary" and clause.index.clustered:
+        text = "Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead"
+        yield Refusal(8200, text)
+    details = work.table.details
+    if details and details.partitioning and clause.index.kind in ("primary", "unique") and not clause.index.everywhere:
+        spread = {name.lower() for name in details.partitioning.columns}
+        if not spread <= {part.lower() for part in clause.index.parts}:
+            yield of_global_index(clause.index.name or PRIMARY)
     yield from indexes.of_foreign_key(work.catalog, work.table, clause.index, work.db)
 
 
 def _drop_index(work: Alteration, clause: DropIndex) -> Iterator[Refusal]:
     if not clause.if_exists and not _index(work.table, clause.name):
         yield Refusal(1091, f"index {clause.name} doesn't exist")
+    yield from dependencies.of_leaving_index(work.catalog, work.table, clause.name)
 
 
 def _rename_index(work: Alteration, clause: RenameIndex) -> Iterator[Refusal]:
@@ -225,6 +288,19 @@ def _rename_to(work: Alteration, clause: RenameTo) -> Iterator[Refusal]:
 
 def _set_options(work: Alteration, clause: SetOptions) -> Iterator[Refusal]:
     yield from of_options(clause.options)
+    if any(word not in _OPTIONS for word in clause.options.others):
+        yield Refusal(8200, "This type of ALTER TABLE is currently unsupported")
+    details = work.table.details
+    if clause.options.ttl is not None:
+        yield from dependencies.of_ttl(work.table, clause.options.ttl)
+    elif details is not None and not details.ttl:
+        for word in clause.options.others:
+            if word in ("TTL_ENABLE", "TTL_JOB_INTERVAL"):
+                yield Refusal(8150, f"Cannot set {word} on a table without TTL config")
+    if details is not None and details.clustered and "SHARD_ROW_ID_BITS" in clause.options.others:
+        yield Refusal(8200, "Unsupported shard_row_id_bits for table with primary key as row id")
+    if details is not None and not details.auto_random and "AUTO_RANDOM_BASE" in clause.options.others:
+        yield Refusal(8216, "Invalid auto random: alter auto_random_base of a non auto_random table")
     if clause.options.charset or clause.options.collate:
         after = charset_of(clause.options.charset, clause.options.collate, work.charset)
         yield from of_charset(work.charset, after)
@@ -246,6 +322,14 @@ def _convert(work: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
 
 def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:
     other = work.catalog.table(table_id(clause.table, work.db))
+    details = work.table.details
+    spread = details.partitioning if details else None
+    if details is not None and spread is None:
+        yield Refusal(1505, "Partition management on a not partitioned table is not possible")
+    if spread and spread.names and clause.partition.lower() not in map(str.lower, spread.names):
+        yield Refusal(1735, f"Unknown partition '{clause.partition}' in table '{work.table.id.table}'")
+    if other is not None and other.details and other.details.partitioning:
+        yield Refusal(1732, f"Table to exchange with partition is partitioned: '{other.id.table}'")
     if other is not None and [_form(c) for c in other.columns] != [_form(c) for c in work.table.columns]:
         yield Refusal(1736, "Tables have different definitions")
 
@@ -255,9 +339,29 @@ def _form(c: Column) -> tuple[Any, ...]:
 
 
 def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
+    details = work.table.details
+    if clause.what in _UNSUPPORTED:
+        yield Refusal(8200, _UNSUPPORTED[clause.what])
+    elif clause.what in MANAGED and details is not None:
+        yield from of_management(work.table, clause)
+    elif clause.what.startswith("ALTER INDEX"):
+        yield from _visibility(work, clause)
+    elif clause.what == "DROP FOREIGN KEY" and details is not None and not clause.lenient:
+        known = {key.name.lower() for key in details.foreign_keys}
+        if "" not in known and clause.names[0].lower() not in known:
+            yield Refusal(1091, f"Can't DROP '{clause.names[0]}'; check that column/key exists")
     if clause.partition is not None:
+        yield from of_partitioning(work.table, clause.partition)
         unique = [(i.name, i.columns) for i in work.table.indexes if i.unique]
         yield from of_partition(work.table, clause.partition, unique)
+
+
+def _visibility(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
+    index = _index(work.table, clause.names[0])
+    if index is None:
+        yield Refusal(1176, f"Key '{clause.names[0]}' doesn't exist in table '{work.table.id.table}'")
+    elif index.name == PRIMARY and clause.what.endswith(" INVISIBLE"):
+        yield Refusal(3522, "A primary key index cannot be invisible")
 
 
 _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {

@@ -20,10 +20,19 @@ _MAX_ELEMENT = 255
 
 
 class Refusal(NamedTuple):
-    """An error of TiDB: its number, and its message in TiDB's words as far as we know them."""
+    """An error of TiDB: its number, and its message in TiDB's words as far as we know them.
+
+    certain: False where TiDB refuses the statement only if something holds that is not known here.
+    """
 
     number: int
     text: str
+    certain: bool = True
+
+
+NULL_IN_PRIMARY_KEY: Final = Refusal(
+    1171, "All parts of a PRIMARY KEY must be NOT NULL; if you need NULL in a key, use UNIQUE instead"
+)
 
 
 class SqlModes(NamedTuple):

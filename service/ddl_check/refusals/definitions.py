@@ -131,5 +131,9 @@ def of_partition(
     spread = {c.name.lower() for c in table.columns} & {name.lower() for name in partition.names}
     for name, parts in [] if partition.indexes else unique:
         if not spread <= {part.lower() for part in parts}:
-            text = "since the unique index is not including all partitioning columns, and GLOBAL is not given"
-            yield Refusal(8264, f"Global Index is needed for index '{name}', {text} as IndexOption")
+            yield of_global_index(name)
+
+
+def of_global_index(name: str) -> Refusal:
+    text = "since the unique index is not including all partitioning columns, and GLOBAL is not given"
+    return Refusal(8264, f"Global Index is needed for index '{name}', {text} as IndexOption")

@@ -82,6 +82,23 @@ def _of_part(index: IndexDef, column: Column, length: int | None) -> Iterator[Re
         yield Refusal(3106, text)
 
 
+def of_changed_part(table: Table, old: Column, new: Column) -> Iterator[Refusal]:
+    """A column that gets another definition, in its indexes. The lengths of prefixes are not known."""
+    prefixed = {name.lower() for name in table.details.prefixed} if table.details else {old.name.lower()}
+    for index in table.indexes:
+        if old.name not in index.columns or old.name.lower() in prefixed:
+            continue
+        kind = new.type.kind
+        if kind is Kind.JSON:
+            yield Refusal(3152, f"JSON column '{old.name}' cannot be used in key specification.")
+        elif new.type.name.endswith(("text", "blob")) and not old.type.name.endswith(("text", "blob")):
+            yield Refusal(1170, f"BLOB/TEXT column '{old.name}' used in key specification without a key length")
+        elif _bytes(new, None) > _MAX_BYTES >= _bytes(old, None):
+            size = _bytes(new, None)
+            text = f"Specified key was too long ({size} bytes); max key length is {_MAX_BYTES} bytes"
+            yield Refusal(1071, text)
+
+
 def _is_longer(column: Column, length: int) -> bool:
     return not column.type.name.endswith(("text", "blob")) and length > (column.length or 0)
 

@@ -6,23 +6,28 @@ upstream tidb `pkg/planner/core/preprocess.go` and `pkg/ddl`; docs/dry-run.md li
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import DEFAULT
 from schemas.ddl.executor.indexes import column_indexes
 from schemas.ddl.parser.statements import (
     AlterTable,
+    ColumnDef,
     CreateDatabase,
     CreateRelation,
     CreateTable,
+    DropTables,
+    IndexDef,
     RenameTables,
     Statement,
+    TruncateTable,
 )
-from schemas.model.table import Table
+from schemas.model.table import Table, TableId
+from service.ddl_check.refusals import dependencies
 from service.ddl_check.refusals import indexes as index_refusals
 from service.ddl_check.refusals.alter_table import Alteration
-from service.ddl_check.refusals.columns import Refusal, SqlModes, of_name
+from service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, of_name
 from service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
     bare_columns,
@@ -33,12 +38,12 @@ from service.ddl_check.refusals.definitions import (
     of_options,
     of_order,
     of_partition,
-    of_rename,
     of_table_name,
     of_taken,
     of_twice,
     table_id,
 )
+from service.ddl_check.refusals.partitions import of_partitioning
 
 
 def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> list[Refusal]:
@@ -53,18 +58,62 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             yield from of_charset_names(statement.charset, statement.collate)
             if catalog.databases.get(statement.name) and not statement.if_not_exists:
                 yield Refusal(1007, f"Can't create database '{statement.name}'; database exists")
+        case CreateTable() if statement.from_select:
+            yield Refusal(1105, "'CREATE TABLE ... SELECT' is not implemented yet")
         case CreateTable():
             yield from _of_create(catalog, statement, db, modes)
         case CreateRelation():
             yield from of_table_name(statement.table)
             if not (statement.replace or statement.if_not_exists):
                 yield from of_taken(catalog, statement.table, db)
-        case RenameTables(pairs=((old, new),)):
-            yield from of_rename(catalog, table_id(old, db), new, db)
+        case RenameTables():
+            yield from _of_renames(catalog, statement, db)
         case AlterTable():
             table = catalog.table(table_id(statement.table, db))
             if table is not None:
                 yield from Alteration(catalog, table, db, modes).refusals(statement.clauses)
+            elif catalog.exists(table_id(statement.table, db)):
+                yield _wrong_object(table_id(statement.table, db), "BASE TABLE")
+        case DropTables():
+            yield from _of_drop(catalog, statement, db)
+        case TruncateTable():
+            id_ = table_id(statement.table, db)
+            if catalog.table(id_) is None and catalog.exists(id_):
+                yield Refusal(1146, f"Table '{id_}' doesn't exist")
+            yield from dependencies.of_leaving_table(catalog, id_, (), truncated=True)
+
+
+def _wrong_object(id_: TableId, kind: str) -> Refusal:
+    return Refusal(1347, f"'{id_}' is not {kind}")
+
+
+def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]:
+    """In order: a later pair sees what an earlier one did."""
+    left, made = set[TableId](), set[TableId]()
+    for old, new in s.pairs:
+        source, target = table_id(old, db), table_id(new, db)
+        yield from of_table_name(new)
+        there = target.folded in made or (catalog.exists(target) is not None and target.folded not in left)
+        if target.folded != source.folded and there:
+            yield Refusal(1050, f"Table '{target}' already exists")
+        left.add(source.folded)
+        made.discard(source.folded)
+        made.add(target.folded)
+        left.discard(target.folded)
+
+
+def _of_drop(catalog: Catalog, s: DropTables, db: str) -> Iterator[Refusal]:
+    ids = [table_id(name, db) for name in s.tables]
+    for id_ in ids if s.temporary != "local" else ():
+        relation = catalog.table(id_) is None and catalog.exists(id_)
+        if s.kind == "table" and relation and not s.if_exists:
+            yield Refusal(1051, f"Unknown table '{id_}'")
+        elif catalog.exists(id_) is None and not s.if_exists:
+            yield Refusal(1051, f"Unknown table '{id_}'", certain=False)
+        elif s.kind == "table":
+            yield from dependencies.of_leaving_table(catalog, id_, ids, truncated=False)
+        elif catalog.table(id_) is not None:
+            yield _wrong_object(id_, s.kind.upper())
 
 
 # ---- CREATE TABLE
@@ -73,7 +122,12 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     if not s.if_not_exists and s.temporary != "local":
         yield from of_taken(catalog, s.table, db)
     if s.like is not None:
+        source = table_id(s.like, db)
+        if catalog.table(source) is None and catalog.exists(source):
+            yield _wrong_object(source, "BASE TABLE")
         return
+    if not s.columns:
+        yield Refusal(1113, "A table must have at least 1 column")
     yield from of_options(s.options)
     database = catalog.databases.get(table_id(s.table, db).db)
     charset = charset_of(s.options.charset, s.options.collate, database.charset if database else DEFAULT)
@@ -96,6 +150,48 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     yield from index_refusals.of_automatic(s.columns, indexes)
     for index in s.indexes:
         yield from index_refusals.of_foreign_key(catalog, table, index, db)
+    if s.options.ttl is not None:
+        yield from dependencies.of_ttl(table, s.options.ttl)
+    yield from _of_keys(s, indexes)
     if s.partition is not None:
+        yield from of_partitioning(table, s.partition)
         unique = [(i.name or "PRIMARY", i.parts) for i in indexes if i.kind in ("primary", "unique")]
         yield from of_partition(table, s.partition, [] if any(i.everywhere for i in indexes) else unique)
+
+
+def _of_keys(s: CreateTable, indexes: Sequence[IndexDef]) -> Iterator[Refusal]:
+    """Primary keys that may be NULL, names of foreign keys, AUTO_RANDOM, and what can't stand beside partitions."""
+    primary = next((i for i in indexes if i.kind == "primary"), None)
+    names = {part.lower() for part in primary.parts} if primary else set()
+    if any(c.nullable and c.name.lower() in names for c in s.columns):
+        yield NULL_IN_PRIMARY_KEY
+    if primary is not None and "" in primary.parts:
+        yield Refusal(3756, "The primary key cannot be an expression index")
+    keys = [i for i in s.indexes if i.kind == "foreign"]
+    written = [i.name.lower() for i in keys if i.name]
+    for name in dict.fromkeys(n for n in written if written.count(n) > 1):
+        yield Refusal(1826, f"Duplicate foreign key constraint name '{name}'")
+    if keys and s.partition is not None:
+        yield Refusal(1506, "Foreign key clause is not yet supported in conjunction with partitioning")
+    for one in s.columns:
+        if one.auto_random:
+            yield from _of_auto_random(one, primary)
+
+
+def _of_auto_random(one: ColumnDef, primary: IndexDef | None) -> Iterator[Refusal]:
+    """Upstream `pkg/ddl/create_table.go`, setTableAutoRandomBits."""
+    if (
+        primary is None
+        or primary.parts[0].lower() != one.name.lower()
+        or one.clustered is False
+        or (primary.clustered is False)
+    ):
+        text = f"column {one.name} is not the primary key, or the primary key is nonclustered"
+        yield Refusal(8216, f"Invalid auto random: {text}")
+    if one.auto_increment:
+        yield Refusal(8216, "Invalid auto random: auto_random is incompatible with auto_increment")
+    if one.default is not None:
+        yield Refusal(8216, "Invalid auto random: auto_random is incompatible with default")
+    if one.random_bits > 15:
+        text = f"max allowed auto_random shard bits is 15, but got {one.random_bits} on column `{one.name}`"
+        yield Refusal(8216, f"Invalid auto random: {text}")

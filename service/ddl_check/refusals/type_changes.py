@@ -52,6 +52,9 @@ def of_change(old: Column, new: Column, table: Table) -> Iterator[Refusal]:
         yield Refusal(8200, f"Unsupported modify column: {text}")
     if old.virtual != new.virtual:
         yield Refusal(3106, "'Changing the STORED status' is not supported for generated columns.")
+    elif new.generated is not None and old.generated != new.generated and (indexed or not new.virtual):
+        what = "an indexed column" if new.virtual else "a stored column"
+        yield Refusal(3106, f"'modifying {what}' is not supported for generated columns.")
 
 
 def _unsupported_type(old: Column, new: Column) -> Refusal:

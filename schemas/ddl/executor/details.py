@@ -1,0 +1,165 @@
+"""What TiDB keeps of a table besides columns and keys (`TableDetails`): made by CREATE TABLE, kept by ALTER TABLE."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from schemas.ddl.parser.statements import (
+    AddColumns,
+    AddIndex,
+    ChangeColumn,
+    Clause,
+    ColumnDef,
+    CreateTable,
+    DropIndex,
+    IndexDef,
+    NoColumnEffect,
+    PartitionBy,
+    SetOptions,
+    TableName,
+)
+from schemas.model.table import ForeignKey, Partitioning, Table, TableDetails, TableId
+
+
+def details_of_create(s: CreateTable, table: Table) -> TableDetails:
+    """Of a CREATE TABLE. CHECKs are kept where TiDB shows them; by default it keeps none of what is typed."""
+    made = TableDetails(ttl=s.options.ttl or "", partitioning=_partitioning(s.partition, table))
+    made = _with_columns(made, s.columns)
+    for index in s.indexes:
+        made = _with_index(made, index, table.id)
+    checks = tuple((i.name, _known(i.names, table)) for i in s.indexes if i.kind == "check") if s.shown else ()
+    return replace(made, checks=checks)
+
+
+def details_after(table: Table, clauses: Iterable[Clause]) -> TableDetails | None:
+    """Of a table (as it is after the clauses, with the details from before them); None where they are not known."""
+    details = table.details
+    for clause in clauses:
+        if details is None:
+            return None
+        change = _CLAUSES.get(type(clause))
+        details = change(details, clause, table) if change else details
+    return details
+
+
+def renamed(details: TableDetails | None, names: Mapping[str, str]) -> TableDetails | None:
+    """With columns under their new names; names: in lower case → new."""
+    if details is None or not names:
+        return details
+
+    def new(one: str) -> str:
+        return names.get(one.lower(), one)
+
+    def all_new(columns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(map(new, columns))
+
+    spread = details.partitioning
+    return replace(
+        details,
+        partitioning=replace(spread, columns=all_new(spread.columns)) if spread else None,
+        foreign_keys=tuple(replace(f, columns=all_new(f.columns)) for f in details.foreign_keys),
+        ttl=new(details.ttl),
+        auto_random=new(details.auto_random),
+        prefixed=all_new(details.prefixed),
+        checks=tuple((name, all_new(columns)) for name, columns in details.checks),
+        expressions=tuple((name, all_new(columns)) for name, columns in details.expressions),
+    )
+
+
+def _partitioning(spread: PartitionBy | None, table: Table) -> Partitioning | None:
+    if spread is None:
+        return None
+    columns = _known(spread.names, table) or (table.primary_key if spread.method == "KEY" else ())
+    return Partitioning(spread.method, columns, tuple(one.name for one in spread.partitions))
+
+
+def _known(names: Iterable[str], table: Table) -> tuple[str, ...]:
+    """The columns among names, in the table's letters, once each."""
+    columns = {c.name.lower(): c.name for c in table.columns}
+    return tuple(dict.fromkeys(columns[n.lower()] for n in names if n.lower() in columns))
+
+
+def _with_columns(details: TableDetails, columns: Iterable[ColumnDef]) -> TableDetails:
+    for one in columns:
+        if one.primary_key:
+            details = replace(details, clustered=one.clustered)
+        if one.auto_random:
+            details = replace(details, auto_random=one.name)
+    return details
+
+
+def _with_index(details: TableDetails, index: IndexDef, table: TableId) -> TableDetails:
+    if index.kind == "primary":
+        details = replace(details, clustered=index.clustered)
+    if index.kind == "foreign" and index.references is not None:
+        target = _target(index.references, table.db)
+        key = ForeignKey(index.name, index.parts, target, index.referenced, index.sets_null)
+        return replace(details, foreign_keys=(*details.foreign_keys, key))
+    prefixed = [part for part, length in zip(index.parts, index.lengths, strict=False) if length]
+    details = replace(details, prefixed=(*details.prefixed, *prefixed)) if prefixed else details
+    if "" in index.parts and index.names:
+        return replace(details, expressions=(*details.expressions, (index.name, index.names)))
+    return details
+
+
+def _target(name: TableName, db: str) -> TableId:
+    return TableId(name.db or db, name.table)
+
+
+# ---- clauses of ALTER TABLE
+def _add_columns(details: TableDetails, clause: AddColumns, table: Table) -> TableDetails:
+    for index in clause.indexes:
+        details = _with_index(details, index, table.id)
+    return details
+
+
+def _add_index(details: TableDetails, clause: AddIndex, table: Table) -> TableDetails:
+    made = _with_index(details, clause.index, table.id)
+    # A primary key that comes later is never clustered (upstream `CreatePrimaryKey`).
+    return replace(made, clustered=False) if clause.index.kind == "primary" else made
+
+
+def _change_column(details: TableDetails, clause: ChangeColumn, _: Table) -> TableDetails:
+    return replace(details, auto_random=clause.old) if clause.column.auto_random else details
+
+
+def _drop_index(details: TableDetails, clause: DropIndex, _: Table) -> TableDetails:
+    left = tuple(one for one in details.expressions if one[0].lower() != clause.name.lower())
+    return replace(details, expressions=left)
+
+
+def _set_options(details: TableDetails, clause: SetOptions, _: Table) -> TableDetails:
+    return details if clause.options.ttl is None else replace(details, ttl=clause.options.ttl)
+
+
+def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Table) -> TableDetails:
+    gone = {name.lower() for name in clause.names}
+    match clause.what:
+        case "PARTITION BY":
+            return replace(details, partitioning=_partitioning(clause.partition, table))
+        case "REMOVE PARTITIONING":
+            return replace(details, partitioning=None)
+        case "REMOVE TTL":
+            return replace(details, ttl="")
+        case "DROP FOREIGN KEY":
+            return replace(details, foreign_keys=tuple(f for f in details.foreign_keys if f.name.lower() not in gone))
+        case "DROP CHECK":
+            return replace(details, checks=tuple(one for one in details.checks if one[0].lower() not in gone))
+    spread = details.partitioning
+    if spread is None or clause.what not in _PARTITION_NAMES:
+        return details
+    names = tuple(n for n in spread.names if n.lower() not in gone) + tuple(one.name for one in clause.added)
+    known = bool(spread.names) and clause.what in ("ADD PARTITION", "DROP PARTITION", "REORGANIZE PARTITION")
+    return replace(details, partitioning=replace(spread, names=names if known else ()))
+
+
+_PARTITION_NAMES = (
+    "ADD PARTITION", "DROP PARTITION", "REORGANIZE PARTITION", "COALESCE PARTITION", "FIRST PARTITION",
+    "LAST PARTITION", "MERGE FIRST PARTITION", "SPLIT MAXVALUE PARTITION",
+)  # fmt: skip
+_CLAUSES: dict[type, Callable[[TableDetails, Any, Table], TableDetails]] = {
+    AddColumns: _add_columns, AddIndex: _add_index, ChangeColumn: _change_column, DropIndex: _drop_index,
+    SetOptions: _set_options, NoColumnEffect: _no_column_effect,
+}  # fmt: skip

@@ -1,0 +1,148 @@
+"""Columns, keys and tables that something else needs: foreign keys, partitions, TTL, CHECKs, expression indexes.
+
+Known where the table's details are (`TableDetails`): from its SHOW CREATE TABLE or its DDL, not from a stored history.
+Source: upstream tidb `pkg/ddl/foreign_key.go`, `pkg/ddl/executor.go`, `pkg/ddl/ttl.go`, `pkg/ddl/constraint.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from schemas.ddl.executor.catalog import Catalog, Names
+from schemas.ddl.executor.indexes import PRIMARY, find
+from schemas.model.table import Column, ForeignKey, Table, TableId
+from schemas.model.types import Kind
+from service.ddl_check.refusals.columns import Refusal
+
+_TTL_KINDS: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
+
+
+def children(catalog: Catalog, parent: TableId) -> list[tuple[Table, ForeignKey]]:
+    """Foreign keys of other tables that name a table; none where the tables are read from a store."""
+    if type(catalog.databases) is not Names:
+        return []
+    return [
+        (table, key)
+        for database in catalog.databases
+        for table in database.tables
+        for key in (table.details.foreign_keys if table.details else ())
+        if key.table.folded == parent.folded and table.id.folded != parent.folded
+    ]
+
+
+def _has(names: Collection[str], name: str) -> bool:
+    return name.lower() in {one.lower() for one in names}
+
+
+# ---- columns
+def of_leaving(catalog: Catalog, table: Table, name: str, *, dropped: bool) -> Iterator[Refusal]:
+    """A column that is dropped, or gets another name."""
+    details = table.details
+    if details is None:
+        return
+    if details.partitioning and _has(details.partitioning.columns, name):
+        text = f"Column '{name}' has a partitioning function dependency and cannot be dropped or renamed"
+        yield Refusal(3855, text)
+    for index, columns in details.expressions:
+        if _has(columns, name):
+            text = f"Column '{name}' has an expression index dependency and cannot be dropped or renamed"
+            yield Refusal(3837, text + (f" (index {index})" if index else ""))
+    for check, columns in details.checks:
+        if _has(columns, name):
+            text = f"Check constraint '{check}' uses column '{name}', hence column cannot be dropped or renamed."
+            yield Refusal(3959, text)
+    if not dropped:
+        return
+    if details.ttl.lower() == name.lower():
+        yield Refusal(8149, f"Cannot drop column '{name}': needed in TTL config")
+    for key in details.foreign_keys:
+        if _has(key.columns, name):
+            yield Refusal(1828, f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}'")
+    for child, key in children(catalog, table.id):
+        if _has(key.referenced, name):
+            text = f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}' of table '{child.id}'"
+            yield Refusal(1829, text)
+
+
+def of_changing(catalog: Catalog, table: Table, old: Column, new: Column) -> Iterator[Refusal]:
+    """A column that gets another definition."""
+    details = table.details
+    if details is None:
+        return
+    form = (old.type, old.unsigned, old.length, old.scale, old.charset, old.collate)
+    other = (new.type, new.unsigned, new.length, new.scale, new.charset, new.collate)
+    if details.partitioning and _has(details.partitioning.columns, old.name):
+        kinds = [(c.type.kind, c.unsigned, c.nullable, c.charset, c.collate) for c in (old, new)]
+        if kinds[0] != kinds[1]:
+            text = "can't change the partitioning column, since it would require reorganize all partitions"
+            yield Refusal(8200, f"Unsupported modify column: {text}")
+    if details.ttl.lower() == old.name.lower() and new.type.kind not in _TTL_KINDS:
+        text = "is of a not supported type for TTL config, expect DATETIME, DATE or TIMESTAMP"
+        yield Refusal(8148, f"Field '{old.name}' {text}")
+    if details.auto_random.lower() == old.name.lower() and old.name and form != other:
+        yield Refusal(8216, "Invalid auto random: modifying the auto_random column type is not supported")
+    for key in details.foreign_keys:
+        if _has(key.columns, old.name):
+            if old.type is not new.type or old.unsigned != new.unsigned:
+                yield Refusal(1832, f"Cannot change column '{old.name}': used in a foreign key constraint '{key.name}'")
+            elif key.sets_null and not new.nullable:
+                text = f"needed in a foreign key constraint '{key.name}' SET NULL"
+                yield Refusal(1830, f"Column '{old.name}' cannot be NOT NULL: {text}")
+    for child, key in children(catalog, table.id):
+        if _has(key.referenced, old.name) and (old.type is not new.type or old.unsigned != new.unsigned):
+            text = f"used in a foreign key constraint '{key.name}' of table '{child.id}'"
+            yield Refusal(1833, f"Cannot change column '{old.name}': {text}")
+
+
+def of_ttl(table: Table, name: str) -> Iterator[Refusal]:
+    """TTL on a column."""
+    column = find(table.columns, name)
+    if column is None:
+        yield Refusal(1054, f"Unknown column '{name}' in 'TTL config'")
+    elif column.type.kind not in _TTL_KINDS:
+        text = "is of a not supported type for TTL config, expect DATETIME, DATE or TIMESTAMP"
+        yield Refusal(8148, f"Field '{name}' {text}")
+
+
+# ---- keys
+def of_leaving_index(catalog: Catalog, table: Table, name: str) -> Iterator[Refusal]:
+    """An index that is dropped."""
+    own = next((i for i in table.indexes if i.name.lower() == name.lower()), None)
+    if own is None:
+        return
+    details, others = table.details, [i for i in table.indexes if i is not own]
+    clustered = details.clustered if details else None
+    if own.name == PRIMARY and clustered is not False:
+        text = "Unsupported drop primary key when the table is using clustered index"
+        yield Refusal(8200, text, certain=clustered is True)
+    automatic = [c.name for c in table.columns if c.auto_increment]
+    if automatic and own.columns[:1] == tuple(automatic) and not any(i.columns[:1] == own.columns[:1] for i in others):
+        text = "there can be only one auto column and it must be defined as a key"
+        yield Refusal(1075, f"Incorrect table definition; {text}")
+    if details is None:
+        return
+    needed = [key.columns for key in details.foreign_keys]
+    needed += [key.referenced for _, key in children(catalog, table.id)]
+    for columns in needed:
+        if _begins(own.columns, columns) and not any(_begins(i.columns, columns) for i in others):
+            text = f"Cannot drop index '{own.name}': needed in a foreign key constraint"
+            yield Refusal(1553, text)
+
+
+def _begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+    return tuple(map(str.lower, index[: len(columns)])) == tuple(map(str.lower, columns))
+
+
+# ---- tables
+def of_leaving_table(
+    catalog: Catalog, table: TableId, gone: Collection[TableId], *, truncated: bool
+) -> Iterator[Refusal]:
+    """A table that is dropped with others (gone), or truncated."""
+    for child, key in children(catalog, table):
+        if truncated:
+            text = f"`{child.id.db}`.`{child.id.table}` CONSTRAINT `{key.name}`"
+            yield Refusal(1701, f"Cannot truncate a table referenced in a foreign key constraint ({text})")
+        elif child.id.folded not in {one.folded for one in gone}:
+            text = f"referenced by a foreign key constraint '{key.name}' on table '{child.id.table}'"
+            yield Refusal(3730, f"Cannot drop table '{table.table}' {text}.")

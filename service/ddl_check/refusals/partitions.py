@@ -1,0 +1,139 @@
+"""Partitions that TiDB refuses: definitions, and the management of partitions that are there.
+
+Source: upstream tidb `pkg/parser/ast/ddl.go` (PartitionOptions.Validate), `pkg/ddl/partition.go`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from schemas.ddl.executor.indexes import find
+from schemas.ddl.parser.statements import NoColumnEffect, PartitionBy, PartitionDef
+from schemas.model.table import Partitioning, Table
+from schemas.model.types import Kind
+from service.ddl_check.refusals.columns import Refusal
+
+_VALUES: Final = {"RANGE": "LESS THAN", "LIST": "IN"}
+_INTEGERS: Final = (Kind.INTEGER,)
+_OF_COLUMNS: Final = (Kind.INTEGER, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIME)
+_LOBS: Final = ("text", "blob")
+MANAGED: Final = {
+    "ADD PARTITION", "DROP PARTITION", "TRUNCATE PARTITION", "COALESCE PARTITION", "REORGANIZE PARTITION",
+    "FIRST PARTITION", "LAST PARTITION", "REMOVE PARTITIONING",
+}  # fmt: skip
+
+
+def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
+    """Of PARTITION BY, in CREATE TABLE and ALTER TABLE alike."""
+    yield from _of_counts(spread)
+    kind = spread.method.partition(" ")[0]
+    if kind in _VALUES and not spread.interval and not spread.partitions:
+        yield Refusal(1492, f"For {kind} partitions each partition must be defined")
+    width = len(spread.names) if spread.method.endswith("COLUMNS") else 0
+    for one in spread.partitions:
+        yield from _of_values(one, kind, width)
+    yield from of_partition_names(spread.partitions, ())
+    yield from _of_columns(table, spread)
+
+
+def _of_counts(spread: PartitionBy) -> Iterator[Refusal]:
+    count, partitions = spread.count, spread.partitions
+    if count == 0:
+        yield Refusal(1504, "Number of partitions = 0 is not an allowed value")
+    elif count is not None and partitions and count != len(partitions):
+        yield Refusal(1484, "Wrong number of partitions defined, mismatch with previous setting")
+    if len({one.subpartitions for one in partitions}) > 1:
+        yield Refusal(1485, "Wrong number of subpartitions defined, mismatch with previous setting")
+    elif any(one.subpartitions for one in partitions) and not spread.subpartitioned:
+        text = "It is only possible to mix RANGE/LIST partitioning with HASH/KEY partitioning for subpartitioning"
+        yield Refusal(1500, text)
+    if max(count or 0, len(partitions)) > 8192:
+        yield Refusal(1499, "Too many partitions (including subpartitions) were defined")
+
+
+def _of_values(one: PartitionDef, kind: str, width: int) -> Iterator[Refusal]:
+    wanted = _VALUES.get(kind, "")
+    if one.values in ("HISTORY", "CURRENT"):
+        if kind != "SYSTEM_TIME":
+            yield Refusal(4113, "Wrong partitioning type, expected type: `SYSTEM_TIME`")
+    elif one.values and one.values != wanted:
+        owner = "RANGE" if one.values == "LESS THAN" else "LIST"
+        yield Refusal(1480, f"Only {owner} PARTITIONING can use VALUES {one.values} in partition definition")
+    elif wanted and not one.values:
+        yield Refusal(1479, f"Syntax : {kind} PARTITIONING requires definition of VALUES {wanted} for each partition")
+    elif one.values == "LESS THAN" and len(one.widths) != (width or 1):
+        yield _wrong_width("RANGE", width)
+    elif one.values == "IN" and set(one.widths) - ({width} if width > 1 else {0, 1}):
+        yield _wrong_width("LIST", width)
+    elif one.values == "IN" and one.has_maxvalue:
+        yield Refusal(1656, "Cannot use MAXVALUE as value in VALUES IN")
+
+
+def _wrong_width(kind: str, width: int) -> Refusal:
+    if width:
+        return Refusal(1653, "Inconsistency in usage of column lists for partitioning")
+    return Refusal(1657, f"Cannot have more than one value for this type of {kind} partitioning")
+
+
+def of_partition_names(added: Sequence[PartitionDef], names: Sequence[str]) -> Iterator[Refusal]:
+    """names: of partitions that stay."""
+    taken = {name.lower() for name in names}
+    for one in added:
+        if one.name.lower() in taken:
+            yield Refusal(1517, f"Duplicate partition name {one.name}")
+        taken.add(one.name.lower())
+
+
+def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
+    if spread.method == "KEY" or spread.method.endswith("COLUMNS"):
+        for name in spread.names:
+            if find(table.columns, name) is None:
+                yield Refusal(1488, "Field in list of fields for partition function not found in table")
+    columns = [c for name in spread.names if (c := find(table.columns, name))]
+    allowed = _OF_COLUMNS if spread.method.endswith("COLUMNS") else _INTEGERS
+    plain = len(spread.names) == 1 or spread.method.endswith("COLUMNS")
+    if spread.method == "KEY" or not plain:
+        return  # an expression decides, or any type may be there
+    for column in columns:
+        if column.type.kind not in allowed or column.type.name.endswith(_LOBS):
+            text = "is of a not allowed type for this type of partitioning"
+            yield Refusal(1659, f"Field '{column.name}' {text}")
+
+
+# ---- ALTER TABLE … PARTITION
+def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
+    """Of a table whose details are known."""
+    spread = table.details.partitioning if table.details else None
+    if spread is None:
+        yield Refusal(1505, "Partition management on a not partitioned table is not possible")
+        return
+    method, ranged = spread.method, spread.method.startswith(("RANGE", "LIST"))
+    match clause.what:
+        case "DROP PARTITION" if not ranged:
+            yield Refusal(1512, "DROP PARTITION can only be used on RANGE/LIST partitions")
+        case "COALESCE PARTITION" if ranged:
+            yield Refusal(1509, "COALESCE PARTITION can only be used on HASH/KEY partitions")
+        case "DROP PARTITION" if spread.names and not clause.lenient:
+            yield from _of_unknown(spread, clause, 1507, "Error in list of partitions to DROP")
+            gone = {name.lower() for name in clause.names}
+            if not {name.lower() for name in spread.names} - gone:
+                yield Refusal(1508, "Cannot remove all partitions, use DROP TABLE instead")
+        case "TRUNCATE PARTITION" if spread.names:
+            unknown = next((n for n in clause.names if n.lower() not in map(str.lower, spread.names)), "")
+            text = f"Unknown partition '{unknown}' in table '{table.id.table}'"
+            yield from _of_unknown(spread, clause, 1735, text)
+        case "REORGANIZE PARTITION" if spread.names and clause.names:
+            yield from _of_unknown(spread, clause, 1507, "Error in list of partitions to REORGANIZE")
+            gone = {name.lower() for name in clause.names}
+            yield from of_partition_names(clause.added, [n for n in spread.names if n.lower() not in gone])
+        case "ADD PARTITION" if ranged:
+            for one in clause.added:
+                yield from _of_values(one, method.partition(" ")[0], len(spread.columns) if " " in method else 0)
+            if not clause.lenient:
+                yield from of_partition_names(clause.added, spread.names)
+
+
+def _of_unknown(spread: Partitioning, clause: NoColumnEffect, number: int, text: str) -> Iterator[Refusal]:
+    if not {name.lower() for name in clause.names} <= {name.lower() for name in spread.names}:
+        yield Refusal(number, text)
