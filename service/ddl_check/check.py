@@ -97,8 +97,11 @@ class _Run:
             ids = affected_tables(self.catalog, statement, one.db)
             unsure = [(i, why) for i in ids if (why := self._find_doubt(i, statement))]
             refused = [] if unsure else self._refusals(one, statement)
-            if refused:
-                return self._report_refusals(one, ids, refused)
+            certain = tuple(r for r in refused if r.certain)
+            if certain:
+                reason = f"TiDB refuses it: {certain[0].text} (error {certain[0].number})."
+                tables = tuple(map(str, dict.fromkeys(ids)))
+                return StatementReport(one, REFUSED, reason, tables=tables, refusals=certain)
             after, table_changes = changes(self.catalog, statement, one.db)
         except DdlError as error:
             self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
@@ -111,21 +114,13 @@ class _Run:
             )
         report = self._judge_changes(one, table_changes)
         self.catalog = after
+        if refused and report.verdict == SAFE:
+            reason = (
+                f"What is known here does not tell whether TiDB runs it; if not: {refused[0].text} (error "
+                f"{refused[0].number}). If it does: {report.reason}"
+            )
+            report = replace(report, verdict=UNKNOWN, reason=reason)
         return replace(report, tables=tables)
-
-    def _report_refusals(
-        self, one: ParsedStatement, ids: tuple[TableId, ...], refused: list[Refusal]
-    ) -> StatementReport:
-        """Nothing of the statement is applied; where TiDB may run it after all, its tables are no longer known."""
-        tables = tuple(map(str, dict.fromkeys(ids)))
-        certain = tuple(one for one in refused if one.certain)
-        if certain:
-            reason = f"TiDB refuses it: {certain[0].text} (error {certain[0].number})."
-            return StatementReport(one, REFUSED, reason, tables=tables, refusals=certain)
-        doubt = refused[0]
-        self.lost.update(dict.fromkeys(map(_lower, ids), f"whether TiDB ran the statement in line {one.line}"))
-        reason = f"What is known here does not tell whether TiDB runs it. If not: {doubt.text} (error {doubt.number})."
-        return StatementReport(one, UNKNOWN, reason, tables=tables)
 
     def _refusals(self, one: ParsedStatement, statement: Statement) -> list[Refusal]:
         """What TiCDC sends, TiDB has taken."""

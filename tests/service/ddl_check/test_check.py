@@ -78,7 +78,7 @@ VERDICTS: list[tuple[str, str, str, str]] = [
     ("RENAME TABLE orders TO orders2", "avro", "BACKWARD", SAFE),
     ("TRUNCATE TABLE orders", "avro", "BACKWARD", SAFE),
     ("DROP TABLE orders", "avro", "BACKWARD", SAFE),
-    ("DROP TABLE nobody", "avro", "BACKWARD", SAFE),
+    ("DROP TABLE nobody", "avro", "BACKWARD", UNKNOWN),
     ("CREATE TABLE fresh (id INT PRIMARY KEY)", "avro", "BACKWARD", SAFE),
     ("ALTER TABLE nobody ADD c INT", "avro", "BACKWARD", UNKNOWN),
     ("ALTER TABLE orders ADD COLUMN id INT", "avro", "BACKWARD", REFUSED),

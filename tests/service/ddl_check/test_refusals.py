@@ -374,6 +374,7 @@ def test_what_is_not_known_is_not_judged() -> None:
         form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
         assert (form["verdict"], form["refusals"]) == ("cannot judge", []), sql
         assert "(error " in form["reason"]
+        assert form["statement"]["tables"] == [form["statement"]["db"] + "." + sql.split()[2]]
 
 
 # sql_mode '' takes what strict mode refuses.
