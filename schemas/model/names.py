@@ -32,6 +32,14 @@ def own_names(names: Iterable[str]) -> tuple[dict[str, str], frozenset[str]]:
     return {sanitised: name for sanitised, name in own.items() if sanitised not in twice}, frozenset(twice)
 
 
+def in_letters_of(name: str, sanitised: str) -> str:
+    """A name in the letters that its sanitised form has ("ID-no" and "id_NO": "id-NO")."""
+    sent = sanitised[1:] if len(sanitised) == len(name) + 1 else sanitised  # a digit came first
+    if len(sent) != len(name):
+        return name
+    return "".join(new if new.lower() == own.lower() else own for own, new in zip(name, sent, strict=True))
+
+
 @lru_cache(maxsize=65_536)
 def sanitise_topic_part(name: str) -> str:
     """SanitizeTopicName: as sanitise_name, but dots stay and a digit may come first (golden debezium/names)."""

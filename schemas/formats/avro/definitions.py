@@ -9,7 +9,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.avro.record import RecordReader
 from schemas.formats.definitions import in_letters, join_definition
 from schemas.model import values
-from schemas.model.names import own_names
+from schemas.model.names import in_letters_of, own_names, sanitise_name
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
 from schemas.model.table import Column, DefinitionMismatch, TableId, TableVersion
@@ -59,7 +59,9 @@ class DefinitionsOfRecords:
 
 
 def _compare(record: RecordReader, version: TableVersion, options: Options) -> Joined:
-    version = in_letters(version, record.id, (c.name for c in record.columns))
+    folded = {sanitise_name(c.name).lower(): c.name for c in version.table.columns}
+    names = (in_letters_of(folded.get(c.name.lower(), c.name), c.name) for c in record.columns)
+    version = in_letters(version, record.id, names)
     own, twice = own_names(c.name for c in version.table.columns)
     if any(c.name in twice for c in record.columns):
         return version, None  # the decoder says that it can't know which column is meant

@@ -203,7 +203,8 @@ class DebeziumMysqlDecoder:
         elif handle_key and columns.keys() > set(handle_key):  # a router or a transform added to the key
             columns = {name: value for name, value in columns.items() if name in handle_key}
         if not columns:
-            details = f"a null value says that a row of {table} was deleted, and its key names no columns; give --ddl"
+            advice = f", nor can it be read as {', '.join(handle_key)}" if handle_key else "; give --ddl"
+            details = f"a null value says that a row of {table} was deleted, and its key names no columns{advice}"
             raise WireError("EMPTY_RECORD", details=details)
         if key.schema is not None:
             fields = [f for f in key.schema["fields"] if f["field"] in columns]

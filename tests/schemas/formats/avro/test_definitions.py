@@ -1,0 +1,38 @@
+"""Definitions of Avro records, whose names TiCDC sanitised, in other letters."""
+
+from __future__ import annotations
+
+from schemas.formats.base import Context
+from schemas.inspect.format_lookup import format_named
+from schemas.model.event import RowChange
+from tests.support.golden import Registry
+from tests.support.rows import ORIGIN, Tables, change, column, table
+from tests.support.table import check_rows
+
+ROWS = [
+    # the database's names, the definition's, and how rows call them
+    ("the same letters", "a-b", "a-b", "a-b"),
+    ("sanitised", "a-b", "A-B", "a-b"),
+    ("sanitised, mixed", "Net price", "NET PRICE", "Net price"),
+    ("a digit first", "1st", "1ST", "1st"),
+    ("not ASCII", "naïve", "NAïVE", "naïve"),
+    ("nothing to sanitise", "state", "State", "state"),
+]
+
+
+def test_names_in_other_letters() -> None:
+    def check(row: tuple[str, str, str, str]) -> None:
+        _, own, defined, wanted = row
+        registry = Registry()
+        of, known = (table(column(name, "varchar", length=20)) for name in (own, defined))
+        events = (change(of, {own: "x"}), change(of, None, {own: "x"}))
+        encoder = format_named("avro").encoder(Context(registry, Tables(of)))
+        decoder = format_named("avro").decoder(Context(registry, Tables(known)))
+        [read, deleted] = [decoder.decode(encoder.encode(event, ORIGIN)[0])[0] for event in events]
+        assert isinstance(read, RowChange)
+        assert isinstance(deleted, RowChange)
+        assert (read.after, read.table_version) == ({"id": "1", wanted: "x"}, 1)
+        assert deleted.table_version == 1
+        assert [f for f in read.flags if "definition" in f] == []
+
+    check_rows(ROWS, check, lambda row: row[0])
