@@ -338,8 +338,8 @@ class FilteredStore(StoreWrapper):
         self._access, self._listeners = access, listeners
 
     @contextmanager
-    def read(self) -> Iterator[FilteredReader]:
-        with self._store.read() as tx:
+    def read(self, *, once: bool = False) -> Iterator[FilteredReader]:
+        with self._store.read(once=once) as tx:
             yield FilteredReader(tx, self._access)
 
     @contextmanager

@@ -173,8 +173,8 @@ class Store(Protocol):
     def wait_seconds(self) -> float:
         """How long a request may wait for a store that is busy or away."""
 
-    def read(self) -> AbstractContextManager[StoreReader]:
-        """One state of the store; inside another `read` of this thread, that one's."""
+    def read(self, *, once: bool = False) -> AbstractContextManager[StoreReader]:
+        """One state of the store; inside another `read` of this thread, that one's. `once`: for a single question."""
 
     def write(self) -> AbstractContextManager[StoreWriter]: ...
 
@@ -220,8 +220,8 @@ class StoreWrapper:
     def wait_seconds(self) -> float:
         return self._store.wait_seconds
 
-    def read(self) -> AbstractContextManager[StoreReader]:
-        return self._store.read()
+    def read(self, *, once: bool = False) -> AbstractContextManager[StoreReader]:
+        return self._store.read(once=once)
 
     def listen(self, listener: Listener) -> None:
         self._store.listen(listener)

@@ -1,15 +1,14 @@
 """A transaction of several writers' works that asks for all of them at once, and writes what they add at once.
 
-What the works are known to look at (`ports.ReadAhead`) is read before the first, by one statement for each kind of
-thing. New schemas and versions are kept here until the end, or until somebody asks for more than was read ahead; so
-every answer is what it would be if each row had been written when it came.
+What the works are known to look at (`ports.ReadAhead`) is read before the first, by one statement. New schemas and
+versions are kept here until the end, or until somebody asks for more than was read ahead; so every answer is what it
+would be if each row had been written when it came.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +19,7 @@ from service.registry.model import DEFAULT_CONTEXT, Content, StoredVersion, Stor
 from service.registry.ports import ReadAhead
 from service.registry.read_set import Part, id_part, subject_part
 from service.store import statements
+from service.store.dialects import WriteSession
 from service.store.rows import Row, schema_row, version_of_row, version_row
 from service.store.transaction import Transaction
 
@@ -55,16 +55,9 @@ class NewRows:
 class JointTransaction(Transaction):
     """Keeps the promises of `ports.StoreWriter`, for one work after the other: each ends with `keep` or `drop`."""
 
-    def __init__(
-        self,
-        connection: Connection,
-        changes: set[Part],
-        ahead: ReadAhead,
-        at_once: Callable[[], AbstractContextManager[None]],
-    ) -> None:
-        """`at_once`: statements that are sent within it go to the database together; their answers come at its end."""
-        super().__init__(connection, changes)
-        self._at_once = at_once
+    def __init__(self, session: WriteSession, changes: set[Part], ahead: ReadAhead) -> None:
+        super().__init__(session.connection, changes)
+        self._session = session
         self._asked = False
         """Whether the work at hand has asked the database itself."""
         self._kept, self._own = NewRows(), NewRows()
@@ -104,14 +97,19 @@ class JointTransaction(Transaction):
         if not (kept.versions or kept.schemas or own.versions or own.schemas or kept.last_ids or own.last_ids):
             return
         last_ids = kept.last_ids | own.last_ids
-        with self._at_once():
-            for context, number in last_ids.items():
-                if self._last_ids.get(context) is None:
-                    statements.FIRST_ID(sql, context=context, last=number)
-                else:
-                    statements.NEXT_ID(sql, this=context, last=number)
-            statements.PUT_SCHEMA.insert_all(sql, kept.schemas + own.schemas)
-            statements.PUT_VERSION.insert_all(sql, kept.versions + own.versions)
+        texts = []
+        for context, number in last_ids.items():
+            if self._last_ids.get(context) is None:
+                texts.append(statements.FIRST_ID.text_and_values(sql, [{"context": context, "last": number}]))
+            else:
+                texts.append(statements.NEXT_ID.text_and_values(sql, [{"this": context, "last": number}]))
+        for statement, rows in (
+            (statements.PUT_SCHEMA, kept.schemas + own.schemas),
+            (statements.PUT_VERSION, kept.versions + own.versions),
+        ):
+            if rows:
+                texts.append(statement.text_and_values(sql, rows))
+        self._session.write_together(texts)
         self._last_ids |= last_ids
         warnings = kept.warnings + own.warnings
         self._kept, self._own = NewRows(), NewRows()
@@ -128,45 +126,59 @@ class JointTransaction(Transaction):
     # ---- reading ahead
 
     def _read(self, ahead: ReadAhead) -> None:
-        sql, number = self._connection, statements.number_parameters
         subjects, scopes = statements.pad(ahead.subjects), statements.pad(ahead.scopes)
-        identities = statements.pad([one.identity for one in ahead.contents])
-        with self._at_once():
-            rows = statements.versions_of(len(subjects))(sql, **number(subjects))
-            configs = statements.configs_of(len(scopes))(sql, **number(scopes))
-            modes = statements.modes_of(len(scopes))(sql, **number(scopes))
-            ids = statements.ids_of(len(identities))(sql, **number(identities))
-            last = statements.MAX_ID(sql, context=DEFAULT_CONTEXT)
+        identities, number = statements.pad([one.identity for one in ahead.contents]), statements.number_parameters
+        rows = statements.ahead_of(len(subjects), len(scopes), len(identities))(
+            self._connection,
+            **number(subjects, "subject"),
+            **number(scopes, "scope"),
+            **number(identities, "identity"),
+            context=DEFAULT_CONTEXT,
+        )
         self._subjects = {subject: SubjectRows() for subject in subjects}
-        for row in self._rows(rows):
-            self._subjects[row.subject].versions.append(row)
-        self._configs = dict.fromkeys(scopes) | {scope: json.loads(body) for scope, body in configs}
-        self._modes = dict.fromkeys(scopes) | dict(modes)
+        self._configs, self._modes = dict.fromkeys(scopes), dict.fromkeys(scopes)
         self._ids = {(DEFAULT_CONTEXT, one.identity, one.kind): None for one in ahead.contents}
-        for context, id_, identity, kind in ids:
-            key = (context, bytes(identity), kind)
-            if key in self._ids:
-                self._ids[key] = min(id_, self._ids[key] or id_)
-        counter = last.fetchone()
-        self._last_ids[DEFAULT_CONTEXT] = int(counter[0]) if counter else None
-        live = [name for name, one in self._subjects.items() if any(not row.deleted for row in one.versions)]
+        self._last_ids[DEFAULT_CONTEXT] = None
+        live = set[str]()
+        for what, name, text, version, id_, deleted, identity in rows:
+            match what:
+                case 0:
+                    self._subjects[name].versions.append(VersionRow(name, version, id_, bool(deleted)))
+                    if not deleted:
+                        live.add(name)
+                case 1:
+                    self._configs[name] = json.loads(text)
+                case 2:
+                    self._modes[name] = text
+                case 3:
+                    key = (name, bytes(identity), text)
+                    if key in self._ids:
+                        self._ids[key] = min(id_, self._ids[key] or id_)
+                case _:
+                    self._last_ids[name] = version
         if live:
-            self._read_schemas(statements.pad(live), identities, [one.likeness for one in ahead.contents])
+            for subject in live:
+                self._subjects[subject].versions.sort(key=lambda row: row.version)
+            self._read_schemas(statements.pad(list(live)), identities, [one.likeness for one in ahead.contents])
 
     def _read_schemas(self, subjects: list[str], identities: list[bytes], likenesses: list[bytes]) -> None:
         """Of subjects that have versions also what a new one is compared with."""
-        sql, number = self._connection, statements.number_parameters
-        alike = number(statements.pad(likenesses), "likeness")
-        with self._at_once():
-            latest = statements.latest_of(len(subjects))(sql, **number(subjects))
-            find = statements.candidates_of(len(subjects), len(alike))
-            rows = find(sql, **number(subjects, "subject"), **number(identities, "identity"), **alike)
-        for stored in self._all(latest):
-            self._subjects[stored.subject].latest = stored
-        for row in rows:
-            stored = version_of_row(row[:-1])
-            likeness = None if row[-1] is None else bytes(row[-1])
-            self._subjects[stored.subject].candidates.append((stored, likeness))
+        number, alike = statements.number_parameters, statements.pad(likenesses)
+        rows = statements.compared_of(len(subjects), len(identities))(
+            self._connection,
+            **number(subjects, "subject"),
+            **number(identities, "identity"),
+            **number(alike, "likeness"),
+        )
+        for *row, likeness, may_be_same in rows:
+            stored = version_of_row(row)
+            ahead = self._subjects[stored.subject]
+            if may_be_same:
+                ahead.candidates.append((stored, None if likeness is None else bytes(likeness)))
+            else:
+                ahead.latest = stored
+        for subject in subjects:
+            self._subjects[subject].candidates.sort(key=lambda one: -one[0].version)
         self._contents = frozenset(identities), frozenset(likenesses)
 
     def _note(self, parts: Collection[Part]) -> None:

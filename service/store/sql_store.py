@@ -80,13 +80,13 @@ class SqlStore:
             driver(connection).commit()
 
     @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self, *, once: bool = False) -> Iterator[Transaction]:
         outer: Transaction | None = getattr(self._reading, "transaction", None)
         if outer is not None:
             yield outer
             return
         with self._translate_errors("Read"):
-            connection = self._begin_read()
+            connection = self._begin_read(once=once)
             try:
                 self._reading.transaction = transaction = Transaction(connection)
                 yield transaction
@@ -94,7 +94,7 @@ class SqlStore:
                 self._reading.transaction = None
                 self._give_back(connection)
 
-    def _begin_read(self) -> Connection:
+    def _begin_read(self, *, once: bool = False) -> Connection:
         """A connection to read with. A few are kept at hand: the way through the pool costs more than a read.
 
         One that was at hand may have been lost since, and so may all the others; a new one tells.
@@ -105,7 +105,8 @@ class SqlStore:
             except IndexError:
                 connection, fresh = self._dialect.connect(), True
             try:
-                self._dialect.begin_read(connection)
+                if not once:  # a statement alone needs no transaction
+                    self._dialect.begin_read(connection)
                 return connection
             except BaseException:
                 drop(connection)

@@ -12,17 +12,26 @@ from itertools import islice
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import (
+    BigInteger,
     Column,
     ColumnElement,
+    CompoundSelect,
     Connection,
     Executable,
+    LargeBinary,
     Select,
+    Text,
     and_,
     bindparam,
+    case,
+    cast,
     func,
     insert,
+    literal_column,
+    null,
     or_,
     select,
+    union_all,
     update,
 )
 
@@ -45,7 +54,7 @@ class PreparedStatement:
     def __init__(self, statement: Executable, *columns: str) -> None:
         self._statement = statement
         self._columns = list(columns) or None
-        self._reads = isinstance(statement, Select)
+        self._reads = isinstance(statement, Select | CompoundSelect)
         self._texts: dict[str, tuple[str, list[str], dict[str, Any]]] = {}
 
     def __call__(self, connection: Connection, **values: Any) -> Any:
@@ -61,19 +70,11 @@ class PreparedStatement:
             cursor.execute(text, findable)
         return cursor
 
-    def insert_all(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> None:
-        """An INSERT of one row done for many, in as few statements as there are bits in their number, so that the
-        database meets few different texts.
-        """
+    def text_and_values(self, connection: Connection, rows: Sequence[Mapping[str, Any]]) -> tuple[str, list[Any]]:
+        """What `WriteSession.write_together` takes: an INSERT of many rows, or another statement with its one row."""
         text, names, _ = self._text_for(connection)
         head, values, one_row = text.partition(" VALUES ")
-        done = 0
-        while done < len(rows):
-            number = 1 << ((len(rows) - done).bit_length() - 1)
-            some = rows[done : done + number]
-            cursor: Any = connection.connection.cursor()
-            cursor.execute(head + values + ", ".join([one_row] * number), [row[name] for row in some for name in names])
-            done += number
+        return head + values + ", ".join([one_row] * len(rows)), [row[name] for row in rows for name in names]
 
     def _text_for(self, connection: Connection) -> tuple[str, list[str], dict[str, Any]]:
         return self._texts.get(connection.dialect.name) or self._compile(connection)
@@ -160,38 +161,54 @@ def repeats_of(number: int) -> PreparedStatement:
     return PreparedStatement(query.where(of_subjects, same, ~versions.c.deleted))
 
 
-@lru_cache(64)
-def versions_of(number: int) -> PreparedStatement:
-    """All versions of so many subjects."""
-    return PreparedStatement(ROW.where(_any_of(versions.c.subject, number)).order_by(versions.c.version))
+_NO_TEXT, _NO_NUMBER, _NO_BYTES = (cast(null(), kind) for kind in (Text, BigInteger, LargeBinary))
 
 
 @lru_cache(64)
-def ids_of(number: int) -> PreparedStatement:
-    """Context, id, identity and kind of the schemas with one of so many identities."""
-    what = (schemas.c[name] for name in ("context", "id", "identity", "kind"))
-    return PreparedStatement(select(*what).where(_any_of(schemas.c.identity, number)))
+def ahead_of(subjects: int, scopes: int, contents: int) -> PreparedStatement:
+    """What a registration looks at first, each row with the number of its kind: 0 a version (subject, version, id,
+    whether it is deleted), 1 a config and 2 a mode (scope, text), 3 an id (context, id, identity, type of schema),
+    4 the last id of the default context.
+
+    Parameters: `subject`, `scope` and `identity` of `number_parameters`, and `context`.
+    """
+    is_deleted = case((versions.c.deleted, 1), else_=0)
+    none, empty, v, s = _NO_NUMBER, _NO_TEXT, versions.c, schemas.c
+    parts = (
+        select(literal_column("0"), v.subject, empty, v.version, v.id, is_deleted, _NO_BYTES).where(
+            _any_of(v.subject, subjects, "subject")
+        ),
+        select(literal_column("1"), configs.c.scope, configs.c.body, none, none, none, _NO_BYTES).where(
+            _any_of(configs.c.scope, scopes, "scope")
+        ),
+        select(literal_column("2"), modes.c.scope, modes.c.mode, none, none, none, _NO_BYTES).where(
+            _any_of(modes.c.scope, scopes, "scope")
+        ),
+        select(literal_column("3"), s.context, s.kind, none, s.id, none, s.identity).where(
+            _any_of(s.identity, contents, "identity")
+        ),
+        select(literal_column("4"), counters.c.context, empty, counters.c.last, none, none, _NO_BYTES).where(
+            counters.c.context == bindparam("context")
+        ),
+    )
+    return PreparedStatement(union_all(*parts))
 
 
 @lru_cache(64)
-def latest_of(number: int) -> PreparedStatement:
-    """The highest undeleted version of each of so many subjects."""
-    highest = select(versions.c.subject, func.max(versions.c.version).label("version"))
-    top = highest.where(_any_of(versions.c.subject, number), _LIVE).group_by(versions.c.subject).subquery()
-    same = and_(versions.c.subject == top.c.subject, versions.c.version == top.c.version)
-    return PreparedStatement(FULL.join(top, same))
-
-
-@lru_cache(64)
-def candidates_of(subjects: int, contents: int) -> PreparedStatement:
-    """Of so many subjects the undeleted versions that may be one of so many contents, each with its likeness at last.
+def compared_of(subjects: int, contents: int) -> PreparedStatement:
+    """Undeleted versions of so many subjects, as FULL has them, with likeness and a number: 0 the highest of each, 1
+    those that may be one of so many contents.
 
     Parameters: `subject`, `identity` and `likeness` of `number_parameters`.
     """
-    same = [_any_of(schemas.c[name], contents, name) for name in ("identity", "likeness")]
     of_subjects = _any_of(versions.c.subject, subjects, "subject")
-    query = FULL.add_columns(schemas.c.likeness).where(of_subjects, _LIVE, or_(_ALIKE, *same))
-    return PreparedStatement(query.order_by(versions.c.version.desc()))
+    highest = select(versions.c.subject, func.max(versions.c.version).label("version"))
+    top = highest.where(of_subjects, _LIVE).group_by(versions.c.subject).subquery()
+    is_highest = and_(versions.c.subject == top.c.subject, versions.c.version == top.c.version)
+    latest = FULL.add_columns(schemas.c.likeness, literal_column("0")).join(top, is_highest)
+    same = [_any_of(schemas.c[name], contents, name) for name in ("identity", "likeness")]
+    alike = FULL.add_columns(schemas.c.likeness, literal_column("1")).where(of_subjects, _LIVE, or_(_ALIKE, *same))
+    return PreparedStatement(union_all(latest, alike))
 
 
 def chunks(values: Collection[T]) -> Iterator[list[T]]:

@@ -79,7 +79,7 @@ class WriteQueue:
         outcomes: list[T | Exception] = []
         changes: set[Part] = set()
         with savepoint(self._session):
-            transaction = JointTransaction(self._session.connection, changes, ahead, self._session.at_once)
+            transaction = JointTransaction(self._session, changes, ahead)
             for work in works:
                 try:
                     outcomes.append(work(transaction))

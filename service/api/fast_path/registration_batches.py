@@ -174,7 +174,7 @@ class RegistrationBatcher:
         subjects = {one.request.subject: one for one in reversed(plain)}
         contents = [(subject, one.content.identity) for subject, one in subjects.items()]
         try:
-            with self.store.read() as tx:
+            with self.store.read(once=True) as tx:
                 there = tx.repeats(contents)
         except BridgeError:
             return []

@@ -5,9 +5,8 @@ A transaction is begun and ended by hand, past SQLAlchemy, whose way of doing so
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine
@@ -35,8 +34,8 @@ class WriteSession(Protocol):
         Raises the driver's error, of a kind that is `is_transient`, when the turn does not come within the time.
         """
 
-    def at_once(self) -> AbstractContextManager[None]:
-        """Statements that are sent within it go to the database together; their answers are there at its end."""
+    def write_together(self, texts: Sequence[tuple[str, list[Any]]]) -> None:
+        """Run INSERTs and UPDATEs, each with its values, that do not look at one another's rows."""
 
     def savepoint(self) -> None: ...
 

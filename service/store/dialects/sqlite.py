@@ -10,9 +10,8 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -136,8 +135,9 @@ class SqliteWrites:
         if foreign:
             self._crowded_until = time.monotonic() + _CROWDED
 
-    def at_once(self) -> AbstractContextManager[None]:
-        return nullcontext()
+    def write_together(self, texts: Sequence[tuple[str, list[Any]]]) -> None:
+        for text, values in texts:
+            driver(self.connection).execute(text, values)
 
     def savepoint(self) -> None:
         driver(self.connection).execute("SAVEPOINT one")
