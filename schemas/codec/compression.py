@@ -1,7 +1,13 @@
-"""Snappy blocks and LZ4 frames, bounded. The one place that imports the library (cramjam)."""
+"""Snappy blocks, LZ4 frames and compressed files, bounded. The one place that imports the library (cramjam)."""
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
+import lzma
+import zlib
+from collections.abc import Callable
 from typing import Any
 
 from schemas.model.reasons import reason_of
@@ -73,3 +79,42 @@ def snap(data: bytes) -> bytes:
 def lz4(data: bytes) -> bytes:
     """Bytes → an LZ4 frame."""
     return bytes(_library().lz4.compress(data))
+
+
+def _unzstd(data: bytes, most: int) -> bytes:
+    try:
+        content = bytes(_library().zstd.decompress(data))
+    except _library().DecompressionError as error:
+        raise ValueError("not a Zstandard file, or a damaged one") from error
+    if len(content) > most:
+        raise ValueError(f"it inflates to more than {most} bytes")
+    return content
+
+
+def _by_file(opened: Callable[[io.BytesIO], Any]) -> Callable[[bytes, int], bytes]:
+    def inflate(data: bytes, most: int) -> bytes:
+        try:
+            content: bytes = opened(io.BytesIO(data)).read(most + 1)
+        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+            raise ValueError("the compressed file is cut, or damaged") from error
+        if len(content) > most:
+            raise ValueError(f"it inflates to more than {most} bytes")
+        return content
+
+    return inflate
+
+
+_FILES: dict[bytes, Callable[[bytes, int], bytes]] = {
+    b"\x1f\x8b": _by_file(lambda file: gzip.GzipFile(fileobj=file)),
+    b"BZh": _by_file(bz2.BZ2File),
+    b"\xfd7zXZ\x00": _by_file(lzma.LZMAFile),
+    b"\x28\xb5\x2f\xfd": _unzstd,
+    LZ4_MAGIC: unlz4,
+}
+"""First bytes of a file → what inflates it."""
+
+
+def inflate_file(data: bytes, most: int) -> bytes:
+    """A file's content, as it is where it is not compressed. ValueError for damage, and for more than `most` bytes."""
+    inflate = next((how for magic, how in _FILES.items() if data.startswith(magic)), None)
+    return data if inflate is None else inflate(data, most)

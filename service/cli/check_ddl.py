@@ -25,7 +25,16 @@ File = Annotated[str | None, typer.Option("--file", help="A file of statements, 
 Db = Annotated[str, typer.Option(help="The database that names without one are in.")]
 Service = Annotated[str | None, typer.Option(help="URL of a running service: its registry and its history.")]
 Store = Annotated[str | None, typer.Option(help="Store of a service that need not run: sqlite:///PATH.")]
-Ddl = Annotated[str | None, typer.Option(help="Table definitions: JSON lines of DDL, or a golden's meta.json.")]
+Ddl = Annotated[
+    str | None,
+    typer.Option(
+        "--ddl",
+        "--tables",
+        metavar="SOURCE",
+        help="Table definitions: a file (JSON lines of DDL, or SQL), a folder (dumpling's), or a live TiDB: "
+        "mysql://USER@HOST:4000/DB.",
+    ),
+]
 Schemas = Annotated[str | None, typer.Option(help="With --ddl: registered schemas, JSON lines or a meta.json.")]
 Compatibility = Annotated[str, typer.Option(help="With --schemas: the level of all subjects.")]
 At = Annotated[str | None, typer.Option(help="Check against the tables of then: a commit_ts or an RFC 3339 time.")]
@@ -85,7 +94,7 @@ def check_ddl(
             form = _ask_service(service, request, feed)
         else:
             settings = read_files(**feed)
-            with _open_local(store, ddl, schemas, compatibility) as answer:
+            with _open_local(store, ddl, schemas, compatibility, db) as answer:
                 form = answer(CheckRequest(**request, changefeed=settings))
     except BridgeError as error:
         exit_with(error.detail)
@@ -96,7 +105,7 @@ def check_ddl(
 def _one_of(sources: dict[str, str | None]) -> None:
     given_ = [name for name, value in sources.items() if value]
     if len(given_) != 1:
-        usage = "say one of --service URL, --store URL and --ddl FILE"
+        usage = "say one of --service URL, --store URL and --ddl SOURCE"
         raise SetupError("USAGE", details=usage + (f", not {' and '.join(given_)}" if given_ else ""))
 
 
@@ -158,9 +167,10 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
 
 
 @contextmanager
-def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str) -> Iterator[Any]:
+def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str, db: str) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
     from schemas.inputs import definition_files
+    from service.cli.table_sources import read_tables
     from service.ddl_check.request import answer_request, catalog_of, run_check
     from service.registry.registry import Registry
     from service.registry_view import RegistryView, view_of_entries
@@ -178,7 +188,7 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
     level = level.upper()
     if level not in LEVELS:
         raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
-    statements = _parse_file("--ddl", str(ddl), definition_files.statements)
+    statements = read_tables("--ddl", str(ddl), db).statements
     entries = _parse_file("--schemas", schemas, definition_files.schemas) if schemas else []
     with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{Path(folder) / 'registry.db'}")) as opened:
         view, assume = view_of_entries(opened, entries, level), schemas is None

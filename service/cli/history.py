@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from schemas.model.errors import BridgeError, SetupError
+from schemas.model.errors import BridgeError, DdlError, SetupError
 from service.cli.options import DdlZone, StoreUrl
 from service.cli.output import exit_with, load_settings
 from service.logs import print_line
 
 if TYPE_CHECKING:
+    from schemas.model.table import Table
     from service.registry_view import RegistryView
     from service.store.history_reader import HistoryStore
 
@@ -61,6 +62,14 @@ ShowCreate = Annotated[
 ]
 Db = Annotated[str, typer.Option("--db", help="The table's database.")]
 At = Annotated[str | None, typer.Option("--at", metavar="TSO|TIME", help="Since when it is so. [where it is sealed]")]
+Tables = Annotated[
+    str | None,
+    typer.Option(
+        "--tables",
+        metavar="SOURCE",
+        help="Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
+    ),
+]
 Subject = Annotated[str | None, typer.Option(help="A registered subject: the table is known in part.")]
 Version = Annotated[int | None, typer.Option(help="The subject's version. [the newest]")]
 MessageFile = Annotated[
@@ -99,7 +108,11 @@ def _open_histories(url: str | None, *, reads: bool = False) -> Iterator[tuple[H
 def history_snapshot(
     sql: ShowCreate = None,
     db: Db = "",
-    table: Annotated[str, typer.Option("--table", help="Its name, where that is another than the source says.")] = "",
+    table: Annotated[
+        str,
+        typer.Option("--table", help="Its name, where that is another than the source says. Of --tables: only this."),
+    ] = "",
+    tables: Tables = None,
     subject: Subject = None,
     version: Version = None,
     message: MessageFile = None,
@@ -107,13 +120,14 @@ def history_snapshot(
     changefeed: Feed = None,
     store: StoreUrl = None,
 ) -> None:
-    """Tell what a table is at a commit_ts, for a history that began in the middle.
+    """Tell what a table is at a commit_ts, or many tables, for a history that began in the middle.
 
-    Exit code 0; 2 where the snapshot can't be read.
+    Without --at, the tables of a live TiDB count from the moment of which they are. Exit code 0; 2 where the snapshot
+    can't be read.
 
     Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | python -m service history snapshot - --db shop
     """
-    from service.history.manual_entry import record_snapshot
+    from service.history.manual_entry import record_snapshot, record_tables
     from service.history.model import Batch
 
     body: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
@@ -126,11 +140,41 @@ def history_snapshot(
             body["message"] = json.loads(Path(message).read_text(encoding="utf-8").splitlines()[0])
         if at is not None:
             body["time"] = at
-        entry = record_snapshot(body, histories, view)
+        if tables is None:
+            entry = record_snapshot(body, histories, view)
+        elif len(body.keys() & {"query", "subject", "message"}):
+            raise SetupError(
+                "USAGE", details="--tables SOURCE stands alone: give no SQL, --subject or --message beside it"
+            )
+        else:
+            described, commit_ts = _tables_of(tables, db, table)
+            entry = record_tables({"commit_ts": commit_ts if at is None else None, **body}, described, histories)
         result = histories.track(entry.changefeed, Batch(records=list(entry.records)), strict=True)
-        record = entry.records[0]
+    for record in entry.records if len(entry.records) == 1 else ():
         outcome = "known already" if result.copies else "kept"
         print_line(f"history snapshot: {record.db}.{record.table} since commit_ts {record.commit_ts}: {outcome}")
+    if len(entry.records) > 1:
+        since = f"since commit_ts {entry.records[0].commit_ts}"
+        print_line(f"history snapshot: {result.new} tables {since} kept, {result.copies} known already")
+
+
+def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None]:
+    """The tables of a source, by name, and of which commit_ts they are. SetupError USAGE."""
+    from schemas.ddl.executor.catalog import new_catalog
+    from schemas.ddl.executor.versions import apply_text
+    from service.cli.table_sources import read_tables
+
+    read, catalog = read_tables("--tables", source, db), new_catalog()
+    try:
+        for one in read.statements:
+            catalog, _ = apply_text(catalog, one)
+    except DdlError as error:
+        raise SetupError("USAGE", details=f"--tables {source}: {error.detail}") from None
+    every = sorted((table for database in catalog.databases for table in database.tables), key=lambda t: t.id)
+    named = [table for table in every if not only or table.id.table.lower() == only.lower()]
+    if not named:
+        raise SetupError("USAGE", details=f"--tables {source}: it has no table {only or 'at its end'}")
+    return named, read.commit_ts
 
 
 @history.command("diff")

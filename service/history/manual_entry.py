@@ -8,10 +8,11 @@ from __future__ import annotations
 import base64
 import binascii
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
+from schemas.ddl.executor.show_create import show_create
 from schemas.ddl.parser.lexer import SHOW, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, RecoverTable, RenameTables, TruncateTable
@@ -21,6 +22,7 @@ from schemas.model.errors import DdlError, RegistryError, WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
 from schemas.model.ports import SchemaId, SchemaSource
 from schemas.model.table import Table, TableId
+from schemas.model.types import Kind
 from service.history.model import DEFAULT_CHANGEFEED, DdlRecord
 from service.history.ports import HistoryReader
 from service.history.table_schemas import table_of_schemas
@@ -101,14 +103,37 @@ def record_snapshot(body: Json, history: HistoryReader, view: RegistryView) -> M
     if len(sources) != 1:
         raise _entry_error("one of query (SHOW CREATE TABLE), subject or message is needed")
     name = _feed(body, history)
-    when = _when(body)
-    if when is None:
-        when = next((one.sealed_ts for one in history.changefeeds() if one.name == name and one.sealed_ts), None)
-    if when is None:
-        when = ms_to_tso(time.time_ns() // 1_000_000)
+    when = _snapshot_time(body, name, history)
     one = {"query": _fill_from_statement, "subject": _fill_from_subject, "message": _message}[sources[0]]
     record = one(body, DdlRecord(name, when, _text(body, "db"), _text(body, "table"), "", "snapshot"), view)
     return ManualEntry(name, (record,))
+
+
+def record_tables(body: Json, tables: Iterable[Table], history: HistoryReader) -> ManualEntry:
+    """Snapshots of many tables at once: of a dump, or a live TiDB. body: as of `record_snapshot`, without a source.
+
+    A table with a literal TIMESTAMP default in UTC is kept as it is: its text would be read in the session's zone.
+    """
+    name = _feed(body, history)
+    when = _snapshot_time(body, name, history)
+    records = []
+    for table in tables:
+        record = DdlRecord(name, when, *table.id, "", "snapshot")
+        in_utc = any(
+            c.type.kind is Kind.TIMESTAMP and c.default and not c.default_is_expr and not c.default_unzoned
+            for c in table.columns
+        )
+        text = show_create(table, unknown="(NULL)")
+        records.append(_form(record, table, "") if in_utc else replace(record, query=text, mode="show"))
+    return ManualEntry(name, tuple(records))
+
+
+def _snapshot_time(body: Json, changefeed: str, history: HistoryReader) -> int:
+    """When it counts from: as it says, or from where the changefeed is sealed, or from now."""
+    when = _when(body)
+    if when is None:
+        when = next((one.sealed_ts for one in history.changefeeds() if one.name == changefeed and one.sealed_ts), None)
+    return ms_to_tso(time.time_ns() // 1_000_000) if when is None else when
 
 
 def _fill_from_statement(body: Json, record: DdlRecord, _view: RegistryView) -> DdlRecord:

@@ -172,10 +172,10 @@ def options_file(path: Path | None) -> dict[str, Any]:
     return dict(options)
 
 
-def zone_of_meta(*paths: Path | None) -> str | None:
+def zone_of_meta(*paths: Path | str | None) -> str | None:
     """The changefeed's zone, where one of the files is a golden's meta.json."""
     for path in paths:
-        if path is not None and path.name.endswith(".meta.json"):
+        if isinstance(path, Path) and path.name.endswith(".meta.json"):
             meta = _json_file(path)
             zone = meta.get("changefeed_tz") or meta.get("tz")  # classic TiCDC's metas have the short name
             if isinstance(zone, str):

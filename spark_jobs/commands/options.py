@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from schemas.formats.format_table import FORMATS
+from schemas.inputs.table_sources import definition_source
 from spark_jobs.sources.subject_names import STRATEGIES
 
 READ = [*sorted(FORMATS), "auto"]
@@ -21,7 +22,7 @@ places
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
                   each message's own topic (or the one --topic names)
   delta:PATH      a Delta table (with --spark or --stream)
-  --ddl FILE      JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
+  --ddl SOURCE    JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
                   "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
                   holds from the beginning
   --history URL   the table histories that the service tracks, instead of --ddl FILE (docs/history.md)
@@ -101,9 +102,11 @@ def add_reading(p: argparse.ArgumentParser) -> None:
     registry(p)
     p.add_argument(
         "--ddl",
-        type=Path,
-        metavar="FILE|stream",
-        help="table definitions: DDL in JSON lines or SQL, or from what is read",
+        "--tables",
+        type=definition_source,
+        metavar="SOURCE",
+        help="table definitions: a FILE (JSON lines of DDL, or SQL), a folder (dumpling's), a live TiDB"
+        " (mysql://USER@HOST:4000/DB), or `stream`: from what is read",
     )
     p.add_argument("--history", metavar="URL", help="table definitions from this service's history, instead of a file")
     p.add_argument("--changefeed", metavar="NAME", help="whose history, where the service has several")

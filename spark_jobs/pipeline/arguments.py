@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
 from schemas.inputs.claim_check_folder import ClaimFolder
+from schemas.inputs.table_sources import definition_source
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.ports import TableSource
@@ -72,7 +73,8 @@ def check_choices(**given: tuple[Any, Iterable[Any]]) -> None:
 
 
 def tables_of(ddl: File | TableSource | None, history: str | None, table: str | None = None) -> TableSource | None:
-    """Table definitions: a file as --ddl takes it, a source of them, or the URL of a service that has their history.
+    """Table definitions: a file, a folder or a server's URL as --ddl takes them, a source of them, or the URL of a
+    service that has their history.
 
     table: its database is that of names in SQL that have none.
     """
@@ -81,7 +83,8 @@ def tables_of(ddl: File | TableSource | None, history: str | None, table: str | 
             raise SetupError("USAGE", details="ddl= and history= both define tables: give one")
         return HistoryTables(history).check()
     if isinstance(ddl, str | os.PathLike):
-        return TableDefinitions.read(Path(ddl), db=(table or "").partition(".")[0])
+        source = definition_source(os.fspath(ddl))
+        return TableDefinitions.read(source, db=(table or "").partition(".")[0])
     if ddl is not None and not callable(getattr(ddl, "at", None)):
         raise SetupError("USAGE", details=f"ddl={type(ddl).__name__}: a file or a TableSource is needed")
     return ddl

@@ -1,7 +1,7 @@
-"""`--ddl FILE`: table definitions for formats that lack them.
+"""`--ddl SOURCE`: table definitions for formats that lack them.
 
-SQL, JSON lines of DDL (`schemas.inputs.definition_files`; a SHOW CREATE TABLE replaces what was known of the table), or
-a golden's meta.json: the columns its DDL steps list.
+SQL, JSON lines of DDL (`schemas.inputs.definition_files`; a SHOW CREATE TABLE replaces what was known of the table), a
+folder of SQL, a live TiDB (`schemas.inputs.table_sources`), or a golden's meta.json: the columns its DDL steps list.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from schemas.ddl.executor.versions import DdlText, versions
-from schemas.inputs.definition_files import meta_of, statements
+from schemas.inputs.definition_files import meta_of
+from schemas.inputs.table_sources import definition_text, source_statements
+from schemas.model.credentials import mask_credentials
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import MAX_TSO
 from schemas.model.names import sanitise_name
@@ -35,20 +37,19 @@ class TableDefinitions:
             self._by_avro.setdefault(_avro_id(id_), []).append(id_)
 
     @classmethod
-    def read(cls, path: Path, zone: str | None = None, db: str = "") -> TableDefinitions:
-        """zone: of literal TIMESTAMP defaults in DDL text. db: of names in SQL that have none. SetupError USAGE when
-        the file has another form.
+    def read(cls, source: Path | str, zone: str | None = None, db: str = "") -> TableDefinitions:
+        """source: a file, a folder, or a server's URL. zone: of literal TIMESTAMP defaults in DDL text. db: of names in
+        SQL that have none. SetupError USAGE when it can't be read, or has another form.
         """
-        text = _text_of(path)
         try:
-            meta = meta_of(text, "steps")
-            return cls(versions(statements(text, db), zone) if meta is None else _of_meta(meta))
+            meta = meta_of(definition_text(source), "steps") if isinstance(source, Path) and source.is_file() else None
+            return cls(versions(statements_of(source, db), zone) if meta is None else _of_meta(meta))
         except DdlError as error:
-            raise _usage_error(path, error.detail) from error
-        except ValueError as error:
-            raise _usage_error(path, reason_of(error)) from error
+            raise _usage_error(source, error.detail) from error
+        except (OSError, ValueError) as error:
+            raise _usage_error(source, reason_of(error)) from error
         except (LookupError, TypeError, AttributeError) as error:
-            raise _usage_error(path, "it is JSON, but neither lines of DDL nor a golden's meta.json") from error
+            raise _usage_error(source, "it is JSON, but neither lines of DDL nor a golden's meta.json") from error
 
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
         return _newest_before(self._by_id.get(table.folded, []), commit_ts)
@@ -81,27 +82,26 @@ class TableDefinitions:
         return after, until
 
 
-def statements_of(path: Path | None, db: str = "") -> list[DdlText]:
-    """The statements of a --ddl file; none where there is no file. As `TableDefinitions.read`."""
-    if path is None or path == Path("stream"):
+def statements_of(source: Path | str | None, db: str = "") -> list[DdlText]:
+    """The statements of a --ddl source; none where there is none. As `TableDefinitions.read`."""
+    if source is None or source == Path("stream"):
         return []
     try:
-        return statements(_text_of(path), db)
-    except ValueError as error:
-        raise _usage_error(path, str(error)) from error
+        return source_statements(source, db, _mysql_client() if isinstance(source, str) else None)
+    except (OSError, ValueError) as error:
+        raise _usage_error(source, reason_of(error)) from error
 
 
-def _text_of(path: Path) -> str:
+def _mysql_client() -> Any:
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise _usage_error(path, error.strerror or str(error)) from error
-    except UnicodeError as error:
-        raise _usage_error(path, "it is not UTF-8 text") from error
+        import pymysql
+    except ImportError as error:
+        raise ValueError("a live TiDB needs the Python package PyMySQL: install it (pip install pymysql)") from error
+    return pymysql
 
 
-def _usage_error(path: Path, details: str) -> SetupError:
-    return SetupError("USAGE", details=f"--ddl {path}: {details}")
+def _usage_error(source: Path | str, details: str) -> SetupError:
+    return SetupError("USAGE", details=f"--ddl {mask_credentials(str(source))}: {details}")
 
 
 def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:

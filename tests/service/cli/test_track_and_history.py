@@ -14,6 +14,7 @@ from service.store import open_store
 from service.store.history_reader import HistoryStore
 from service.tracker.config import TrackedChangefeed, parse_tracked
 from tests.support.history_events import T0, ddl, resolved, write
+from tests.support.mysql_server import PlayedTidb, serving
 from tests.support.service import ended
 from tests.support.table import check_rows
 
@@ -127,3 +128,31 @@ def test_diff_ends_as_diff_does(tmp_path: Path) -> None:
     assert (again.returncode, "new DDL 1" in again.stderr) == (0, True), again.stderr
     checked = run("check-ddl", "ALTER TABLE d.u ADD b INT", "--ddl", str(tmp_path / "u.jsonl"), cwd=tmp_path)
     assert (checked.returncode, "b" in checked.stdout) == (0, True)
+
+
+def test_many_tables_at_once(tmp_path: Path) -> None:
+    """From a live TiDB they count from the moment of which they are; from a dump from --at."""
+    show = "CREATE TABLE `t` (`a` timestamp NOT NULL DEFAULT '2026-01-01 00:00:00', `b` enum('x\\y'))"
+    with serving(PlayedTidb({("d", "t"): show, ("d", "u"): "CREATE TABLE `u` (`a` int)"}, "secret", tso=T0)) as tidb:
+        url = f"mysql://root:secret@127.0.0.1:{tidb.port}/d"
+        done = run("history", "snapshot", "--tables", url, cwd=tmp_path)
+        assert (done.returncode, f"2 tables since commit_ts {T0} kept, 0 known" in done.stderr) == (0, True), (
+            done.stderr
+        )
+        checked = run("check-ddl", "ALTER TABLE d.t ADD c INT", "--tables", url, cwd=tmp_path)
+        assert (checked.returncode, "SAFE" in checked.stdout) == (0, True), checked.stderr
+    (tmp_path / "dump.sql").write_text("USE d;CREATE TABLE v (a INT);")
+    for expected in ("d.v since commit_ts 9: kept", "d.v since commit_ts 9: known already"):
+        done = run("history", "snapshot", "--tables", "dump.sql", "--at", "9", cwd=tmp_path)
+        assert (done.returncode, expected in done.stderr) == (0, True), done.stderr
+    sql = run("history", "export", cwd=tmp_path).stdout
+    assert "DEFAULT '2026-01-01 00:00:00'" in sql
+    assert sql.count("CREATE TABLE") == 3
+    for wrong, said in (
+        (("--tables", "dump.sql", "--table", "w"), "it has no table w"),
+        (("--tables", "dump.sql", "--subject", "s"), "stands alone"),
+        (("--tables", "nothing.sql"), "nothing.sql: No such file"),
+        (("--tables", url), "mysql://***@127.0.0.1"),
+    ):
+        done = run("history", "snapshot", *wrong, cwd=tmp_path)
+        assert (done.returncode, said in done.stderr, "secret" in done.stderr) == (2, True, False), done.stderr

@@ -14,8 +14,11 @@ from schemas.model.errors import SetupError
 from schemas.model.names import sanitise_name
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
+from spark_jobs.commands.main import main
+from spark_jobs.pipeline.arguments import tables_of
 from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.golden import FORMATS, GOLDEN, Golden, cases
+from tests.support.mysql_server import PlayedTidb, serving
 from tests.support.table import check_rows
 
 ID = TableId("d", "t")
@@ -153,3 +156,20 @@ def test_ddl_lines_in_three_ways_of_writing(tmp_path: Path) -> None:
     other = found.at(TableId("d", "u"), None)
     assert other is not None
     assert other.table.columns[0].default == "2020-01-01 00:00:00"
+
+
+def test_a_folder_and_a_live_tidb(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `ddl=` and `--tables`; the definitions hold for rows of any commit_ts."""
+    (tmp_path / "d.t-schema.sql").write_text("CREATE TABLE `t` (`a` int);")
+    with serving(PlayedTidb({("d", "t"): "CREATE TABLE `t` (`a` int)"}, "secret")) as tidb:
+        url = f"mysql://root:secret@127.0.0.1:{tidb.port}/d"
+        for source in (str(tmp_path), tmp_path, url):
+            tables = tables_of(source, None)
+            assert tables is not None
+            found = tables.at(ID, 5)
+            assert (found.commit_ts, [c.name for c in found.table.columns]) == (0, ["a"]) if found else False
+        (tmp_path / "m.jsonl").write_text("")
+        command = ["decode", "--format", "open", "--in", str(tmp_path / "m.jsonl"), "--out", "-", "--tables"]
+        assert main([*command, url]) == 0
+    assert main([*command, url]) == 2
+    assert "--ddl mysql://***@127.0.0.1" in capsys.readouterr().err

@@ -1,0 +1,184 @@
+"""Table definitions of a running TiDB: `mysql://USER@HOST:4000/DATABASE`. Only SELECT and SHOW are sent.
+
+All tables are of one moment: SHOW CREATE TABLE in a transaction shows the schema of its start (upstream
+`pkg/sessiontxn`), whose TSO is `@@tidb_current_ts`. MySQL and MariaDB tell none.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.lexer import SHOW, TYPED
+from schemas.model.names import quote_name
+from schemas.model.reasons import reason_of
+
+PASSWORD: Final = "BRIDGE_TABLES_PASSWORD"
+"""The environment variable that has the password."""
+_URL: Final = re.compile(
+    r"(?:mysql|tidb)://(?:(?P<user>[^@/?]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^@/?:\[\]]+)(?::(?P<port>\d{1,5}))?"
+    r"(?:/(?P<db>[^/?]*))?(?:\?(?P<query>.*))?"
+)
+_NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
+_PORT: Final = 4000
+_SECONDS: Final = 10
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+# ssl-mode → whether the certificate is checked, and whether the host's name is.
+_MODES: Final = {"REQUIRED": (False, False), "VERIFY_CA": (True, False), "VERIFY_IDENTITY": (True, True)}
+_FILES: Final = {"ssl-ca": "ca", "ssl-cert": "cert", "ssl-key": "key"}
+_PARAMETERS: Final = (*_FILES, "ssl-mode", "password-file")
+_OF_SYSTEM: Final = (
+    "information_schema", "inspection_schema", "metrics_schema", "mysql", "performance_schema", "sys",
+    "workload_schema",
+)  # fmt: skip
+_SESSION: Final = "SET SESSION time_zone = '+00:00', sql_mode = ''"
+_TABLES: Final = (
+    "SELECT table_schema, table_name FROM information_schema.tables WHERE table_type = 'BASE TABLE'"
+    " AND (%s = '' OR table_schema = %s) ORDER BY table_schema, table_name"
+)
+_DATABASES: Final = (
+    "SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerAddress:
+    """A server as its URL names it. database "": all but the system's."""
+
+    host: str
+    port: int
+    user: str
+    database: str
+    password: str = field(repr=False)
+    tls: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.host}:{self.port}"
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTables:
+    """Statements that give the tables. commit_ts: of the moment they are of, None where the server tells none."""
+
+    statements: list[DdlText]
+    commit_ts: int | None
+
+
+def is_server(source: str) -> bool:
+    return source.startswith(("mysql://", "tidb://"))
+
+
+def server_address(url: str) -> ServerAddress:
+    """Of `mysql://USER@HOST:PORT/DATABASE?ssl-ca=FILE&ssl-cert=FILE&ssl-key=FILE&ssl-mode=MODE&password-file=FILE`.
+
+    The password comes from the file, else from BRIDGE_TABLES_PASSWORD, else from the URL. With a parameter of TLS the
+    certificate and the host's name are checked, unless ssl-mode is VERIFY_CA or REQUIRED. ValueError.
+    """
+    match = _URL.fullmatch(url)
+    if match is None:
+        raise ValueError("mysql://USER@HOST:PORT/DATABASE is needed")
+    user, _, password = (match["user"] or "root").partition(":")
+    given = dict(part.partition("=")[::2] for part in (match["query"] or "").split("&") if part)
+    if unknown := sorted(given.keys() - set(_PARAMETERS)):
+        raise ValueError(f"{unknown[0]} is no parameter of it; known: {', '.join(_PARAMETERS)}")
+    given = {name: _unescape(value) for name, value in given.items()}
+    password = os.environ.get(PASSWORD) or _unescape(password)
+    if file := given.pop("password-file", ""):
+        try:
+            password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, UnicodeError) as error:
+            raise ValueError(f"password-file {file}: {reason_of(error)}") from error
+    host, port = match["host"].strip("[]"), int(match["port"] or _PORT)
+    return ServerAddress(host, port, _unescape(user), _unescape(match["db"] or ""), password, _tls(given))
+
+
+def _unescape(text: str) -> str:
+    data = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text.encode().decode("latin-1")).encode("latin-1")
+    return data.decode("utf-8", "replace")
+
+
+def _tls(given: dict[str, str]) -> dict[str, Any] | None:
+    mode = given.get("ssl-mode", "").upper()
+    if mode == "DISABLED" or not given:
+        return None
+    if mode and mode not in _MODES:
+        raise ValueError(f"ssl-mode {mode}: {', '.join(('DISABLED', *_MODES))} are known")
+    for name in _FILES:
+        if name in given and not Path(given[name]).is_file():
+            raise ValueError(f"{name}: there is no file {given[name]}")
+    checked, named = _MODES[mode or "VERIFY_IDENTITY"]
+    files = {of: given[name] for name, of in _FILES.items() if name in given}
+    return {**files, "verify_mode": "required" if checked else "none", "check_hostname": named}
+
+
+def live_tables(url: str, client: Any) -> LiveTables:
+    """The tables of a server, through the PyMySQL module. ValueError says what is wrong, without any password."""
+    address = server_address(url)
+    try:
+        connection = client.connect(
+            host=address.host, port=address.port, user=address.user, password=address.password, charset="utf8mb4",
+            ssl=_context(address.tls), connect_timeout=_SECONDS, read_timeout=6 * _SECONDS, autocommit=False,
+        )  # fmt: skip
+        try:
+            return _read(connection.cursor(), address, client)
+        finally:
+            connection.close()
+    except (client.MySQLError, OSError, RuntimeError) as error:
+        raise ValueError(f"{address.name}: {_reason(error)}") from error
+
+
+def _context(tls: dict[str, Any] | None) -> Any:
+    """As PyMySQL takes it. Without `ca` it checks nothing by itself, so the system's certificates are named."""
+    if tls is None or "ca" in tls or tls["verify_mode"] == "none":
+        return tls
+    import ssl
+
+    return {**tls, "ca": ssl.get_default_verify_paths().cafile or ssl.get_default_verify_paths().openssl_cafile}
+
+
+def _reason(error: Exception) -> str:
+    """What the server or the client says: (number, text)."""
+    if len(error.args) == 2 and isinstance(error.args[1], str):
+        return f"{_NUMBER.sub('', error.args[1])} (error {error.args[0]})"
+    return reason_of(error)
+
+
+def _read(cursor: Any, address: ServerAddress, client: Any) -> LiveTables:
+    cursor.execute(_SESSION)
+    cursor.execute("BEGIN")
+    commit_ts = _current_ts(cursor, client)
+    cursor.execute(_TABLES, (address.database, address.database))
+    tables = [(db, table) for db, table in cursor.fetchall() if address.database or db.lower() not in _OF_SYSTEM]
+    if not tables:
+        what = f"database {address.database}" if address.database else "the server"
+        raise ValueError(f"{address.name}: {what} has no table that user {address.user} may see")
+    there = {db for db, _ in tables}
+    cursor.execute(_DATABASES)
+    texts: list[DdlText] = []
+    for name, charset, collate in cursor.fetchall():
+        if name in there:
+            texts += _database(name, charset, collate, address)
+    for db, table in tables:
+        cursor.execute(f"SHOW CREATE TABLE {quote_name(db)}.{quote_name(table)}")
+        where = f"table {db}.{table} of {address.name}"
+        texts.append(DdlText(0, db, cursor.fetchone()[1], SHOW, "UTC", where))
+    return LiveTables(texts, commit_ts)
+
+
+def _current_ts(cursor: Any, client: Any) -> int | None:
+    try:
+        cursor.execute("SELECT @@tidb_current_ts")
+        return int(cursor.fetchone()[0]) or None
+    except client.MySQLError:
+        return None  # no TiDB
+
+
+def _database(name: str, charset: str, collate: str, address: ServerAddress) -> list[DdlText]:
+    words, where = f"{quote_name(name)} CHARACTER SET {charset} COLLATE {collate}", f"database {name} of {address.name}"
+    queries = f"CREATE DATABASE IF NOT EXISTS {words}", f"ALTER DATABASE {words}"
+    return [DdlText(0, "", query, TYPED, where=where) for query in queries]

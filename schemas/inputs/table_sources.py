@@ -1,0 +1,70 @@
+"""Where table definitions come from: a file, a folder, or a live TiDB (`--tables`, `--ddl`).
+
+A folder is dumpling's (`db.table-schema.sql`, `db-schema-create.sql`; mydumper's is the same), whose data files are
+not read; or it holds .sql files. Files may be compressed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+from schemas.codec.compression import inflate_file
+from schemas.ddl.executor.versions import DdlText
+from schemas.inputs.definition_files import statements
+from schemas.inputs.live_tables import is_server, live_tables
+from schemas.inputs.sql_files import sql_statements
+
+_MOST: Final = 1 << 30
+_ENDS: Final = r"\.sql(?:\.(?:gz|bz2|xz|zst|lz4))?\Z"
+_SQL: Final = re.compile(_ENDS)
+# Upstream dumpling `export/writer.go`: other characters of names are %XX.
+_DATABASE: Final = re.compile(rf"(?P<db>[^.]+)-schema-create{_ENDS}")
+_TABLE: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema{_ENDS}")
+_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
+
+
+def definition_source(text: str) -> Path | str:
+    """A source as it is given: the URL of a server, or a path."""
+    return text if is_server(text) else Path(text)
+
+
+def source_statements(source: Path | str, db: str, client: Any) -> list[DdlText]:
+    """The statements that define its tables. db: of names that have none.
+
+    client: the PyMySQL module, for a server. ValueError and OSError say what is wrong, without the source's name.
+    """
+    if isinstance(source, str):
+        return live_tables(source, client).statements
+    if source.is_dir():
+        return _folder(source, db)
+    return statements(definition_text(source), db)
+
+
+def definition_text(path: Path) -> str:
+    """A file's text, inflated where it is compressed. ValueError, OSError."""
+    data = path.read_bytes()
+    try:
+        return inflate_file(data, _MOST).decode("utf-8-sig").replace("\r\n", "\n")
+    except UnicodeError as error:
+        raise ValueError("it is not UTF-8 text") from error
+
+
+def _folder(folder: Path, db: str) -> list[DdlText]:
+    paths = sorted(path for path in folder.iterdir() if path.is_file() and _SQL.search(path.name))
+    dumped = [(path, match) for kind in (_DATABASE, _TABLE) for path in paths if (match := kind.fullmatch(path.name))]
+    every = [(path, _unescape(match["db"])) for path, match in dumped] or [(path, db) for path in paths]
+    if not every:
+        raise ValueError("the folder has no .sql file; dumpling's have names such as shop.orders-schema.sql")
+    texts: list[DdlText] = []
+    for path, database in every:
+        try:
+            texts += sql_statements(definition_text(path), database)
+        except ValueError as error:
+            raise ValueError(f"{path.name}: {error}") from error
+    return texts
+
+
+def _unescape(name: str) -> str:
+    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)
