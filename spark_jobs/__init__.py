@@ -2,7 +2,7 @@
 
 `from spark_jobs import decode, encode, transcode` is the Spark API, beside `datasource` and `spark_session`. Importing
 the package starts no JVM and no Spark session, and loads neither pyspark nor pyarrow: workers and the command line
-import it too.
+import it too. With Spark 3 the names of the API are an error that says so.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ __all__ = ["datasource", "decode", "encode", "spark_session", "transcode"]
 
 
 def __getattr__(name: str) -> Any:
+    if name in __all__:
+        from spark_jobs.runtime.spark_version import check_spark_version
+
+        check_spark_version()
     if name == "datasource":
         from spark_jobs.spark import data_source
 

@@ -8,6 +8,7 @@ import pyarrow
 
 from schemas.model.spark_types import EXACT, SparkTypes, struct
 from schemas.model.table import Table, TableId
+from spark_jobs.arrow.arrow_types import arrow_schema_of
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -40,12 +41,11 @@ def tidb_row(table: Table, types: SparkTypes = EXACT, certain: bool = True) -> S
 
 def arrow_schema(ddl: str) -> Any:
     """Spark DDL → Arrow schema, as mapInArrow must yield it."""
-    from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
-    return to_arrow_schema(schema)
+    return arrow_schema_of(schema)
 
 
 pa: Any = pyarrow  # the stubs know less than the library

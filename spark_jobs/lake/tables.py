@@ -36,6 +36,8 @@ def session(
     from pyspark.sql import SparkSession
 
     settings, active = dict(config or {}), SparkSession.getActiveSession()
+    if active is None and "SPARK_REMOTE" in os.environ:  # a server that runs already, with Delta or without
+        active = spark_session("ticdc-bridge", master=master, config=settings)
     if delta and by != "deltalake":
         try:
             settings |= _settings_of(active)

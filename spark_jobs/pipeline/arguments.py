@@ -15,6 +15,7 @@ from schemas.inputs.table_sources import definition_source
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.ports import TableSource
+from spark_jobs.runtime.spark_version import check_spark_version
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.sources.table_definitions import TableDefinitions
 from spark_jobs.sources.table_history import HistoryTables
@@ -57,12 +58,14 @@ def _parameter_names(text: Any) -> Any:
 
 
 def check_frame(messages: Any, what: str) -> None:
-    """SetupError USAGE for what is no Spark DataFrame. what: the argument's name."""
+    """SetupError USAGE for what is no Spark DataFrame, or one of Spark 3. what: the argument's name."""
     if not hasattr(messages, "sparkSession") or not hasattr(messages, "dtypes"):
         kind = type(messages)
         name = kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__name__}"
         details = f"{what} is of type {name}: a Spark DataFrame with key and value is needed (spark.createDataFrame)"
         raise SetupError("USAGE", details=details)
+    if messages.sparkSession is not None:  # a Spark Connect server may be older than pyspark here
+        check_spark_version(messages.sparkSession.version)
 
 
 def check_choices(**given: tuple[Any, Iterable[Any]]) -> None:

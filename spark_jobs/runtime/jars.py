@@ -26,8 +26,11 @@ from schemas.model.errors import SetupError
 from schemas.model.reasons import reason_of
 from spark_jobs.runtime import ivy
 from spark_jobs.runtime.cache import cache_dir, lock_file
+from spark_jobs.runtime.spark_version import PINNED, installed_version, major_minor
 
-SETS = ("spark", "kafka", "delta")
+SETS = ("spark", "kafka", "delta", "spark-4.0", "delta-4.0", "spark-4.2", "delta-4.2")
+"""`spark` and `delta` are those of the Spark that `make setup` installs; others are named with their Spark."""
+_BY_SPARK = ("spark", "delta")
 
 _JARS_PER_RUN = 8
 _RUNS_AT_ONCE = 4
@@ -73,21 +76,36 @@ def table() -> tuple[Jar, ...]:
 def jars(name: str = "spark") -> list[Path]:
     """The files of one set, fetched if need be.
 
-    In: `spark` (for `spark.jars`), `delta` (beside them, for Delta tables) or `kafka` (a broker's class path).
-    Out: one path per row of the set; for `spark`, then whatever else is in `BRIDGE_JARS`.
+    In: `spark` (for `spark.jars`) or `delta` (beside them, for Delta tables), for the Spark that is installed; `kafka`
+    (a broker's class path); any other of SETS.
+    Out: one path per row of the set; for `spark`, then whatever else is in `BRIDGE_JARS`. Where no connectors are
+    pinned for this Spark, `spark` is that alone.
     Errors: SetupError JAR_MISSING (which jar, where it was looked for, what to do), JAVA_MISSING, USAGE.
     """
     if name not in SETS:
         raise SetupError("USAGE", details=f"no set of jars is named {name!r}: choose from {', '.join(SETS)}")
+    kind, name = name, _set_for(name) if name in _BY_SPARK else name
+    if kind == "delta" and name not in SETS:
+        details = (
+            f"no jars of Delta's are pinned for Spark {installed_version()}: start the session with Delta's own "
+            "(spark.jars.packages), or write tables by deltalake (--engine deltalake)"
+        )
+        raise SetupError("JAR_MISSING", details=details)
     jar_set = [jar for jar in table() if name in jar.sets]
     own = own_jars(os.environ.get("BRIDGE_JARS", ""))
     chosen = {jar: _own_for(jar, own) for jar in jar_set}
     fetched = _fetch([jar for jar, path in chosen.items() if path is None])
     paths = [path if path is not None else fetched[jar] for jar, path in chosen.items()]
-    if name == "spark":
+    if kind == "spark":
         pinned = {jar.file_name for jar in table()}  # a copied cache also holds the broker's, which Spark must not get
         paths += [path for path in own if path not in paths and path.name not in pinned]
     return paths
+
+
+def _set_for(kind: str) -> str:
+    """The name that a set has for the Spark that is installed; one that is not in SETS where none is pinned."""
+    version = major_minor(installed_version() or "") or PINNED
+    return kind if version == PINNED else f"{kind}-{version[0]}.{version[1]}"
 
 
 def own_jars(setting: str) -> list[Path]:
@@ -121,7 +139,7 @@ def is_whole(path: Path, jar: Jar) -> bool:
 def _own_for(jar: Jar, own: Sequence[Path]) -> Path | None:
     """The user's file for this row: of the same name, or of the same artifact in another version (theirs to judge)."""
     prefix = f"{jar.artifact}-"
-    shared = sum(row.artifact == jar.artifact for row in table()) > 1
+    shared = sum(row.artifact == jar.artifact and bool(row.sets & jar.sets) for row in table()) > 1
     for path in own:
         if path.name == jar.file_name:
             return path

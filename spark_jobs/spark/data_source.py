@@ -42,6 +42,7 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message, RowChange
 from schemas.model.options import Options
 from schemas.model.spark_types import SparkTypes
+from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.batches import merge_rows
 from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
@@ -212,9 +213,7 @@ class _PartitionDecoder:
             warm_changes(self._side.format)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
-        from pyspark.sql.pandas.types import to_arrow_schema
-
-        schema = to_arrow_schema(self._schema)
+        schema = arrow_schema_of(self._schema)
         reader, items = ChangeReader(self._side, schema), self._items(partition)
         while chunk := list(batch_items(items)):
             batch, start = batch_of_messages(chunk, timed=True), 0

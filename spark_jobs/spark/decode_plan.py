@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.model.errors import WireError
 from schemas.model.spark_types import EXACT, SparkTypes, row_type
 from schemas.model.table import Table, TableId
+from spark_jobs.arrow.arrow_types import spark_schema_of
 from spark_jobs.arrow.change_schema import CHANGES, arrow_schema, metric, tidb_row
 from spark_jobs.arrow.table_rows import FORMATS, TableRows, rows_schema
 from spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
@@ -73,10 +74,9 @@ def _decode_by_kernels(
 
 def _with_tidb_types(rows: Any, table: Table, certain: bool) -> StructType:
     """The schema; before and after say their columns' TiDB types. They come so from Python: no plan pays for it."""
-    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.types import StructField, StructType
 
-    schema, row = from_arrow_schema(rows), tidb_row(table, certain=certain)
+    schema, row = spark_schema_of(rows), tidb_row(table, certain=certain)
     return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
 
 
@@ -188,10 +188,12 @@ def apply_view(events: DataFrame, side: CodecConfig) -> DataFrame:
 
 def decoded_changes(frame: DataFrame, side: CodecConfig, name: str = "") -> DataFrame:
     """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
+    from pyspark.sql import functions as F
+
     if side.view is None and (side.tables is not None or side.format == "avro"):
         warm_changes(side.format)
     changes = map_messages(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
-    return without_skipped(changes, changes["kind"], name)
+    return without_skipped(changes, F.col("kind"), name)
 
 
 def typed_changes(events: DataFrame, table: Table, row: StructType | None = None) -> DataFrame:

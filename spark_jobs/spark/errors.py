@@ -75,6 +75,19 @@ _NO_FILE_SYSTEM_TEXT = (
 )
 
 
+_NO_KAFKA = re.compile(r"Failed to find the data source: kafka|Failed to find data source: kafka")
+_NO_KAFKA_TEXT = (
+    "this Spark session has no Kafka connector: start it with "
+    "spark.jars.packages=org.apache.spark:spark-sql-kafka-0-10_2.13:VERSION (that of Spark), or name its jars in "
+    "BRIDGE_JARS. Pinned are those of Spark 4.0, 4.1 and 4.2"
+)
+
+
+def missing_connector(error: Exception) -> SetupError | None:
+    """That Spark has no connector for Kafka; None where it is another error."""
+    return SetupError("JAR_MISSING", details=_NO_KAFKA_TEXT) if _NO_KAFKA.search(str(error)) else None
+
+
 def error_of(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
@@ -82,6 +95,8 @@ def error_of(error: Exception) -> SetupError | None:
         return SetupError("USAGE", details=ours)
     if (missing := _NO_FILE_SYSTEM.search(text)) is not None:
         return SetupError("JAR_MISSING", details=_NO_FILE_SYSTEM_TEXT.format(what=missing[0]))
+    if (connector := missing_connector(error)) is not None:
+        return connector
     if any(words in text for words in _NO_MASTER):
         return SetupError("USAGE", details=f"--master: {shorten_message(error)}")
     for words, why in _STOPPED.items():
@@ -100,6 +115,7 @@ __all__ = [
     "is_worker_death",
     "kafka_refusal",
     "lost_offsets",
+    "missing_connector",
     "raised_message",
     "shorten_message",
 ]

@@ -20,8 +20,10 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+from schemas.model.errors import SetupError
 from spark_jobs.runtime.jars import jars
 from spark_jobs.runtime.java import spark_java_home
+from spark_jobs.runtime.spark_version import check_spark_version
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -87,9 +89,10 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
     In: the application's name; a master (default `local[*,4]`; left to spark-submit under it); settings that win over
     ours (`spark.jars` and the driver's Java options are added to ours; with `spark.jars.packages` the caller brings
     all jars). `BRIDGE_SPARK_LOG` sets the JVM's log level (default `error`).
-    Out: the active session if there is one, else a new one.
-    Errors: SetupError JAVA_MISSING, JAR_MISSING; whatever Spark raises where it can't start.
+    Out: the active session if there is one, else a new one; with SPARK_REMOTE one of that Spark Connect server.
+    Errors: SetupError USAGE for Spark 3; JAVA_MISSING, JAR_MISSING; whatever Spark raises where it can't start.
     """
+    check_spark_version()
     from pyspark.sql import SparkSession
 
     # pyspark logs every failed query to stderr as one long JSON line, besides raising it
@@ -97,6 +100,11 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
     active = SparkSession.getActiveSession()
     if active is not None:
         return _adjust_session(active, {**RUNTIME, **config})
+    if remote := os.environ.get("SPARK_REMOTE"):
+        if master is not None:
+            details = f"--master {master}: SPARK_REMOTE names a Spark Connect server ({remote}): give one of them"
+            raise SetupError("USAGE", details=details)
+        return _adjust_session(SparkSession.builder.remote(remote).getOrCreate(), {**RUNTIME, **config})
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         conf = {**_submitted_settings(), **({"spark.master": master} if master else {}), **config}
         builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(conf)})
@@ -131,6 +139,11 @@ def _executor_options(settings: Mapping[str, str]) -> str:
     """Java's options for executors of a cluster: ours, after which the caller's win."""
     options = settings.get(_EXECUTOR_OPTIONS, "")
     return options if _HUGE in options else " ".join(filter(None, [_HUGE, options]))
+
+
+def is_connect(session: SparkSession) -> bool:
+    """Whether the session is of Spark Connect: the JVM, `sparkContext` and what is made of them are elsewhere."""
+    return type(session).__module__.startswith("pyspark.sql.connect")
 
 
 def _adjust_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:

@@ -15,7 +15,7 @@ from uuid import uuid4
 import numpy as np
 import pyarrow
 import pyarrow.compute
-from pyspark.accumulators import AccumulatorParam
+from pyspark import AccumulatorParam
 
 from schemas.model.errors import SetupError
 from schemas.model.event import Message

@@ -16,6 +16,7 @@ from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
 from schemas.model.type_text import type_text
 from spark_jobs.arrow import lines
+from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from spark_jobs.io.locations import KafkaClient, delta_path_of
 from spark_jobs.lake import tables
@@ -29,6 +30,7 @@ from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.pipeline.watermark_buffer import no_watermark_error
 from spark_jobs.sources.table_history import HistoryTables
+from spark_jobs.spark.session import is_connect
 from spark_jobs.spark.sql_expressions import is_of, unfit_sql
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.checkpoint import Checkpoint
@@ -95,6 +97,7 @@ class MicroBatchRunner:
             and self._form == "message"
             and not work.needs_order
             and work.on_error != "fail"
+            and not is_connect(spark)  # no accumulators: counts come with the rows
         ):
             place = self._out
             self._sender = KafkaSender(spark.sparkContext, place.fixed, checkpoint is not None, place.counts)
@@ -103,13 +106,11 @@ class MicroBatchRunner:
         """The rows of `frame` (spark_jobs.spark.frames, with `position`) through the job. SetupError when it can't go
         on.
         """
-        from pyspark.sql.pandas.types import to_arrow_schema
-
         work, kind = self._learn(frame, number), pieces_type()
         held_path = self._held_rows(number)
         if self._sender is not None and held_path is None:
             return self._send(self._sender, frame, number, work)
-        pieces = map_messages(frame, PieceBatches(work, self._form, to_arrow_schema(kind)), kind)
+        pieces = map_messages(frame, PieceBatches(work, self._form, arrow_schema_of(kind)), kind)
         with _persist(pieces) as pieces:
             sink, ordered = self._out, self._form == "text"
             outcome = _outcome(pieces, ordered)

@@ -35,10 +35,12 @@ from spark_jobs.spark.errors import (
     is_worker_death,
     kafka_refusal,
     lost_offsets,
+    missing_connector,
     raised_message,
     shorten_message,
 )
 from spark_jobs.spark.frames import KAFKA_SQL, kafka_read_options
+from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming import lineage
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.metrics import JobMetrics
@@ -102,6 +104,7 @@ def run_stream(stream: StreamJob) -> int:
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
     _check_topic(stream, topic, checkpoint)
     spark = session_of(stream.work, stream.master, stream.out, stream.dead)
+    refuse_connect(spark)
     running = _RunningStream(stream, topic, spark, checkpoint, metrics)
     running.run_until_stopped()
     tell_summary(stream.command, running.total, stream.table)
@@ -109,6 +112,17 @@ def run_stream(stream: StreamJob) -> int:
         print("interrupted: the next start goes on from the checkpoint", file=sys.stderr)
         return 130
     return running.total.exit_code
+
+
+def refuse_connect(spark: SparkSession) -> None:
+    """SetupError USAGE for a session of Spark Connect, whose server would run the function of each micro-batch."""
+    if is_connect(spark):
+        details = (
+            "--stream needs a Spark session in this process: over Spark Connect the server would run the micro-batches,"
+            " away from the checkpoint and the counts. Run the job with spark-submit, or use decode() or transcode()"
+            " of a streaming DataFrame"
+        )
+        raise SetupError("USAGE", details=details)
 
 
 def _check_topic(stream: StreamJob, topic: str, checkpoint: Checkpoint) -> None:
@@ -293,6 +307,8 @@ class _RunningStream:
 
 def _lasting_error(error: Exception, topic: str) -> SetupError | None:
     """An error that comes again at each try; None for any other."""
+    if (connector := missing_connector(error)) is not None:
+        return connector
     if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
     if (which := lost_offsets(error)) is not None:

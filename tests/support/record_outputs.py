@@ -23,11 +23,11 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import MapType, StringType
 
 from schemas.formats.format_table import WRITTEN
 from schemas.plain.writer import json_line
+from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.worker_functions import DecodeBatches, TranscodeBatches
 from spark_jobs.commands.main import main as run_command
 from spark_jobs.io.message_files import message_line
@@ -116,7 +116,7 @@ def _rows_of(batches: Iterator[Any]) -> str:
 
 
 def _decoded_batches(side: CodecConfig, case: OutputCase) -> str:
-    schema = to_arrow_schema(change_type(MapType(StringType(), StringType())))
+    schema = arrow_schema_of(change_type(MapType(StringType(), StringType())))
     return _rows_of(DecodeBatches(side, schema)(kafka_table(case).to_batches()))
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
+from spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -17,6 +18,11 @@ PROPERTIES: Mapping[str, str] = {
     "delta.columnMapping.mode": "name",
     "delta.enableTypeWidening": "true",
 }
+
+
+_NO_TABLE = frozenset(("DELTA_PATH_DOES_NOT_EXIST", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE",
+                       "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND"))  # fmt: skip
+"""What Delta says of a path without a table: nothing is there, other files, a log without a commit."""
 
 
 def sql_name(path: str) -> str:
@@ -43,8 +49,15 @@ def check_place(path: str) -> None:
 
 def exists(spark: SparkSession, path: str) -> bool:
     """Whether there is a Delta table at the path."""
-    jvm: Any = spark._jvm
-    return bool(jvm.io.delta.tables.DeltaTable.isDeltaTable(spark._jsparkSession, absolute_path(path)))
+    from pyspark.errors import AnalysisException
+
+    try:
+        _ = spark.read.format("delta").load(absolute_path(path)).schema
+    except AnalysisException as error:
+        if (error.getCondition() or "").partition(".")[0] in _NO_TABLE:
+            return False
+        raise
+    return True
 
 
 def clear_uncreated(spark: SparkSession, path: str) -> None:
@@ -53,6 +66,8 @@ def clear_uncreated(spark: SparkSession, path: str) -> None:
     A CREATE TABLE that is killed before its commit leaves a folder that Delta takes neither for a table nor for an
     empty place.
     """
+    if is_connect(spark):  # Delta says then that the place is not empty
+        return
     jvm: Any = spark._jvm
     place = jvm.org.apache.hadoop.fs.Path(absolute_path(path))
     log = jvm.org.apache.hadoop.fs.Path(place, "_delta_log")

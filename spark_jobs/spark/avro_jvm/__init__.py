@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.columnar.kernels import avro_codes
 from spark_jobs.runtime.cache import cache_dir, write_atomically
+from spark_jobs.runtime.spark_version import Version, major_minor
+from spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,26 +34,40 @@ _SOURCES = ("AvroInput.java", "AvroRows.java", "Refused.java", "RefusedRows.java
 _log = logging.getLogger(__name__)
 
 
+VERSIONS: frozenset[Version] = frozenset({(4, 1), (4, 2)})
+"""Versions of Spark whose inner classes the reader is written for, and was tested with."""
+
 # Of each application: the loader of its classes and the package of ours, None where it can't have them.
 _loaders: dict[str, tuple[Any, str] | None] = {}
 
 
 def class_of(spark: SparkSession, name: str) -> Any | None:
-    """The class `name` of ours as java.lang.Class; None where there is no JVM to give it to (Spark Connect), or where
-    that fails, which is logged once.
+    """The class `name` of ours as java.lang.Class; None where the reader may not be used, which is logged once: a
+    Spark Connect session (its JVM is elsewhere), a version of Spark that is not among VERSIONS, a JVM that refuses it.
     """
-    jvm: Any = getattr(spark, "_jvm", None)
-    if jvm is None:
-        return None
-    application = str(spark.sparkContext.applicationId)
+    application = "Spark Connect" if is_connect(spark) else str(spark.sparkContext.applicationId)
     if application not in _loaders:
-        try:
-            _loaders[application] = _loader(spark, jvm)
-        except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way to read
-            _log.warning("Spark's JVM does not take classes of ours: %s", str(error).partition("\n")[0])
+        if (why := _refusal(spark)) is None:
+            try:
+                _loaders[application] = _loader(spark, spark._jvm)
+            except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way to read
+                why = f"its JVM does not take our classes: {str(error).partition(chr(10))[0]}"
+        if why is not None:
+            _log.warning("Avro is read in Python's workers, not in Spark's JVM: %s", why)
             _loaders[application] = None
     entry = _loaders[application]
+    jvm: Any = None if entry is None else spark._jvm
     return None if entry is None else jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
+
+
+def _refusal(spark: SparkSession) -> str | None:
+    """Why the reader is not tried in this session; None where it is."""
+    if is_connect(spark):
+        return "this is a Spark Connect session"
+    if major_minor(spark.version) not in VERSIONS:
+        tested = ", ".join(f"{major}.{minor}" for major, minor in sorted(VERSIONS))
+        return f"this is Spark {spark.version}, and the JVM reader is tested on {tested}"
+    return None
 
 
 def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:

@@ -182,14 +182,13 @@ class AvroPlan:
     def _rescue(self, read: DataFrame, columns: Callable[[Callable[[str], Column]], list[Column]]) -> DataFrame:
         """The columns of rows that have what the in-process decoder makes of a message that the reader refuses."""
         from pyspark.sql import functions as F
-        from pyspark.sql.pandas.functions import arrow_udf
 
         kind = rescued_type(row_type(self.table))
         rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
         topic = F.when(F.col("_read.code") != 0, F.coalesce("source.topic", F.lit("")))
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
         headers = F.col("_bad_headers") if "_bad_headers" in read.columns else none
-        answer = arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic, headers)  # type: ignore[call-overload]
+        answer = F.arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic, headers)  # type: ignore[attr-defined]
         return ask_python(
             read, answer, metric("late_tables", self.table.id),
             F.coalesce(F.col("kind") == "other", F.lit(False)),

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from schemas import columnar
 from schemas.columnar.kernels.jit import COMPILED
@@ -24,6 +23,7 @@ from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME
 from schemas.plain.writer import json_line
 from spark_jobs.arrow import batches, input_batches, view_checks
+from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
 from spark_jobs.arrow.lines import LineReader
@@ -176,7 +176,7 @@ def test_rows_of_a_table_in_view(format_: str, name: str, more: dict[str, Any], 
         seen = replace(side, view=view)
         taken += _same(_batch(messages), seen)
         kind = data_source.change_type(tidb_row(view.table, view.types))
-        schema, one = to_arrow_schema(kind), _Source(seen, kind)
+        schema, one = arrow_schema_of(kind), _Source(seen, kind)
         want = [row for m in messages for row in one._rows(ChangeReader(seen, schema), m)]
         made = list(_Source(seen, kind, messages).read(data_source.FilePart("")))
         got = [row for batch in made for row in batch.to_pylist()]

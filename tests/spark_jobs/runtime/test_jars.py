@@ -78,7 +78,9 @@ def test_table_is_pinned_and_unambiguous() -> None:
     assert order == sorted(order)
 
 
-@pytest.mark.parametrize("name", jars.SETS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "-" in name else []) for name in jars.SETS]
+)
 def test_the_pinned_jars_can_be_had(name: str) -> None:
     rows = [row for row in jars.table() if name in row.sets]
     assert all(jars.is_whole(path, row) for path, row in zip(jars.jars(name), rows, strict=False))

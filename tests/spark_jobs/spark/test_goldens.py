@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import MapType, StringType
 
 from schemas.model.event import Message
 from schemas.model.options import Options
 from spark_jobs import decode
+from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.change_schema import SKIPPED
 from spark_jobs.arrow.worker_functions import DecodeBatches
 from spark_jobs.commands.main import main
@@ -47,7 +47,7 @@ class _Case:
 
     def by_workers(self) -> list[dict[str, Any]]:
         """The rows that `decode` gives, made as Spark's workers make them, in this process."""
-        schema = to_arrow_schema(change_type(MapType(StringType(), StringType())))
+        schema = arrow_schema_of(change_type(MapType(StringType(), StringType())))
         found = [
             row for batch in DecodeBatches(self.side, schema)(self.table.to_batches()) for row in batch.to_pylist()
         ]

@@ -1,0 +1,65 @@
+"""Spark's types as Arrow's, in the form in which mapInArrow and Python data sources exchange rows.
+
+pyspark has this as an inner function, whose parameters differ between Spark 4.0, 4.1, 4.2 and 4.3; what is here needs
+`StructType.jsonValue` and `StructType.fromJson` alone, which are public. Times with a zone are in UTC, whatever the
+session's zone is: Arrow's numbers are the same.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+pa: Any = pyarrow  # the stubs know less than the library
+
+_ARROW = {
+    "boolean": pa.bool_(), "byte": pa.int8(), "short": pa.int16(), "integer": pa.int32(), "long": pa.int64(),
+    "float": pa.float32(), "double": pa.float64(), "string": pa.string(), "binary": pa.binary(),
+    "date": pa.date32(), "timestamp": pa.timestamp("us", "UTC"), "timestamp_ntz": pa.timestamp("us"),
+    "interval day to second": pa.duration("us"), "void": pa.null(),
+}  # fmt: skip
+"""Of each of Spark's types without parameters, by the name in its JSON."""
+_SPARK = {kind: name for name, kind in _ARROW.items()}
+
+
+def arrow_schema_of(schema: StructType) -> Any:
+    """Spark's schema → Arrow's. KeyError for a type that no column of ours has."""
+    return pa.schema(list(_arrow_type(schema.jsonValue())))
+
+
+def spark_schema_of(schema: Any) -> StructType:
+    """Arrow's schema → Spark's, in which everything may be NULL. KeyError for a type that no column of ours has."""
+    from pyspark.sql.types import StructType
+
+    return StructType.fromJson(_json_of(pa.struct(list(schema))))
+
+
+def _arrow_type(kind: Any) -> Any:
+    """A type in Spark's JSON → Arrow's type."""
+    if isinstance(kind, str):
+        if kind.startswith("decimal("):
+            return pa.decimal128(*map(int, kind[8:-1].split(",")))
+        return _ARROW[kind]
+    if kind["type"] == "array":
+        return pa.list_(pa.field("element", _arrow_type(kind["elementType"]), kind["containsNull"]))
+    if kind["type"] == "map":
+        key = pa.field("key", _arrow_type(kind["keyType"]), False)
+        return pa.map_(key, pa.field("value", _arrow_type(kind["valueType"]), kind["valueContainsNull"]))
+    fields = kind["fields"]
+    return pa.struct([pa.field(f["name"], _arrow_type(f["type"]), f["nullable"]) for f in fields])
+
+
+def _json_of(kind: Any) -> Any:
+    """Arrow's type → a type in Spark's JSON."""
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    if pa.types.is_list(kind):
+        return {"type": "array", "elementType": _json_of(kind.value_type), "containsNull": True}
+    if pa.types.is_struct(kind):
+        fields = [{"name": f.name, "type": _json_of(f.type), "nullable": True, "metadata": {}} for f in kind]
+        return {"type": "struct", "fields": fields}
+    return _SPARK[kind]
