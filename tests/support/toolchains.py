@@ -1,4 +1,4 @@
-"""Clients in other languages, made ready once in the cache folder: packages of npm, a binary of Go.
+"""Clients in other languages and packages of Python beside those of the lock, made ready once in the cache folder.
 
 Versions are pinned in the tests' own folders with their hashes (`package-lock.json`, `go.sum`), which npm and Go
 check. Neither file names where packages come from: that is the business of the machine's settings. To pin anew:
@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,7 @@ _ROOT = cache_dir() / "clients"
 # What npm, Go and the resolver say when packages can't be fetched; anything else (a wrong hash, say) is a failure.
 _OFFLINE = re.compile(
     r"ENOTFOUND|EAI_AGAIN|ECONNREFUSED|ECONNRESET|ETIMEDOUT|ENETUNREACH|EHOSTUNREACH|ERR_SOCKET_TIMEOUT|ENOTCACHED"
+    r"|NewConnectionError|Temporary failure in name resolution|Network is unreachable|No matching distribution"
     r"|dial tcp|proxyconnect|i/o timeout|TLS handshake timeout|module lookup disabled by GOPROXY=off"
 )
 _TOO_OLD = re.compile(r"go: .*(requires go >= \S+|invalid go version.*)")
@@ -73,6 +75,22 @@ def go_binary(folder: Path) -> Path:
         _run(command, cwd=folder, GOTOOLCHAIN="local", GOWORK="off", CGO_ENABLED="0")
 
     return _kept("go", sources, build) / "client"
+
+
+def python_packages(pins: Path) -> Path:
+    """The packages that a requirements file pins, without what they need: a folder for PYTHONPATH.
+
+    Errors: ToolchainMissing without a network; ToolchainBroken when pip fails otherwise.
+    """
+
+    def install(target: Path) -> None:
+        # A wheel that is unpacked at once is not compressed: that takes a minute of CPU for pyspark.
+        stored = "--config-settings=--build-option=--compression=stored"
+        quiet = ("--quiet", "--disable-pip-version-check", "--root-user-action=ignore", "--retries=1")
+        command = [sys.executable, "-m", "pip", "install", *quiet, "--require-hashes", "--no-deps", stored]
+        _run([*command, "--target", str(target), "-r", str(pins)], cwd=target)
+
+    return _kept(pins.stem, [pins], install)
 
 
 def _kept(name: str, inputs: list[Path], make: Callable[[Path], None]) -> Path:

@@ -1,0 +1,62 @@
+"""The core paths of the Spark API on the oldest and the newest Spark, and over Spark Connect.
+
+Each Spark is installed once, into the cache folder; where it can't be fetched, the test is skipped with the reason.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from spark_jobs.runtime.java import spark_java_home
+from spark_jobs.runtime.spark_version import OLDEST, TRIED, major_minor
+from tests.support import core_paths
+from tests.support.golden import ROOT
+from tests.support.toolchains import ToolchainMissing, python_packages
+
+_PINS = ROOT / "tests" / "spark_jobs" / "versions"
+_PATHS = [name for name in vars(core_paths.Paths) if not name.startswith("_")]
+
+
+def _packages(name: str) -> str:
+    try:
+        return str(python_packages(_PINS / f"{name}.txt"))
+    except ToolchainMissing as missing:
+        pytest.skip(f"{name}: {missing}")
+
+
+def _run(folder: Path, packages: list[str], *arguments: str) -> list[str]:
+    """What the core paths print with these folders of packages before our own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("SPARK_")}
+    environment |= {"PYTHONPATH": os.pathsep.join([*packages, str(ROOT)]), "PYSPARK_PYTHON": sys.executable,
+                    "JAVA_HOME": str(spark_java_home())}  # fmt: skip
+    command = [sys.executable, "-m", "tests.support.core_paths", str(folder), *arguments]
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=280)
+    told = [line for line in done.stdout.splitlines() if line.startswith(("Spark ", *_PATHS))]
+    assert done.returncode == 0, "\n".join([*told, done.stderr[-3000:]])
+    return told
+
+
+def test_the_oldest_and_the_newest_are_run() -> None:
+    pinned = {path.stem.removeprefix("pyspark-") for path in _PINS.glob("pyspark-*.txt")}
+    assert pinned == {TRIED[0], TRIED[-1]}
+    assert major_minor(TRIED[0]) == OLDEST
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("version", [TRIED[0], TRIED[-1]])
+def test_core_paths(version: str, tmp_path: Path) -> None:
+    told = _run(tmp_path, [_packages(f"pyspark-{version}")])
+    assert told == [f"Spark {version}, pyspark.sql.session", *(f"{name} ok" for name in _PATHS)]
+
+
+@pytest.mark.slow
+def test_spark_connect(tmp_path: Path) -> None:
+    """With the Spark of `make setup`, whose server pyspark starts."""
+    told = _run(tmp_path, [_packages("connect")], "connect")
+    assert told[0].endswith(", pyspark.sql.connect.session")
+    assert told[1:] == [f"{name} ok" for name in _PATHS]
