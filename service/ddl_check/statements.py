@@ -107,9 +107,10 @@ _NO_DDL: dict[str, str] = {
     **dict.fromkeys(("INSERT", "REPLACE", "UPDATE", "DELETE", "BATCH"), _ROWS),
     **dict.fromkeys(("SELECT", "SHOW", "EXPLAIN", "DESC", "DESCRIBE", "TABLE", "VALUES", "WITH", "TRACE", "HELP"),
                     _READS),
-    **dict.fromkeys(("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PREPARE", "EXECUTE",
+    **dict.fromkeys(("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PREPARE",
                      "DEALLOCATE", "DO", "KILL"), _SESSION),
-    **dict.fromkeys(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "SPLIT", "REFRESH", "SHUTDOWN", "CALL"),
+    **dict.fromkeys(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "SPLIT", "REFRESH", "SHUTDOWN", "RESTART", "RECOMMEND",
+                     "CALIBRATE", "QUERY", "PLAN", "TRAFFIC", "CANCEL", "DISTRIBUTE", "PAUSE", "RESUME", "PURGE"),
                     "It changes no table's columns"),
     **dict.fromkeys(("LOAD", "IMPORT", "RESTORE"),
                     "It brings rows in without changing columns; rows of a physical import (IMPORT INTO, RESTORE, "

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from schemas.ddl.parser.column_definitions import charset_words, column_definition, position
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.default_values import default_value
+from schemas.ddl.parser.default_values import NOW, default_value
 from schemas.ddl.parser.lexer import END, STRING
 from schemas.ddl.parser.partition_clauses import (
     add_partition,
@@ -42,16 +42,21 @@ def clauses(c: Cursor) -> tuple[Clause, ...]:
     """Clauses up to the end of the statement. None at all is what TiCDC leaves of some TTL clauses."""
     result: list[Clause] = []
     while c.upper != ";" and c.token.kind != END:
+        is_last = c.upper in _LAST and not c.mode.restored
         result.append(_clause(c))
+        if is_last:
+            break
         if c.accept(","):
-            if c.upper == ";" or c.token.kind == END:
-                c.fail("a clause of ALTER TABLE")
+            if c.upper == ";" or c.token.kind == END or (c.upper in _LAST and not c.mode.restored):
+                c.fail("a clause of ALTER TABLE that may follow a comma")
         elif c.upper not in _SINGLE:  # these need no comma before them
             break
     return tuple(result)
 
 
 _SINGLE = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "SPLIT", "MERGE", "IMPORT", "DISCARD"))
+_LAST = frozenset(("PARTITION", "REMOVE", "REORGANIZE", "MERGE"))
+"""As people type it, these come last and without a comma (AlterTableSpecSingleOpt); TiDB restores some with one."""
 
 
 def _clause(c: Cursor) -> Clause:
@@ -138,9 +143,9 @@ def _change(c: Cursor) -> Clause:
 def _rename(c: Cursor) -> Clause:
     c.expect("RENAME")
     if c.accept("COLUMN"):
-        old = c.column()
+        old = c.name("a column's name")
         c.expect("TO")
-        return RenameColumn(old, c.column())
+        return RenameColumn(old, c.name("a column's name"))
     if c.upper in ("INDEX", "KEY"):
         c.advance()
         old = c.name("an index's name")
@@ -168,6 +173,8 @@ def _alter(c: Cursor) -> Clause:
     if c.accept("DROP", "DEFAULT"):
         return SetDefault(column, None)
     c.expect("SET", "DEFAULT")
+    if c.upper in NOW:
+        c.fail("a literal, or an expression in parentheses")
     return SetDefault(column, default_value(c))
 
 
@@ -254,10 +261,17 @@ def tiflash_replica(c: Cursor) -> None:
             c.string()
 
 
-def _with_value(c: Cursor) -> Clause:
+ALGORITHMS: dict[str, tuple[str, ...]] = {
+    "ALGORITHM": ("DEFAULT", "COPY", "INPLACE", "INSTANT"), "LOCK": ("DEFAULT", "NONE", "SHARED", "EXCLUSIVE"),
+}  # fmt: skip
+
+
+def algorithm(c: Cursor) -> Clause:
+    """ALGORITHM = … or LOCK = …"""
     what = c.advance().upper
     c.skip_equals()
-    c.word_or_text("a value")
+    if not c.accept_any(*ALGORITHMS[what]):
+        c.fail(*ALGORITHMS[what])
     return NoColumnEffect(what)
 
 
@@ -290,7 +304,7 @@ _CLAUSES: dict[str, Callable[[Cursor], Clause]] = {
     "ADD": _add, "DROP": _drop, "MODIFY": _modify, "CHANGE": _change, "RENAME": _rename, "ALTER": _alter,
     "CONVERT": _convert, "ORDER": _order, "REMOVE": _remove, "SET": _set, "ATTRIBUTES": text_or_default,
     "STATS_OPTIONS": text_or_default, "READ": _read,
-    "ALGORITHM": _with_value, "LOCK": _with_value, "WITH": _with_or_without, "WITHOUT": _with_or_without,
+    "ALGORITHM": algorithm, "LOCK": algorithm, "WITH": _with_or_without, "WITHOUT": _with_or_without,
     "FORCE": _one_word, "CACHE": _one_word, "NOCACHE": _one_word, "SECONDARY_LOAD": _one_word,
     "SECONDARY_UNLOAD": _one_word, "ENABLE": _keys, "DISABLE": _keys, "DISCARD": tablespace, "IMPORT": tablespace,
     "EXCHANGE": exchange, "TRUNCATE": named_partitions, "REBUILD": named_partitions, "CHECK": named_partitions,

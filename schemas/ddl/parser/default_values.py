@@ -77,8 +77,9 @@ def require_bytes(value: Any) -> bytes:
 
 def read_now(c: Cursor) -> str:
     """CURRENT_TIMESTAMP and the like: its fraction digits, "" where none are written."""
-    c.advance()
-    digits = ""
+    word, digits = c.advance().upper, ""
+    if word == "NOW" and c.upper != "(":
+        c.fail("(")
     if c.accept("("):
         if c.upper != ")":
             digits = str(c.integer("fraction digits"))

@@ -85,7 +85,9 @@ def _temporary(c: Cursor) -> Temporary:
 
 
 def _starts_index(c: Cursor) -> bool:
-    if c.upper in ("UNIQUE", "FULLTEXT", "SPATIAL", "VECTOR", "COLUMNAR", "HYBRID"):
+    if c.upper in ("VECTOR", "COLUMNAR", "HYBRID"):
+        return c.peek().upper == "INDEX"
+    if c.upper in ("UNIQUE", "FULLTEXT", "SPATIAL"):
         return c.peek().upper in ("INDEX", "KEY")
     return c.upper in ("INDEX", "KEY")
 
@@ -124,7 +126,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
     table = c.table()
     like = _like(c)
     if like is not None:
-        _on_commit(c)
+        _on_commit(c, temporary)
         return CreateTable(table, like=like, if_not_exists=lenient, temporary=temporary)
     columns, indexes = elements(c) if c.upper == "(" else ((), ())
     options = table_options(c)
@@ -134,7 +136,7 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
     if c.upper in _SELECTS or (c.upper == "(" and not columns):
         c.rest()
         return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, from_select=True)
-    _on_commit(c)
+    _on_commit(c, temporary)
     return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, c.mode.shown)
 
 
@@ -152,11 +154,10 @@ def _like(c: Cursor) -> TableName | None:
     return None
 
 
-def _on_commit(c: Cursor) -> None:
-    if c.accept("ON", "COMMIT"):
-        if not c.accept_any("DELETE", "PRESERVE"):
-            c.fail("DELETE ROWS", "PRESERVE ROWS")
-        c.expect("ROWS")
+def _on_commit(c: Cursor, temporary: Temporary) -> None:
+    """Global temporary tables have it, and no others (upstream `pkg/parser/parser.y`, CreateTableStmt)."""
+    if temporary == "global":
+        c.expect("ON", "COMMIT", "DELETE", "ROWS")
 
 
 def _create_index(c: Cursor) -> Statement:
@@ -179,9 +180,8 @@ def _create_index(c: Cursor) -> Statement:
 
 def algorithm_and_lock(c: Cursor) -> None:
     """ALGORITHM = … and LOCK = …, if they come."""
-    while c.accept_any("ALGORITHM", "LOCK"):
-        c.skip_equals()
-        c.word_or_text("a value")
+    while c.upper in alter_clauses.ALGORITHMS:
+        alter_clauses.algorithm(c)
 
 
 def _create_view(c: Cursor, replace: bool) -> Statement:
@@ -346,8 +346,11 @@ _OTHER_OBJECTS = tuple(
 
 def _lock(c: Cursor) -> Statement:
     what = c.advance().upper
+    if c.accept("STATS"):
+        c.rest()
+        return NoRowEffect(f"{what} STATS")
     if not c.accept_any("TABLE", "TABLES"):
-        c.fail("TABLES")
+        c.fail("TABLES", "STATS")
     c.rest()
     return NoRowEffect(f"{what} TABLES")
 

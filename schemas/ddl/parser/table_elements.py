@@ -18,7 +18,7 @@ _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL F
 def starts_index(c: Cursor) -> bool:
     """Whether an index or a constraint comes, not a column. A column may be called `vector` or `columnar`."""
     if c.upper in ("VECTOR", "COLUMNAR", "HYBRID"):
-        return c.peek().upper in ("INDEX", "KEY")
+        return c.peek().upper == "INDEX"
     return c.upper in _INDEX_FIRST
 
 
