@@ -1,8 +1,8 @@
 """Spark jobs that decode, encode and check TiCDC's message formats.
 
-`from spark_jobs import decode, encode, transcode` is the Spark API, beside `datasource` and `spark_session`. Importing
-the package starts no JVM and no Spark session, and loads neither pyspark nor pyarrow: workers and the command line
-import it too. With Spark 3 the names of the API are an error that says so.
+`from spark_jobs import decode, encode, transcode, count_changes` is the Spark API, beside `datasource` and
+`spark_session`. Importing the package starts no JVM and no Spark session, and loads neither pyspark nor pyarrow:
+workers and the command line import it too. With Spark 3 the names of the API are an error that says so.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from spark_jobs.spark import data_source as datasource
-    from spark_jobs.spark.api import decode, encode, transcode
+    from spark_jobs.spark.api import count_changes, decode, encode, transcode
     from spark_jobs.spark.session import spark_session
 
-__all__ = ["datasource", "decode", "encode", "spark_session", "transcode"]
+__all__ = ["count_changes", "datasource", "decode", "encode", "spark_session", "transcode"]
 
 
 def __getattr__(name: str) -> Any:

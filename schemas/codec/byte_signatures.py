@@ -27,10 +27,10 @@ _PREFIXES: tuple[tuple[bytes, str, str], ...] = (
     (b"BZh", "bzip2 data", _DECOMPRESS),
     (b"\xfd7zXZ\x00", "xz data", _DECOMPRESS),
     (b"PK\x03\x04", "a ZIP archive", "unpack it first"),
-    (b"Obj\x01", "an Avro container file", "write it to FILE.avro, which --in reads"),
+    (b"Obj\x01", "an Avro container file", "write it to FILE.avro, which the command decode reads"),
     (b"\xc3\x01", "an Avro single object (0xc3 0x01 and a fingerprint, no schema id)",
      "only messages with a registry's schema id are read"),
-    (b"PAR1", "a Parquet file", "write it to FILE.parquet, which --in reads"),
+    (b"PAR1", "a Parquet file", "write it to FILE.parquet, which the command decode reads"),
     (b"\xac\xed\x00\x05", "Java serialization", "use a JSON or Avro converter in the pipeline"),
     (b"\xff\xfe\x00\x00", "UTF-32 text (little-endian)", _TO_UTF8),
     (b"\x00\x00\xfe\xff", "UTF-32 text (big-endian)", _TO_UTF8),
@@ -156,7 +156,11 @@ def _markup(data: bytes) -> str:
 
 
 def _csv(data: bytes) -> str:
-    return "a line of CSV, as TiCDC's storage sink writes it: give its folder to --in" if _CSV.match(data) else ""
+    return (
+        "a line of CSV, as TiCDC's storage sink writes it: give its folder to the command decode"
+        if _CSV.match(data)
+        else ""
+    )
 
 
 def _confluent(data: bytes) -> str:

@@ -17,7 +17,7 @@ from schemas.model.ports import ClaimChecks
 from schemas.model.reasons import reason_of
 
 T = TypeVar("T")
-_NO_FOLDER = "give a folder that has the file (--claim-check-dir, in Python claim_checks=)"
+_NO_FOLDER = "give a folder that has the file (--claim-check-dir)"
 
 
 def fetch_message(claims: ClaimChecks | None, uri: str) -> tuple[bytes | None, bytes]:

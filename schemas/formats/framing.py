@@ -80,10 +80,29 @@ def names_schema(headers: Headers, part: str | None = None) -> bool:
     return any(name in SCHEMA_HEADERS[one] for name, value in headers if value is not None for one in parts)
 
 
-def without_schema_headers(headers: Headers) -> Headers:
-    """The headers without those that say what schemas a message has, and Apicurio's beside them."""
-    of_schemas = {name for names in SCHEMA_HEADERS.values() for name in names}
-    return tuple(one for one in headers if one[0] not in of_schemas and not one[0].startswith(_APICURIO))
+_OF_THE_MESSAGE = frozenset((
+    *(name for names in SCHEMA_HEADERS.values() for name in names),
+    "content-type", "contenttype", "content-encoding",
+    "__typeid__", "__keytypeid__", "__contenttypeid__", "__key_contenttypeid__",
+    "__debezium.newkey", "__debezium.oldkey",
+    "__op", "__db", "__table", "__source_db", "__source_table",
+))  # fmt: skip
+"""Headers that say how a message is written, in lower case: which schema it has; its media type; the Java class that
+Spring makes of it (upstream spring-kafka `AbstractJavaTypeMapper`); the other key of a changed one (upstream debezium
+`ChangeEventCreator`); what a transform moved out of a flattened row (`add.headers`)."""
+_NOT_CARRIED = (_APICURIO, "ce_", "bridge.")
+"""How the names of others begin: Apicurio's, CloudEvents' (Kafka protocol binding 1.0.2), and the bridge's own."""
+
+
+def is_carried(name: str) -> bool:
+    """Whether a header goes on to the messages that are made of its message: it says nothing of how that is written."""
+    folded = name.lower()
+    return folded not in _OF_THE_MESSAGE and not folded.startswith(_NOT_CARRIED)
+
+
+def carried_headers(headers: Headers) -> Headers:
+    """The headers that the messages made of a message have too, in their order."""
+    return tuple(one for one in headers if is_carried(one[0]))
 
 
 def _unframe_by_header(data: bytes, part: str, headers: Headers) -> FramedBody | None:

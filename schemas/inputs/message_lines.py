@@ -7,8 +7,6 @@ them and TiCDC's storage sink writes them.
 
 from __future__ import annotations
 
-import base64
-import binascii
 import json
 import re
 from collections.abc import Callable
@@ -18,9 +16,8 @@ from schemas.codec.byte_signatures import with_body_name
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from schemas.model.reasons import reason_of
-from schemas.plain.writer import b64
-
-Header = tuple[str, bytes | None]
+from schemas.plain.reader import read_bytes, read_headers
+from schemas.plain.writer import b64, plain_headers
 
 
 def parse_line(line: bytes, where: str) -> Message:
@@ -29,9 +26,12 @@ def parse_line(line: bytes, where: str) -> Message:
     try:
         fields = json.loads(text.decode("utf-8", "surrogateescape"))  # kcat writes bytes that are no text as they are
     except (ValueError, RecursionError) as error:
-        if (message := _key_and_value(text)) is not None:
-            return message
         reason = with_body_name(reason_of(error), text)
+        try:
+            if (message := _printed_message(text)) is not None:
+                return message
+        except ValueError as ambiguous:
+            reason = str(ambiguous)
         raise WireError("BAD_LINE", where=where, details=reason[:300]) from error
     try:
         if not isinstance(fields, dict):
@@ -50,21 +50,12 @@ _WHAT_IS_NEEDED = "an object with key_b64 and value_b64 is needed (docs/formats.
 # ---- our own form
 def _message(fields: dict[str, Any], line: bytes) -> Message:
     return Message(
-        _bytes(fields.get("key_b64"), "key_b64"),
-        _bytes(fields.get("value_b64"), "value_b64"),
+        read_bytes(fields.get("key_b64"), "key_b64"),
+        read_bytes(fields.get("value_b64"), "value_b64"),
         *_position(fields),
         _number(fields, "timestamp", 63),
-        _headers(fields.get("headers")),
+        read_headers(fields.get("headers")),
     )
-
-
-def _bytes(text: Any, what: str) -> bytes | None:
-    if not isinstance(text, str | None):
-        raise ValueError(f"{what} is no text: base64 is needed")
-    try:
-        return None if text is None else base64.b64decode(text, validate=True)
-    except (binascii.Error, ValueError) as error:
-        raise ValueError(f"{what} is no base64 text") from error
 
 
 def _position(fields: dict[str, Any]) -> tuple[str | None, int | None, int | None]:
@@ -87,25 +78,6 @@ def _number(fields: dict[str, Any], name: str, bits: int) -> int | None:
     if number is not None and not 0 <= number < 1 << bits:
         raise ValueError(f"{name} {str(number)[:30]} is not what Kafka has")
     return number
-
-
-def _headers(headers: Any) -> tuple[Header, ...]:
-    """Pairs of a name and base64 (or null); an object of them too."""
-    if isinstance(headers, dict):
-        headers = [
-            [name, one] for name, value in headers.items() for one in (value if type(value) is list else [value])
-        ]
-    if not isinstance(headers, list | None):
-        raise ValueError(_WHAT_HEADERS_ARE)
-    read = []
-    for pair in headers or ():
-        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
-            raise ValueError(_WHAT_HEADERS_ARE)
-        read.append((pair[0], _bytes(pair[1], "headers")))
-    return tuple(read)
-
-
-_WHAT_HEADERS_ARE = "headers: a list of pairs [name, base64 or null] is needed, or an object {name: base64}"
 
 
 # ---- dumps of other tools: keys, values and headers as text
@@ -144,7 +116,7 @@ def _of_rpk(fields: dict[str, Any], line: bytes) -> Message:
     )
 
 
-_FROM_KAFKA = "--in kafka:TOPIC, which reads the topic itself"
+_FROM_KAFKA = "the topic itself (kafka:TOPIC)"
 _LOST = f"U+FFFD stands where bytes were no text: they were lost in the dump; give {_FROM_KAFKA}"
 _ESCAPED_REPLACEMENT = re.compile(rb"(?<!\\)(?:\\\\)*\\ufffd", re.IGNORECASE)
 
@@ -158,21 +130,99 @@ def _raw(text: Any, what: str) -> bytes | None:
     return None if text is None else text.encode("utf-8", "surrogateescape")
 
 
-def _key_and_value(line: bytes) -> Message | None:
-    """A key, a tab and a value, as kafka-console-consumer prints them with print.key=true; None for anything else.
+# ---- kafka-console-consumer (upstream kafka `DefaultMessageFormatter`)
+_LABELS = re.compile(
+    rb"(?:(?P<none>NO_TIMESTAMP)|(?:Create|LogAppend)Time:(?P<timestamp>\d{1,19}))|Partition:(?P<partition>\d{1,10})"
+    rb"|Offset:(?P<offset>\d{1,19})|(?:Delivery|Epoch):\d+"
+)
+"""What print.timestamp, print.partition, print.offset (and print.delivery, print.epoch) put before a message."""
+_SEPARATOR = re.compile(rb"\t|[^\w{}\[\]\"]+")
+_HEADER = re.compile(rb"[\w./$-]+:")
 
-    JSON has no tab of its own, and the text null is Kafka's null.
+
+def _printed_message(line: bytes) -> Message | None:
+    """Time, partition, offset, headers, key and value as kafka-console-consumer prints them with print.…=true, each of
+    them or not; None for a line that does not end with a value that is known, or with the text null, Kafka's null.
+
+    The separator (key.separator) is a tab, or what follows the first of time, partition and offset. ValueError where
+    headers and key can't be told apart.
     """
-    key, tab, value = line.partition(b"\t")
-    if not tab or b"\t" in value:
+    at: dict[str, int] = {}
+    separator, pos = b"\t", 0
+    while match := _LABELS.match(line, pos):
+        at |= {name: int(text) for name, text in match.groupdict().items() if text and name != "none"}
+        after = _SEPARATOR.match(line, match.end()) if not pos else None
+        separator = after[0] if after else separator
+        if not line.startswith(separator, match.end()):
+            return None
+        pos = match.end() + len(separator)
+    parts = line[pos:].split(separator, _MOST_PARTS)
+    begins = (n for n in range(len(parts)) if _is_printed_value(separator.join(parts[n:])))
+    count = next(begins, None)
+    if count is None or not (count or pos):
+        _refuse_other_separator(line[pos:])
         return None
+    headers, key = _headers_and_key(separator.join(parts[:count]) if count else None, separator)
+    value = separator.join(parts[count:])
+    return Message(
+        key,
+        None if value == b"null" else value,
+        None,
+        at.get("partition"),
+        at.get("offset"),
+        at.get("timestamp"),
+        headers,
+    )
+
+
+def _refuse_other_separator(text: bytes) -> None:
+    """ValueError where a value that is known ends a line, and what stands before it is not parted by a tab."""
+    begin = text.find(b"{", 1)
+    for _ in range(_MOST_PARTS):
+        if begin < 0:
+            return
+        if _is_printed_value(text[begin:]):
+            raise ValueError(
+                "key and value are not parted by a tab: leave key.separator as it is, or dump with kcat -J"
+            )
+        begin = text.find(b"{", begin + 1)
+
+
+_MOST_PARTS = 100
+
+
+def _is_printed_value(text: bytes) -> bool:
+    if text == b"null":
+        return True
     try:
-        body = json.loads(value)
+        body = json.loads(text) if text[:1] == b"{" else None
     except (ValueError, RecursionError):
-        return None
-    if value != b"null" and not (isinstance(body, dict) and _is_value(body)):
-        return None
-    return Message(None if key == b"null" else key, None if value == b"null" else value)
+        return False
+    return isinstance(body, dict) and _is_value(body)
+
+
+def _headers_and_key(text: bytes | None, separator: bytes) -> tuple[tuple[tuple[str, bytes | None], ...], bytes | None]:
+    """What stands before a value: headers, a key, or both. ValueError where that can't be known."""
+    if text is None:
+        return (), None
+    first, parted, key = text.partition(separator)
+    if first == b"NO_HEADERS":
+        return (), _printed_key(key) if parted else None
+    if not _HEADER.match(first):
+        return (), _printed_key(text)
+    if not parted:
+        raise ValueError("a:b before the value is a key or a header: print both (print.key=true, print.headers=true)")
+    headers = []
+    for pair in first.split(b","):
+        if not _HEADER.match(pair):
+            raise ValueError("a header's value has a comma or a tab, as far as can be seen: dump with kcat -J")
+        name, _, value = pair.partition(b":")
+        headers.append((name.decode(), None if value == b"null" else value))
+    return tuple(headers), _printed_key(key)
+
+
+def _printed_key(text: bytes) -> bytes | None:
+    return None if text == b"null" else text
 
 
 # ---- values alone
@@ -211,5 +261,5 @@ def message_line(message: Message) -> dict[str, Any]:
         "timestamp": message.timestamp,
         "key_b64": b64(message.key),
         "value_b64": b64(message.value),
-        "headers": [[name, b64(value)] for name, value in message.headers],
+        "headers": plain_headers(message),
     }

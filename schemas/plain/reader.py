@@ -42,9 +42,13 @@ def plain_message(line: bytes, origin: Message | None = None) -> Message:
         if isinstance(value, int) and not 0 <= value < 1 << 63:
             raise _line_error(f"{name} is {value}, which Kafka has not")
     topic, partition, offset = (fields.get(name) for name in ("topic", "partition", "offset"))
+    try:
+        headers = read_headers(fields.get("headers"))
+    except ValueError as error:
+        raise _line_error(str(error)) from error
     if origin is None:
-        return Message(None, line, topic, partition, offset)
-    return Message(None, line, topic or origin.topic, partition, offset, origin.timestamp)
+        return Message(None, line, topic, partition, offset, headers=headers)
+    return Message(None, line, topic or origin.topic, partition, offset, origin.timestamp, headers)
 
 
 def error_of_line(line: bytes) -> tuple[WireError, Message] | None:
@@ -52,7 +56,10 @@ def error_of_line(line: bytes) -> tuple[WireError, Message] | None:
     fields = _object(line)
     if fields.get("kind") != "error":
         return None
-    key, value = (_bytes(fields.get(name)) for name in ("key_b64", "value_b64"))
+    try:
+        key, value = (read_bytes(fields.get(name), name) for name in ("key_b64", "value_b64"))
+    except ValueError as broken:
+        raise _line_error(str(broken)) from broken
     error = WireError("NOT_DECODED", details=f"{fields.get('code')}: {fields.get('detail')}"[:1000])
     at = plain_message(line)
     return error, replace(at, key=key, value=value)
@@ -327,11 +334,33 @@ def _hex(value: Any, name: str) -> bytes:
     raise WireError("INVALID_VALUE", column=name, details=details)
 
 
-def _bytes(text: Any) -> bytes | None:
+def read_bytes(text: Any, what: str) -> bytes | None:
+    """The bytes that base64 stands for, None for null. ValueError. what: the member's name, for that."""
+    if not isinstance(text, str | None):
+        raise ValueError(f"{what} is no text: base64 is needed")
     try:
         return None if text is None else base64.b64decode(text, validate=True)
-    except (ValueError, TypeError) as error:
-        raise _line_error("its bytes are no base64 text") from error
+    except ValueError as error:
+        raise ValueError(f"{what} is no base64 text") from error
+
+
+def read_headers(headers: Any) -> tuple[tuple[str, bytes | None], ...]:
+    """`Message.headers` of a line's: pairs of a name and base64 (or null); an object of them too. ValueError."""
+    if isinstance(headers, dict):
+        headers = [
+            [name, one] for name, value in headers.items() for one in (value if type(value) is list else [value])
+        ]
+    if not isinstance(headers, list | None):
+        raise ValueError(_WHAT_HEADERS_ARE)
+    read = []
+    for pair in headers or ():
+        if not isinstance(pair, list) or len(pair) != 2 or not isinstance(pair[0], str):
+            raise ValueError(_WHAT_HEADERS_ARE)
+        read.append((pair[0], read_bytes(pair[1], "headers")))
+    return tuple(read)
+
+
+_WHAT_HEADERS_ARE = "headers: a list of pairs [name, base64 or null] is needed, or an object {name: base64}"
 
 
 def _new_decoder(context: Context) -> Decoder:

@@ -24,7 +24,7 @@ _NOWHERE = Message(None, None)
 
 
 def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
-    """An event as the object of its line; `origin` says where it was read (topic, partition, offset)."""
+    """An event as the object of its line; `origin` says where it was read (topic, partition, offset, headers)."""
     head = {"format": event.format, "topic": origin.topic, "partition": origin.partition, "offset": origin.offset}
     line: dict[str, Any]
     if isinstance(event, Watermark):
@@ -42,7 +42,14 @@ def plain_event(event: Event, origin: Message = _NOWHERE) -> dict[str, Any]:
         line = _plain_change(event, head)
     if event.extra:
         line["extra"] = event.extra
+    if origin.headers:
+        line["headers"] = plain_headers(origin)
     return line
+
+
+def plain_headers(origin: Message) -> list[list[str | None]]:
+    """A message's record headers as lines have them: [[name, base64 or null], …]."""
+    return [[name, b64(value)] for name, value in origin.headers]
 
 
 def _plain_change(event: RowChange, head: dict[str, Any]) -> dict[str, Any]:
@@ -64,7 +71,7 @@ def _plain_change(event: RowChange, head: dict[str, Any]) -> dict[str, Any]:
 
 def plain_error(error: WireError, origin: Message) -> dict[str, Any]:
     """The error event of a message that can't be decoded: code, what is wrong, and the message's own bytes."""
-    return {
+    line = {
         "kind": "error",
         "code": error.code,
         "detail": error.detail,
@@ -74,6 +81,7 @@ def plain_error(error: WireError, origin: Message) -> dict[str, Any]:
         "partition": origin.partition,
         "offset": origin.offset,
     }
+    return {**line, "headers": plain_headers(origin)} if origin.headers else line
 
 
 def b64(data: bytes | None) -> str | None:
@@ -81,8 +89,8 @@ def b64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode("ascii")
 
 
-def json_line(value: dict[str, Any]) -> str:
-    """One line of JSON, UTF-8 as it is.
+def json_line(value: dict[str, Any] | list[Any]) -> str:
+    """One line of JSON, or a part of one, UTF-8 as it is.
 
     Escaped are text that UTF-8 can't hold (a lone surrogate in an error's text) and the characters that some readers
     take for the end of a line (U+0085, U+2028, U+2029).

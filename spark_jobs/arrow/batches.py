@@ -19,8 +19,9 @@ import pyarrow.compute
 
 from schemas.columnar import READERS
 from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, freeze
-from schemas.formats.framing import SCHEMA_HEADERS
+from schemas.formats.framing import SCHEMA_HEADERS, is_carried
 from schemas.model.event import Message
+from spark_jobs.arrow.change_schema import HEADERS
 from spark_jobs.arrow.input_batches import messages_of_lines
 from spark_jobs.arrow.view_checks import view_of
 from spark_jobs.arrow.worker_cache import get_cached
@@ -141,6 +142,38 @@ def binaries(column: Any) -> Binaries:
     valid = np.ones(count, bool) if not column.null_count else np.asarray(column.is_valid())
     bytes_ = np.frombuffer(data, np.uint8) if data is not None and data.size else np.zeros(0, np.uint8)
     return Binaries(freeze(bytes_), freeze(places), freeze(valid))
+
+
+def header_counts(batch: Any) -> Any:
+    """How many record headers each message of a batch has (int64); None where none has any, as almost always."""
+    place = batch.schema.get_field_index("headers")
+    if place < 0 or not pa.types.is_list(batch.column(place).type) or not len(batch.column(place).flatten()):
+        return None
+    return np.asarray(batch.column(place).value_lengths().fill_null(0)).astype(np.int64)
+
+
+def headers_array(batch: Any, message: Any) -> Any:
+    """The record headers of rows' messages (HEADERS), NULL where there are none. message: each row's."""
+    counts = header_counts(batch)
+    if counts is None:
+        return pa.nulls(len(message), HEADERS)
+    return batch.column("headers").take(pa.array(message, mask=counts[message] == 0)).cast(HEADERS)
+
+
+def carried_array(headers: Any) -> Any:
+    """Lists of headers without those that say how their message is written (framing.is_carried); empty for NULL."""
+    counts, flat = np.asarray(headers.value_lengths().fill_null(0)), headers.flatten()
+    if len(flat):
+        names = flat.field("key").dictionary_encode(null_encoding="encode")
+        stays = np.array([is_carried(name or "") for name in names.dictionary.to_pylist()])[np.asarray(names.indices)]
+        if not stays.all():
+            counts = np.bincount(np.repeat(np.arange(len(counts)), counts)[stays], minlength=len(counts))
+            flat = flat.filter(pa.array(stays))
+    elif not headers.null_count:
+        return headers
+    offsets = np.zeros(len(headers) + 1, np.int32)
+    np.cumsum(counts, out=offsets[1:])
+    return pa.ListArray.from_arrays(pa.array(offsets), flat, type=headers.type)
 
 
 def _topics(column: Any) -> Topics:

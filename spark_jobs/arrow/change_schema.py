@@ -24,9 +24,11 @@ CHANGES = (
     " table_version bigint, `key` array<string>, before map<string,string>, after map<string,string>,"
     f" flags array<string>, ddl_type int, query string, row int, source {SOURCE}, error {ERROR}"
 )
+HEADERS_COLUMN = f"headers {_HEADERS}"
+"""What change events have too where their messages have record headers; NULL where a message has none."""
 MESSAGES = (
     "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
-    f" headers {_HEADERS}, error struct<code:string,detail:string>"
+    f" {HEADERS_COLUMN}, error struct<code:string,detail:string>"
 )
 # What workers give, to be counted: spark_jobs.spark.skipped_rows.without_unwritten.
 MESSAGES_WITH_SKIPS = f"{MESSAGES}, skipped string"

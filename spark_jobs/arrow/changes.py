@@ -114,6 +114,8 @@ def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: 
         "row": pa.array(cells.numbers_in_message(message)),
         "source": source_array(batch, message, schema.field("source").type),
     }
+    if "headers" in schema.names:
+        columns["headers"] = cells.headers_array(batch, message)
     arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 

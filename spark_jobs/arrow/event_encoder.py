@@ -25,6 +25,7 @@ from schemas.model.types import Kind
 from schemas.plain.column_check import ColumnCheck
 from spark_jobs.arrow.event_rows import Batches, message_rows
 from spark_jobs.io.message_files import rows_of
+from spark_jobs.pipeline.arguments import named_by_parameters
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import encode_event
 from spark_jobs.pipeline.result import MessageResult
@@ -57,7 +58,7 @@ class EncodeBatches:
         source = event_row.get("source") or {}
         origin = Message(
             None, None, source.get("topic"), source.get("partition"), source.get("offset"),
-            source.get("timestamp"),
+            source.get("timestamp"), tuple((h["key"], h["value"]) for h in event_row.get("headers") or ()),
         )  # fmt: skip
         if event_row["kind"] == "error":
             error = event_row.get("error") or {}
@@ -74,7 +75,7 @@ class EncodeBatches:
             event = _event(event_row, tables, self.read.options.time_zone)
             yield from message_rows(encode_event(encoder, event, origin, self.topic), origin)
         except WireError as broken:
-            yield from message_rows(MessageResult(error=broken), origin)
+            yield from message_rows(MessageResult(error=named_by_parameters(broken, "encode")), origin)
 
 
 class _Tables:

@@ -37,20 +37,21 @@ def message_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, A
 
 
 def change_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
-    source = source_of(origin)
+    place = place_of(origin)
     if result.error is not None:
         error = {"code": result.error.code, "detail": result.error.detail, "key": origin.key, "value": origin.value}
-        yield {"kind": "error", "row": 0, "source": source, "error": error}
+        yield {"kind": "error", "row": 0, **place, "error": error}
     for number, event in enumerate(result.events):
-        yield {**change_row(event), "row": number, "source": source}
+        yield {**change_row(event), "row": number, **place}
 
 
-def source_of(origin: Message) -> dict[str, Any]:
-    """Where a message came from, as the column `source`."""
-    return {
+def place_of(origin: Message) -> dict[str, Any]:
+    """Where a message came from and its record headers, as the columns `source` and `headers`."""
+    source = {
         "topic": origin.topic, "partition": origin.partition, "offset": origin.offset,
         "timestamp": timestamp_of(origin.timestamp),
     }  # fmt: skip
+    return {"source": source, "headers": [{"key": name, "value": v} for name, v in origin.headers] or None}
 
 
 def change_row(event: Event) -> dict[str, Any]:

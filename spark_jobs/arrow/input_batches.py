@@ -79,7 +79,8 @@ def batch_items(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
-    """The messages as Kafka's columns have them; what failed is one without key and value. None where they can't be.
+    """The messages as Kafka's columns have them, with headers where one has any; what failed is one without key and
+    value. None where they can't be.
 
     So is a message whose headers name its schemas: the codec reads it. timed: with their timestamps.
     """
@@ -92,8 +93,10 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     kinds: dict[str, Any] = {
         "key": pa.binary(), "value": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
     }  # fmt: skip
+    if any(m.headers for m in messages):
+        kinds["headers"] = HEADERS
     try:
-        arrays = [pa.array([getattr(m, name) for m in messages], kind) for name, kind in kinds.items()]
+        arrays = [pa.array([_cell(m, name) for m in messages], kind) for name, kind in kinds.items()]
     except (UnicodeError, pa.ArrowInvalid, pa.ArrowCapacityError):
         return None
     batch = pa.RecordBatch.from_arrays(arrays, names=list(kinds))
@@ -101,6 +104,13 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
         stamps = [None if m.timestamp is None else m.timestamp * 1000 for m in messages]
         batch = batch.append_column("timestamp", pa.array(stamps, pa.timestamp("us", "UTC")))
     return batch
+
+
+def _cell(message: Message, name: str) -> Any:
+    """A column's value of a message."""
+    if name == "headers":
+        return [{"key": key, "value": value} for key, value in message.headers]
+    return getattr(message, name)
 
 
 def message_of_input(row: dict[str, Any], plain: bool) -> Item | None:

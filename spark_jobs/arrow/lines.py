@@ -12,17 +12,20 @@ from typing import Any
 
 import numpy as np
 import pyarrow
+import pyarrow.compute
 
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.kernels.plain_lines import NONE
 from schemas.columnar.plain_lines import EXTRA_FIELDS, plain_lines, plain_texts
 from schemas.columnar.rows import Binaries, Rows, RowsReader
+from schemas.plain.writer import b64, json_line
 from spark_jobs.arrow import batches as cells
 from spark_jobs.arrow.batches import BatchReader, several_flags
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.result import Summary
 
 pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
 
 _PLACE = frozenset(("topic", "partition", "offset"))
 _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
@@ -85,4 +88,18 @@ class LineReader(BatchReader):
         lines = plain_lines(rows, texts, self._side.format, topics.names, origins, extra)
         if len(lines.data) > _MOST_BYTES:
             raise ValueError("too many lines for one batch")
-        return cells.arrow_array(lines, pa.string())
+        return _with_headers(cells.arrow_array(lines, pa.string()), batch, message)
+
+
+def _with_headers(lines: Any, batch: Any, message: Any) -> Any:
+    """The lines, each with its message's record headers if it has any (schemas.plain.writer). message: each line's."""
+    counts = cells.header_counts(batch)
+    if counts is None or not len(lines):
+        return lines
+    which = np.flatnonzero(counts)
+    ends = np.full(batch.num_rows, "}", object)
+    for index, headers in zip(which.tolist(), batch.column("headers").take(pa.array(which)).to_pylist(), strict=True):
+        text = json_line([[header["key"], b64(header["value"])] for header in headers])
+        ends[index] = f', "headers": {text}}}'
+    heads = pc.utf8_slice_codeunits(lines, 0, -1)
+    return pc.binary_join_element_wise(heads, pa.array(ends[message], pa.string()), "")

@@ -23,6 +23,7 @@ from schemas.model.event import Message
 from spark_jobs.arrow.batches import (
     FEW,
     arrow_array,
+    carried_array,
     count_rows,
     instantiate,
     milliseconds,
@@ -83,18 +84,9 @@ class KernelOutput:
             if array is None:
                 array = part.column(field.name)
                 array = array if which is None else array.take(which)
-                array = _fill_null_headers(array) if field.name == "headers" else array
+                array = carried_array(array) if field.name == "headers" else array
             arrays.append(array if array.type == field.type else array.cast(field.type))
         return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _fill_null_headers(headers: Any) -> Any:
-    """No headers are an empty list, as `Message` has them."""
-    if not headers.null_count:
-        return headers
-    offsets = np.zeros(len(headers) + 1, np.int32)
-    np.cumsum(np.asarray(headers.value_lengths().fill_null(0)), out=offsets[1:])
-    return pa.ListArray.from_arrays(pa.array(offsets), headers.flatten(), type=headers.type)
 
 
 class Transcoder:

@@ -28,11 +28,13 @@ from schemas.model.ports import SchemaSource
 from schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
 from schemas.model.table import Column, Table
 from schemas.model.values import integer_limits
-from spark_jobs.arrow.batches import merge_in_order, numbers_in_message, op_array, read_rows, reader_of
+from spark_jobs.arrow.batches import headers_array, merge_in_order, numbers_in_message, op_array, read_rows, reader_of
+from spark_jobs.arrow.change_schema import HEADERS
 from spark_jobs.arrow.columns import array_of_column, row_type
-from spark_jobs.arrow.event_rows import Batches, change_row, source_of
+from spark_jobs.arrow.event_rows import Batches, change_row, place_of
 from spark_jobs.arrow.view_checks import find_wrong_times
 from spark_jobs.io.message_files import message_of_row
+from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import warn_of_mismatches
@@ -46,8 +48,8 @@ _OURS, _OTHERS, _LEFT = 0, 1, 2
 _OF_ODD = ("kind", "db", "table", "schema_id", "key", "flags", "ddl_type", "query")
 
 
-def rows_schema(table: Table, format_: str) -> Any:
-    """What `TableRows` yields. odd: NULL for a row of the table that the kernels took."""
+def rows_schema(table: Table, format_: str, headers: bool = False) -> Any:
+    """What `TableRows` yields. odd: NULL for a row of the table that the kernels took. headers: with the messages'."""
     row, texts = row_type([c for c in table.columns if not c.virtual]), pa.list_(pa.string())
     odd = [("kind", pa.string()), ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32())]
     odd += [("key", texts), ("flags", texts), ("ddl_type", pa.int32()), ("query", pa.string())]
@@ -60,6 +62,8 @@ def rows_schema(table: Table, format_: str) -> Any:
     ]  # fmt: skip
     if format_ == "avro":
         columns += [("schema_id", pa.int32()), ("op_unknown", pa.bool_())]
+    if headers:
+        columns.append(("headers", HEADERS))
     return pa.schema(columns)
 
 
@@ -156,6 +160,8 @@ class TableRows:
             "schema_id": pa.array([s.schema_id for s in rows.shapes], pa.int32()).take(pa.array(shape)),
             "op_unknown": pa.array(none if unknown is None else unknown[chosen]),
         }
+        if "headers" in self.schema.names:
+            by_name["headers"] = headers_array(batch, message)
         return pa.RecordBatch.from_arrays([by_name[name] for name in self.schema.names], schema=self.schema), bad
 
     def _build_side(self, rows: Rows, shape: Any, cells: tuple[Any, Any], places: Any, bad: Any) -> list[Any]:
@@ -192,13 +198,13 @@ class TableRows:
     # ---- what they leave
     def _odd_rows(self, decoder: Decoder, input_row: dict[str, Any]) -> list[dict[str, Any]]:
         origin = message_of_row(input_row)
-        result, rows, source = decode_one(decoder, origin), list[dict[str, Any]](), source_of(origin)
-        error = result.error
+        result, rows = result_in_python(decode_one(decoder, origin), "decode"), list[dict[str, Any]]()
+        place, error = place_of(origin), result.error
         warn_of_mismatches(result)
         for number, event in enumerate(result.events):
             change = change_row(event)
             row = {name: change.get(name) for name in ("op", "commit_ts", "table_version")}
-            row |= {"row": number, "source": source, "odd": {name: change.get(name) for name in _OF_ODD}}
+            row |= {"row": number, **place, "odd": {name: change.get(name) for name in _OF_ODD}}
             if isinstance(event, RowChange) and self._view.has(event.table.id):
                 try:
                     row |= {"before": self._values(event.before), "after": self._values(event.after)}
@@ -208,9 +214,9 @@ class TableRows:
                     break
             rows.append(row)
         if error is None:
-            return rows or [{"row": 0, "source": source, "odd": {"kind": kind}} for kind in result.skipped]
+            return rows or [{"row": 0, **place, "odd": {"kind": kind}} for kind in result.skipped]
         odd = {"kind": "error", "code": error.code, "detail": error.detail}
-        return [{"row": 0, "source": source, "odd": odd | {"key_bytes": origin.key, "value_bytes": origin.value}}]
+        return [{"row": 0, **place, "odd": odd | {"key_bytes": origin.key, "value_bytes": origin.value}}]
 
     def _values(self, row: Row | None) -> dict[str, Any] | None:
         if row is None:

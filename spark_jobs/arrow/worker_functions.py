@@ -14,8 +14,9 @@ import pyarrow as pa
 from schemas.model.event import DdlEvent, Event, Message, RowChange
 from schemas.model.spark_types import python_value
 from schemas.model.table import Table, TableId
-from spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, source_of
+from spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, place_of
 from spark_jobs.io.message_files import message_of_row
+from spark_jobs.pipeline.arguments import Function, result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import MessageResult, warn_of_mismatches
@@ -34,16 +35,15 @@ class DecodeBatches:
     def __call__(self, batches: Batches) -> Iterator[Any]:
         from spark_jobs.arrow.changes import ChangeReader
 
-        return _process_batches(
-            ChangeReader(self.side, self.schema), batches, self.schema, _all_rows, lambda fast, _: fast.rows
-        )
+        reader = ChangeReader(self.side, self.schema)
+        return _process_batches("decode", reader, batches, self.schema, _all_rows, lambda fast, _: fast.rows)
 
 
 def _all_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
     """The rows of CHANGES, and one of kind `tombstone` or `empty` for a message without an event."""
     yield from change_rows(result, origin)
     for kind in result.skipped:
-        yield {"kind": kind, "row": 0, "source": source_of(origin)}
+        yield {"kind": kind, "row": 0, **place_of(origin)}
 
 
 @dataclass(frozen=True)
@@ -65,19 +65,22 @@ class TranscodeBatches:
             return fast.record_batch(part, self.schema, **none)
 
         transcoder = Transcoder(self.read, self.write, self.topic)
-        return _process_batches(transcoder, batches, self.schema, message_rows, build_batch)
+        return _process_batches("transcode", transcoder, batches, self.schema, message_rows, build_batch)
 
 
 def _process_batches(
-    codecs: Any, batches: Batches, schema: Any, rows: Callable[[MessageResult, Message], Iterator[dict[str, Any]]],
-    build: Callable[[Any, Any], Any],
+    function: Function, codecs: Any, batches: Batches, schema: Any,
+    rows: Callable[[MessageResult, Message], Iterator[dict[str, Any]]], build: Callable[[Any, Any], Any],
 ) -> Iterator[Any]:  # fmt: skip
-    """Batches through a task's codecs: what the kernels took (`build` of a part) and the rows of the rest, in order."""
+    """Batches through a task's codecs: what the kernels took (`build` of a part) and the rows of the rest, in order.
+
+    function: the API's, whose parameters errors name.
+    """
     from spark_jobs.arrow.batches import merge_in_order
 
     def read_row(row: dict[str, Any]) -> Iterator[dict[str, Any]]:
         message = message_of_row(row)
-        result = codecs.one(message)
+        result = result_in_python(codecs.one(message), function)
         warn_of_mismatches(result)
         return rows(result, message)
 
@@ -114,7 +117,8 @@ def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, 
                 out.append(None)
                 continue
             pairs = tuple((header["key"], header["value"]) for header in named or ())
-            result = decode_one(decoder, Message(key, value, topic or None, headers=pairs))
+            message = Message(key, value, topic or None, headers=pairs)
+            result = result_in_python(decode_one(decoder, message), "decode")
             if result.error is not None:
                 out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
             else:

@@ -12,13 +12,14 @@ import pyarrow.parquet as pq
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from schemas.model.reasons import reason_of
+from schemas.plain.reader import read_headers
 from spark_jobs.io.message_files import WholeFile
 
 _BATCH = 4096
-_HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 _MESSAGES: list[tuple[str, Any]] = [
     ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.int64()),
-    ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(_HEADER)),
+    ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS),
 ]  # fmt: skip
 _ROW = pa.map_(pa.string(), pa.string())
 _EVENTS: list[tuple[str, Any]] = [
@@ -27,7 +28,7 @@ _EVENTS: list[tuple[str, Any]] = [
     ("commit_ts", pa.int64()), ("schema_id", pa.int32()), ("table_version", pa.int64()),
     ("key", pa.list_(pa.string())), ("before", _ROW), ("after", _ROW), ("flags", pa.list_(pa.string())),
     ("ddl_type", pa.int32()), ("query", pa.string()), ("code", pa.string()), ("detail", pa.string()),
-    ("key_b64", pa.string()), ("value_b64", pa.string()),
+    ("key_b64", pa.string()), ("value_b64", pa.string()), ("headers", HEADERS),
 ]  # fmt: skip
 
 
@@ -87,10 +88,16 @@ class EventParquet(ParquetFile):
         super().__init__(path, _EVENTS)
 
     def write(self, value: dict[str, Any]) -> None:
-        self.add({**value, "before": _entries(value.get("before")), "after": _entries(value.get("after"))})
+        sides = {side: _entries(value.get(side)) for side in ("before", "after")}
+        self.add({**value, **sides, "headers": header_structs(value)})
 
     def write_text(self, line: str) -> None:
         self.write(json.loads(line))
+
+
+def header_structs(line: dict[str, Any]) -> list[dict[str, Any]] | None:
+    """The record headers that a plain-form line has, as HEADERS; None where it has none."""
+    return [{"key": name, "value": value} for name, value in read_headers(line.get("headers"))] or None
 
 
 def _entries(row: dict[str, Any] | None) -> list[tuple[str, str | None]] | None:

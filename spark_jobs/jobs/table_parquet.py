@@ -16,7 +16,7 @@ from schemas.model.event import tso_physical_ms
 from schemas.model.spark_types import struct
 from schemas.model.table import TableId, Value
 from spark_jobs.arrow.columns import arrow_type
-from spark_jobs.io.parquet import ParquetFile
+from spark_jobs.io.parquet import HEADERS, ParquetFile, header_structs
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import zone_of
 from spark_jobs.pipeline.result import Summary
@@ -63,7 +63,7 @@ class TableParquet(ParquetFile):
             ("kind", pa.string()), ("op", pa.string()), ("commit_ts", pa.int64()), ("commit_time", _TIME),
             ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32()), ("table_version", pa.int64()),
             ("key", pa.list_(pa.string())), ("before", row), ("after", row), ("flags", pa.list_(pa.string())),
-            ("source", _SOURCE), ("error", _ERROR),
+            ("source", _SOURCE), ("error", _ERROR), ("headers", HEADERS),
         ]  # fmt: skip
         row_type = struct(self._view.table, self._view.types, certain=side.tables is not None)
         fields = [_field(name, row_type if name in ("before", "after") else _spark(kind)) for name, kind in columns]
@@ -96,10 +96,11 @@ class TableParquet(ParquetFile):
 
     def write(self, value: dict[str, Any]) -> None:
         source = {name: value.get(name) for name in ("topic", "partition", "offset")}
+        place = {"source": source, "headers": header_structs(value)}
         if value["kind"] == "error":
             pair = {name: _bytes(value[f"{name}_b64"]) for name in ("key", "value")}
             error = {"code": value["code"], "detail": value["detail"], **pair}
-            self.add({"kind": "error", "source": source, "error": error})
+            self.add({"kind": "error", **place, "error": error})
             return
         if value["kind"] != "row" or TableId(value["db"], value["table"]).folded != self._id:
             self._left["other table" if value["kind"] == "row" else value["kind"]] += 1
@@ -107,7 +108,7 @@ class TableParquet(ParquetFile):
         ts = value["commit_ts"]
         time = None if ts is None else _EPOCH + timedelta(milliseconds=tso_physical_ms(ts))
         sides = {side: self._row(value[side]) for side in ("before", "after")}
-        self.add({**value, **sides, "commit_time": time, "source": source})
+        self.add({**value, **sides, "commit_time": time, **place})
 
     def write_text(self, line: str) -> None:
         self.write(json.loads(line))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import wraps
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Literal, ParamSpec, TypeVar, cast
 
 from schemas.inputs.claim_check_folder import ClaimFolder
 from schemas.inputs.table_sources import definition_source
 from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError
+from schemas.model.errors import BridgeError, SetupError
 from schemas.model.ports import TableSource
+from spark_jobs.pipeline.result import MessageResult
 from spark_jobs.runtime.spark_version import check_spark_version
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
 from spark_jobs.sources.table_definitions import TableDefinitions
@@ -23,38 +24,71 @@ from spark_jobs.sources.table_history import HistoryTables
 File = str | os.PathLike[str]
 P = ParamSpec("P")
 R = TypeVar("R")
+E = TypeVar("E", bound=BridgeError)
 
-_PARAMETERS = (
-    ("--ddl-time-zone", "ddl_time_zone="), ("--ddl FILE", "ddl="), ("--ddl", "ddl="), ("--history URL", "history="),
-    ("--history", "history="), ("--to-registry", "to_registry="), ("--to-schemas", "to_schemas="),
-    ("--registry", "registry="), ("--schemas", "schemas="), ("--changefeed NAME", "HistoryTables(url, changefeed)"),
-    ("--claim-check-dir", "claim_checks="), ("--table DB.TABLE", "table="), ("--table", "table="),
-    ("--time-zone", "time_zone="), ("--on-lossy flag", 'on_lossy="flag"'), ("--from-options", "from_options="),
-    ("--to-options", "options="), ("--topic", "topic="), ("--format", "format="), ("--types exact", 'types="exact"'),
-    ("--types", "types="), ("--time", "time="), ("--missing", "missing="),
-)  # fmt: skip
-"""Options of the commands → parameters of the functions; the longer stands first."""
+Function = Literal["decode", "transcode", "encode", "Decoder", "Encoder"]
+"""Which of the Python functions an error is told of; each has parameters of its own."""
+_PARAMETERS = {
+    "--ddl-time-zone": "ddl_time_zone=", "--ddl FILE": "ddl=", "--ddl": "ddl=", "--history URL": "history=",
+    "--history": "history=", "--to-registry": "to_registry=", "--to-schemas": "to_schemas=",
+    "--registry": "registry=", "--schemas": "schemas=", "--changefeed NAME": "HistoryTables(url, changefeed)",
+    "--claim-check-dir": "claim_checks=", "--table DB.TABLE": "table=", "--table": "table=",
+    "--time-zone": "time_zone=", "--on-lossy flag": 'on_lossy="flag"', "--from-options": "options=",
+    "--to-options": "options=", "--topic": "topic=", "--format": "format=", "--types exact": 'types="exact"',
+    "--types typed": 'types="typed"',
+    "--types": "types=", "--time": "time=", "--missing": "missing=", "--craft-float": "craft_float=",
+}  # fmt: skip
+"""Options of the commands, as all texts of errors name them → parameters of the functions; the longer stands first."""
+_AS_OPTION = {"--on-lossy flag": 'options={"on_lossy": "flag"}'}
+_OWN: Mapping[str, Mapping[str, str]] = {
+    "transcode": {
+        **_AS_OPTION, "--from-options": "from_options=", "--format": "from_format=", "--table": "from_options= (table)",
+    },
+    "encode": _AS_OPTION,
+    "Decoder": {"--schemas": "registry=", "--table": "options= (table)", "--craft-float": "options= (craft_float)"},
+    "Encoder": {"--schemas": "registry=", "--to-schemas": "registry=", "--to-registry": "registry="},
+}  # fmt: skip
 
 
-def with_parameter_names(function: Callable[P, R]) -> Callable[P, R]:
-    """A function whose errors (SetupError) name its parameters, where the code below names a command's options."""
+def with_parameter_names(function: Callable[P, R], name: Function = "decode") -> Callable[P, R]:
+    """A function whose errors (SetupError) name its parameters, where the code below names a command's options.
+
+    name: whose parameters, where it is not called so itself.
+    """
+    own = function.__qualname__.partition(".")[0]
 
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except SetupError as error:
-            fields = {name: _parameter_names(value) for name, value in error.fields.items()}
-            raise SetupError(error.code, **fields) from error
+            raise named_by_parameters(error, cast(Function, own) if own in _OWN else name) from error
 
     return call
 
 
-def _parameter_names(text: Any) -> Any:
-    if isinstance(text, str):
-        for option, parameter in _PARAMETERS:
-            text = re.sub(rf"{option}(?![\w-])(?: (?='))?", parameter, text)
-    return text
+def named_by_parameters(error: E, function: Function) -> E:
+    """An error (SetupError, WireError) with the function's parameters in place of a command's options."""
+    fields = {name: _parameter_names(value, function) for name, value in error.fields.items()}
+    return error if fields == error.fields else type(error)(error.code, **fields)
+
+
+def result_in_python(result: MessageResult, function: Function) -> MessageResult:
+    """A message's result whose error, if it has one, names the function's parameters."""
+    if result.error is not None:
+        result.error = named_by_parameters(result.error, function)
+    return result
+
+
+def _parameter_names(text: Any, function: Function) -> Any:
+    if not isinstance(text, str) or "--" not in text:
+        return text
+    own = _OWN.get(function, {})
+    return _OPTION.sub(lambda match: own.get(match[1]) or _PARAMETERS[match[1]], text)
+
+
+_OPTION = re.compile(rf"(?<![\w'\"-])({'|'.join(_PARAMETERS)})(?![\w-])(?: (?=['\"])|(?<=--format) (?=[a-z]))?")
+"""An option in a text, and the space before its value; not where a text of the message's is quoted."""
 
 
 def check_frame(messages: Any, what: str) -> None:

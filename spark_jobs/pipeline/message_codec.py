@@ -9,7 +9,7 @@ from typing import Any
 
 from schemas.formats.base import BatchEncoder, Decoder, Encoder
 from schemas.formats.definitions import name_mismatch
-from schemas.formats.framing import names_schema, without_schema_headers
+from schemas.formats.framing import carried_headers
 from schemas.inspect import checksum
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Bootstrap, Event, Message, RowChange
@@ -75,7 +75,7 @@ def transcode_one(
     marked: with the marks of what is written; then rows are written one by one, also in formats with batches.
     """
     try:
-        read = _decode(decoder, message)
+        read, message = _decode(decoder, message), _carried(message)
         if marked:
             for number, event in enumerate(read.events):
                 before = len(read.out)
@@ -92,13 +92,13 @@ def transcode_one(
     return read
 
 
-def _with_topic(topic: str | None, event: Event, message: Message, encoder: Encoder) -> Message:
-    """The message that an event is from, with the topic that what is written goes to: by the rule, or the format's.
+def _carried(message: Message) -> Message:
+    """The message with no other headers than those that go on to what is made of it."""
+    return replace(message, headers=carried_headers(message.headers)) if message.headers else message
 
-    Without headers that name the schemas it was read with: what is written has others.
-    """
-    if message.headers and names_schema(message.headers):
-        message = replace(message, headers=without_schema_headers(message.headers))
+
+def _with_topic(topic: str | None, event: Event, message: Message, encoder: Encoder) -> Message:
+    """The message that an event is from, with the topic that what is written goes to: by the rule, or the format's."""
     if topic is not None:
         return replace(message, topic=topic_by_rule(topic, event))
     topic_of: Callable[[Event], str | None] | None = getattr(encoder, "topic_of", None)
@@ -139,7 +139,7 @@ def _too_deep_error() -> WireError:
 def encode_event(encoder: Encoder, event: Event, origin: Message, topic: str | None = None) -> MessageResult:
     """An event → what is written for it. WireError. topic: as transcode_one."""
     result = MessageResult([event])
-    _encode(encoder, [event], _with_topic(topic, event, origin, encoder), result)
+    _encode(encoder, [event], _with_topic(topic, event, _carried(origin), encoder), result)
     return result
 
 

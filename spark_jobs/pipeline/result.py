@@ -58,10 +58,10 @@ class Summary:
         text = str(mismatch)
         self.mismatches[text if text in self.mismatches or len(self.mismatches) < _MOST_MISMATCHES else _OTHERS] += 1
 
-    def tally(self) -> dict[str, int]:
-        """The counters as one flat map, to be added up elsewhere by `add`."""
+    def tally(self, used: bool = True) -> dict[str, int]:
+        """The counters as one flat map, to be added up elsewhere by `add`. used: with where rows came from."""
         counts = {f"{name}.{key}": n for name in _COUNTERS for key, n in getattr(self, name).items()}
-        return counts | {f"used.{json.dumps(key)}": n for key, n in self.used.items()}
+        return counts if not used else counts | {f"used.{json.dumps(key)}": n for key, n in self.used.items()}
 
     def add(self, tally: Mapping[str, int]) -> None:
         for name, n in tally.items():

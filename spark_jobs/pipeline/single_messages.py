@@ -7,18 +7,26 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
 from schemas.inspect.format_lookup import format_named
-from schemas.model.errors import SetupError
+from schemas.model.errors import SetupError, WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark
 from schemas.model.options import Options
 from schemas.model.ports import SchemaId, SchemaSource, TableSource
 from schemas.plain.reader import PLAIN as PLAIN_FORMAT
 from schemas.plain.reader import plain_message
 from schemas.plain.writer import json_line
-from spark_jobs.pipeline.arguments import File, claims_of, schemas_of, tables_of, with_parameter_names
+from spark_jobs.pipeline.arguments import (
+    File,
+    claims_of,
+    named_by_parameters,
+    schemas_of,
+    tables_of,
+    with_parameter_names,
+)
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, encode_event
 from spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -82,12 +90,11 @@ class Decoder:
         timestamp: ms. WireError says what is wrong with the message (`code`, `detail`); SetupError where the registry
         is away.
         """
-        pairs = tuple(headers.items() if isinstance(headers, Mapping) else map(tuple, headers))
-        _check_bytes({"key": key, "value": value, **{f"header {name}": one for name, one in pairs}})
-        message = Message(key, value, topic, partition, offset, timestamp, cast(Any, pairs))
+        _check_bytes({"key": key, "value": value})
+        message = Message(key, value, topic, partition, offset, timestamp, _pairs(headers))
         result = decode_one(self._decoder, message)
         if result.error is not None:
-            raise result.error
+            raise named_by_parameters(result.error, "Decoder")
         return result.events
 
 
@@ -130,25 +137,36 @@ class Encoder:
         partition: int | None = None,
         offset: int | None = None,
         timestamp: int | None = None,
+        headers: Headers = (),
     ) -> list[Message]:
         """An event, or its object (`plain_event`, a line of `decode`) → its messages; none where the format has none
         for it (DDL, watermark).
 
-        topic, partition, offset, timestamp: of the message that the event was read from; topic is also the one
-        written, unless a rule names it. WireError where a value can't be written (`code`, `detail`).
+        topic, partition, offset, timestamp, headers: of the message that the event was read from; topic is also the
+        one written, unless a rule names it; headers are carried on, but those that say how that message was written.
+        An object's own position and headers go first. WireError where a value can't be written (`code`, `detail`).
         """
-        origin = Message(None, None, topic, partition, offset, timestamp)
-        if isinstance(event, RowChange | DdlEvent | Watermark):
-            events = [event]
-        elif isinstance(event, Mapping):
-            line = plain_message(json_line(dict(event)).encode(), origin)
-            origin, events = (
-                Message(None, None, line.topic, line.partition, line.offset, timestamp),
-                self._objects.decode(line),
-            )
-        else:
+        origin = Message(None, None, topic, partition, offset, timestamp, _pairs(headers))
+        if not isinstance(event, RowChange | DdlEvent | Watermark | Mapping):
             raise SetupError("USAGE", details=f"event is of type {type(event).__name__}: a change event is needed")
-        return [message for one in events for message in encode_event(self._encoder, one, origin, self._topic).out]
+        try:
+            events: list[Event]
+            if isinstance(event, Mapping):
+                line = plain_message(json_line(dict(event)).encode(), origin)
+                origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
+                events = self._objects.decode(line)
+            else:
+                events = [event]
+            return [message for one in events for message in encode_event(self._encoder, one, origin, self._topic).out]
+        except WireError as error:
+            raise named_by_parameters(error, "Encoder") from error
+
+
+def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
+    """Headers as a message has them. SetupError USAGE for values that are no bytes."""
+    pairs: tuple[Any, ...] = tuple(headers.items() if isinstance(headers, Mapping) else map(tuple, headers))
+    _check_bytes({f"header {name}": one for name, one in pairs})
+    return pairs
 
 
 def _check_bytes(parts: Mapping[str, Any]) -> None:

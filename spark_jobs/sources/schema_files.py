@@ -9,6 +9,7 @@ from pathlib import Path
 
 from schemas.codec.avro_references import Reference, ReferringSchema, resolve
 from schemas.inputs import definition_files
+from schemas.inputs.table_sources import definition_text
 from schemas.model.errors import SetupError, WireError
 from schemas.model.ports import SchemaId, apicurio_id
 from schemas.model.reasons import reason_of
@@ -77,7 +78,7 @@ class FileSchemas:
     def read(cls, path: Path) -> FileSchemas:
         """SetupError USAGE when the file has another form."""
         try:
-            rows = definition_files.schemas(path.read_text(encoding="utf-8"))
+            rows = definition_files.schemas(definition_text(path))
             return cls([RegisteredSchema(*row) for row in rows], path.name)
         except OSError as error:
             raise SetupError("USAGE", details=f"--schemas {path}: {error.strerror or error}") from error

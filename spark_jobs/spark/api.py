@@ -6,6 +6,7 @@ headers: what Spark's Kafka source yields.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +15,7 @@ from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
 from schemas.model.spark_types import SparkTypes
-from spark_jobs.arrow.change_schema import MESSAGES_WITH_SKIPS, arrow_schema
+from spark_jobs.arrow.change_schema import MESSAGES_WITH_SKIPS, SKIPPED, arrow_schema
 from spark_jobs.arrow.warm_up import warm_transcode
 from spark_jobs.arrow.worker_functions import TranscodeBatches
 from spark_jobs.pipeline.arguments import (
@@ -27,13 +28,14 @@ from spark_jobs.pipeline.arguments import (
     with_parameter_names,
 )
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
+from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.sources.schema_registry import Schemas
 from spark_jobs.sources.subject_names import STRATEGIES, Strategy
 from spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from spark_jobs.spark.frames import kafka_columns, kinds_of
-from spark_jobs.spark.skipped_rows import without_unwritten
+from spark_jobs.spark.skipped_rows import observed_metrics, without_unwritten
 from spark_jobs.spark.transport import map_batches, map_messages
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ if TYPE_CHECKING:
 
 CHANGE_COLUMNS = (
     "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
-    "source", "error",
+    "source", "headers", "error",
 )  # fmt: skip
 _NO_OPTIONS: Mapping[str, Any] = {}
 CraftFloat = Literal["auto", "damaged", "sound"]
@@ -74,7 +76,7 @@ def decode(
     craft_float: CraftFloat = "auto",
     options: Mapping[str, Any] = _NO_OPTIONS,
 ) -> DataFrame:
-    """Messages → change events (spark_jobs.arrow.change_schema.CHANGES).
+    """Messages → change events (spark_jobs.arrow.change_schema.CHANGES; with `headers` where messages have them).
 
     registry: URL; or schemas: a file (JSON lines, a golden's meta.json). ddl: table definitions (a file as --ddl takes
     it, or a TableSource); or history: URL of a service that tracks them (HistoryTables for one of several changefeeds).
@@ -109,8 +111,6 @@ def decode(
     )
     check_any_order(side)
     frame = kafka_columns(messages)
-    if not side.uses_schemas:
-        frame = frame.drop("headers")  # no event says them; of the others they may name the schema
     if table is not None:
         return typed_changes_of(
             frame, side, table_id(table), check, (SparkTypes(types, time), missing, on_lossy or "error")
@@ -118,6 +118,56 @@ def decode(
     if (types, time, missing) != ("exact", "text", "null"):
         raise SetupError("USAGE", details="types=, time= and missing= go with table=")
     return decoded_changes(frame, side)
+
+
+def count_changes(changes: DataFrame) -> dict[str, int]:
+    """What change events are there, and what was left out of them: one Spark job. A RuntimeWarning where no row is.
+
+    `decode` is lazy, and what it leaves out is known when a job has ended: nothing can warn of a result without rows
+    before. In: change events of `decode` or of the data source, as a batch. Out: `messages`, and by name what came of
+    them: `rows.c`, `other.ddl`, `errors.NOT_FRAMED`, `skipped.tombstone`, `skipped.other table` and the like.
+    SetupError USAGE for a stream (its metrics are in `StreamingQuery.lastProgress`) and for what are no change events.
+    """
+    from pyspark.sql import functions as F
+
+    check_frame(changes, "changes")
+    if changes.isStreaming:
+        details = "changes is a stream: its counts are in lastProgress['observedMetrics'] of the query"
+        raise SetupError("USAGE", details=details)
+    first = F.count(F.when(F.col("row") == 0, 1)).alias("messages")
+    code = F.col("error.code").alias("code")
+    counted = _events(changes, ("row", "error")).groupBy("kind", "op", "db", "table", code).agg(F.count("*"), first)
+    summary, rows = Summary(), counted.collect()
+    for kind, op, db, name, code_text, count, messages in rows:
+        summary.messages += messages
+        if kind == "row":
+            summary.rows[op] += count
+            summary.used[None, db, name, None, None] += count
+        elif kind == "error":
+            summary.errors[code_text] += count
+        else:
+            skipped = {"other": "other table", **dict.fromkeys(SKIPPED, kind)}.get(kind)
+            (summary.skipped if skipped else summary.other)[skipped or kind] += count
+    table = None
+    for name, metrics in observed_metrics(counted).items():
+        which, _, of = name.partition(".")
+        table = of if which in _OF_TABLE else table
+        for field, count in metrics.items():
+            if left_out := _LEFT_OUT.get((which, field)):
+                summary.skipped[left_out] += count
+                summary.messages += count
+    summary.skipped, summary.out = +summary.skipped, summary.rows.total()
+    for text in summary.warnings(table_id(table) if table else None):
+        warnings.warn(text, RuntimeWarning, stacklevel=2)
+    return {"messages": summary.messages, **summary.tally(used=False)}
+
+
+_OF_TABLE = ("ticdc_bridge_other_tables", "ticdc_bridge_late_tables")
+_LEFT_OUT = {
+    ("ticdc_bridge_tombstones", "rows"): "tombstone", ("ticdc_bridge_tombstones", "empty"): "empty",
+    **{(name, "rows"): "other table" for name in _OF_TABLE},
+}  # fmt: skip
+"""Observed metrics and their fields → what they count."""
 
 
 @with_parameter_names
@@ -212,11 +262,16 @@ def encode(
     return without_unwritten(map_batches(events, batches, MESSAGES_WITH_SKIPS))
 
 
-def _events(changes: DataFrame) -> DataFrame:
-    """The columns of change events. SetupError USAGE where one is missing that no event is without, or is another."""
+def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:
+    """The columns of change events. SetupError USAGE where one is missing that no event is without, or is another.
+
+    more: others that are needed.
+    """
     from pyspark.sql import functions as F
 
-    have = kinds_of(changes, CHANGE_COLUMNS)
+    have = kinds_of(changes, (*CHANGE_COLUMNS, "row"))
+    if missing := sorted(set(more) - have.keys()):
+        raise SetupError("USAGE", details=f"change events, as decode() gives them, have a column {missing[0]}")
     for name, kinds in _NEEDED.items():
         if not have.get(name, "").startswith(kinds):
             what = f"is {have[name]}" if name in have else "is missing"

@@ -46,10 +46,14 @@ from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.batches import merge_rows
 from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
-from spark_jobs.arrow.event_rows import change_row, source_of
+from spark_jobs.arrow.event_rows import change_row, place_of
 from spark_jobs.arrow.input_batches import batch_items, batch_of_messages
 from spark_jobs.arrow.warm_up import warm_changes
-from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line, read_messages
+from spark_jobs.io.endpoints import read_source
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
+from spark_jobs.io.storage_sink import is_storage_folder
+from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from spark_jobs.pipeline.result import MessageResult
@@ -67,6 +71,7 @@ _CHOICES = {
     "missing": ("null", "default"), "types": ("exact", "typed"), "time": ("text", "interval"),
     "on_lossy": ("error", "flag"), "craft_float": ("auto", "damaged", "sound"),
 }  # fmt: skip
+_NO_KAFKA = KafkaClient()
 Read = Message | tuple[WireError, Message]
 
 
@@ -94,18 +99,21 @@ class TopicPart(InputPartition):
 
 
 def change_type(row: DataType) -> StructType:
-    """spark_jobs.arrow.change_schema.CHANGES with rows of a type. Where Spark asks for it there is no JVM to read that
-    text.
+    """spark_jobs.arrow.change_schema.CHANGES with rows of a type, and HEADERS_COLUMN.
+
+    Where Spark asks for it there is no JVM to read that text.
     """
     text, number, long, data = StringType(), IntegerType(), LongType(), BinaryType()
     texts, time = ArrayType(text), TimestampType()
     source = _fields({"topic": text, "partition": number, "offset": long, "timestamp": time})
     error = _fields({"code": text, "detail": text, "key": data, "value": data})
+    headers = ArrayType(_fields({"key": text, "value": data}))
     return _fields(
         {
             "kind": text, "op": text, "commit_ts": long, "commit_time": time, "db": text, "table": text,
             "schema_id": number, "table_version": long, "key": texts, "before": row, "after": row, "flags": texts,
             "ddl_type": number, "query": text, "row": number, "source": source, "error": error,
+            "headers": headers,
         }
     )  # fmt: skip
 
@@ -241,17 +249,18 @@ class _PartitionDecoder:
             assert self._topic is not None
             return read_range(self._topic, part.partition, part.start, part.end, self._kafka)
         assert isinstance(part, FilePart)
-        return read_messages(Path(part.path)) if part.end is None else _lines(part, part.end)
+        return read_source(part.path, _NO_KAFKA, self._side.options) if part.end is None else _lines(part, part.end)
 
     def _rows(self, reader: ChangeReader, item: Read) -> Iterator[dict[str, Any]]:
         message = item if isinstance(item, Message) else item[1]
         result = reader.one(item) if isinstance(item, Message) else MessageResult(error=item[0])
-        source, error, view = source_of(message), result.error, self._side.view
+        result = result_in_python(result, "decode")
+        place, error, view = place_of(message), result.error, self._side.view
         if error is not None:
             fields = {"code": error.code, "detail": error.detail, "key": message.key, "value": message.value}
-            yield {"kind": "error", "row": 0, "source": source, "error": fields}
+            yield {"kind": "error", "row": 0, **place, "error": fields}
         for number, event in enumerate(result.events):
-            row = {**change_row(event), "row": number, "source": source}
+            row = {**change_row(event), "row": number, **place}
             if view is not None and isinstance(event, RowChange):
                 ours = view.has(event.table.id)
                 row["kind"] = "row" if ours else "other"
@@ -260,7 +269,7 @@ class _PartitionDecoder:
                 )
             yield row
         for kind in result.skipped:
-            yield {"kind": kind, "row": 0, "source": source}
+            yield {"kind": kind, "row": 0, **place}
 
 
 class _Reader(_PartitionDecoder, DataSourceReader):
@@ -303,12 +312,18 @@ class _StreamReader(_PartitionDecoder, DataSourceStreamReader):
 
 
 def _file_parts(path: Path) -> Iterator[FilePart]:
-    """A file in ranges; of a folder, each file. SetupError USAGE when there is none."""
-    files = (
-        sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
-        if path.is_dir()
-        else [path]
-    )
+    """A file in ranges; of a folder, each file, and a storage sink's as a whole, in order. SetupError USAGE when there
+    is none.
+    """
+    if is_storage_folder(str(path)):
+        yield FilePart(str(path.absolute()))
+        return
+    files = [path]
+    if path.is_dir():
+        files = sorted(p for p in path.iterdir() if p.is_file() and not p.name.startswith((".", "_")))
+        if not files:
+            details = f"{path}: this folder has no message files (what is in folders below it is not read)"
+            raise SetupError("USAGE", details=details)
     for file in files:
         if not file.is_file():
             raise SetupError("USAGE", details=f"{file}: No such file")

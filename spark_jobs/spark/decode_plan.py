@@ -11,7 +11,7 @@ from schemas.model.errors import WireError
 from schemas.model.spark_types import EXACT, SparkTypes, row_type
 from schemas.model.table import Table, TableId
 from spark_jobs.arrow.arrow_types import spark_schema_of
-from spark_jobs.arrow.change_schema import CHANGES, arrow_schema, metric, tidb_row
+from spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN, arrow_schema, metric, tidb_row
 from spark_jobs.arrow.table_rows import FORMATS, TableRows, rows_schema
 from spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
 from spark_jobs.arrow.worker_functions import DecodeBatches
@@ -66,7 +66,7 @@ def _decode_by_kernels(
 ) -> DataFrame:
     view = side.view
     assert view is not None
-    schema, id_ = rows_schema(view.table, side.format), view.table.id
+    schema, id_ = rows_schema(view.table, side.format, "headers" in frame.columns), view.table.id
     kind = _with_tidb_types(schema, view.table, certain=side.tables is not None)
     changes = _select_table(map_messages(frame, TableRows(side, schema, tuple(key)), kind), id_, others)
     return typed_view(changes.select(*_columns(id_, list(key), changes.columns)), side)
@@ -110,6 +110,7 @@ def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
     if "schema_id" in have:  # Avro's (spark_jobs.arrow.table_rows)
         schema_id = F.coalesce(F.col("schema_id"), schema_id)
         flags = F.when(F.col("op_unknown"), F.array(F.lit("op_unknown"))).otherwise(flags)
+    headers = [F.col("headers")] if "headers" in have else []
     return [
         F.when(kernel, F.lit("row")).otherwise(odd["kind"]).alias("kind"),
         F.col("op"),
@@ -128,6 +129,7 @@ def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
         F.col("row"),
         F.col("source"),
         F.when(odd["code"].isNotNull(), error).alias("error"),
+        *headers,
     ]
 
 
@@ -192,7 +194,8 @@ def decoded_changes(frame: DataFrame, side: CodecConfig, name: str = "") -> Data
 
     if side.view is None and (side.tables is not None or side.format == "avro"):
         warm_changes(side.format)
-    changes = map_messages(frame, DecodeBatches(side, arrow_schema(CHANGES)), CHANGES)
+    columns = f"{CHANGES}, {HEADERS_COLUMN}" if "headers" in frame.columns else CHANGES
+    changes = map_messages(frame, DecodeBatches(side, arrow_schema(columns)), columns)
     return without_skipped(changes, F.col("kind"), name)
 
 

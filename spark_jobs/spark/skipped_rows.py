@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from spark_jobs.arrow.change_schema import SKIPPED, UNWRITTEN
 
@@ -30,6 +30,16 @@ def count_skipped(events: DataFrame, kind: Column, name: str = "") -> tuple[Data
     counts = [F.count(F.when(kind == one, 1)).alias(of) for one, of in zip(SKIPPED, ("rows", "empty"), strict=True)]
     frame = events.observe(f"ticdc_bridge_tombstones{name or f'.{next(_numbers)}'}", *counts)
     return frame, F.coalesce(kind.isin(*SKIPPED), F.lit(False))
+
+
+def observed_metrics(frame: DataFrame) -> dict[str, dict[str, int]]:
+    """The observed metrics, by name and field, of a frame that was collected; none where there is no JVM to ask."""
+    if not hasattr(frame, "_jdf"):  # Spark Connect
+        return {}
+    metrics: Any = frame._jdf.queryExecution().observedMetrics()
+    names = metrics.keys().mkString("\0").split("\0") if metrics.size() else []
+    rows = ((name, metrics.apply(name)) for name in names)
+    return {name: {field: row.getAs(field) for field in row.schema().fieldNames()} for name, row in rows}
 
 
 def without_unwritten(messages: DataFrame) -> DataFrame:

@@ -68,7 +68,7 @@ def _error_columns(out: Mapping[str, Column], message: bool) -> Iterator[tuple[s
     code = F.lit("INVALID_VALUE").alias("code")
     error = F.struct(code, detail.alias("detail"), F.col(KEY).alias("key"), F.col(VALUE).alias("value"))
     for name, column in out.items():
-        if name not in ("kind", "row", "source", "error"):
+        if name not in ("kind", "row", "source", "error", "headers"):
             yield name, F.when(~wrong, column)
     yield "kind", F.when(wrong, F.lit("error")).otherwise(F.col("kind"))
     yield "error", F.when(wrong, error).otherwise(F.col("error"))

@@ -19,7 +19,7 @@ from pyspark import AccumulatorParam
 
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
-from spark_jobs.arrow.batches import merge_in_order
+from spark_jobs.arrow.batches import carried_array, merge_in_order
 from spark_jobs.arrow.change_schema import arrow_schema
 from spark_jobs.arrow.messages import KernelOutput
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_of
@@ -219,7 +219,7 @@ def _with_ids(fast: KernelOutput, part: Any, kind: Any) -> Any:
     numbers = pa.repeat("0", len(which)), pc.cast(pa.array(fast.part), pa.string())
     ids = pc.binary_join_element_wise(*texts, *numbers, "/").cast(pa.binary())
     own = pa.StructArray.from_arrays([pa.repeat(ID, len(ids)), ids], fields=list(kind.value_type))
-    headers = part.column("headers")
+    headers = carried_array(part.column("headers"))
     if not len(headers.flatten()):  # as of almost all messages
         return pa.ListArray.from_arrays(pa.array(np.arange(len(ids) + 1, dtype=np.int32)), own, type=kind)
     headers = headers.take(which)

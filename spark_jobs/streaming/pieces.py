@@ -18,7 +18,7 @@ from schemas.model.errors import BridgeError, SetupError, WireError
 from schemas.model.event import Event, Message, RowChange
 from schemas.plain.writer import json_line
 from spark_jobs.arrow.batches import merge_in_order
-from spark_jobs.arrow.change_schema import CHANGES
+from spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
 from spark_jobs.arrow.changes import ChangeBatch, ChangeReader
 from spark_jobs.arrow.event_rows import change_rows, timestamp_of
 from spark_jobs.arrow.input_batches import Item, message_of_input
@@ -83,9 +83,9 @@ def pieces_type() -> StructType:
     """
     from pyspark.sql.types import StructType
 
-    struct_type = StructType.fromDDL(_PIECES)
+    struct_type, change = StructType.fromDDL(_PIECES), StructType.fromDDL(f"{CHANGES}, {HEADERS_COLUMN}")
     assert isinstance(struct_type, StructType)
-    return struct_type.add("message", StructType.fromDDL(MESSAGE)).add("change", StructType.fromDDL(CHANGES))
+    return struct_type.add("message", StructType.fromDDL(MESSAGE)).add("change", change)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from spark_jobs.pipeline.table_view import Missing
 from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, topics_of, unique_writers
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.avro_jvm.programs import ERRORS, OTHER_TABLE, JvmPrograms, programs
+from spark_jobs.spark.avro_jvm.programs import EIGHT_BYTE_ID, ERRORS, OTHER_TABLE, JvmPrograms, programs
 from spark_jobs.spark.avro_jvm.refused_rows import ANSWER, ask_python
 
 if TYPE_CHECKING:
@@ -139,10 +139,15 @@ class AvroPlan:
             read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
         bad = F.col("_read.code") != 0
         # Of the message only what an error says goes on: what Python is asked about, rows are copied with it.
-        asked = ("key", "value", *(("headers",) if self.exact and "headers" in messages.columns else ()))
-        bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in asked]
-        message_columns = ("_key", "_value") if keep else ()
-        whole = [F.col(name[1:]).alias(name) for name in message_columns]
+        bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in ("key", "value")]
+        message_columns: list[str] = []
+        whole: list[Column] = []
+        if "headers" in messages.columns:
+            message_columns.append("headers")
+            whole.append(F.when(F.size("headers") > 0, F.col("headers")).alias("headers"))
+        if keep:
+            message_columns += ("_key", "_value")
+            whole += (F.col("key").alias("_key"), F.col("value").alias("_value"))
         changes = read.select(F.struct(*_SOURCE).alias("source"), "_read", *bad_bytes, *whole)
 
         def columns(row: Callable[[str], Column]) -> list[Column]:
@@ -173,7 +178,7 @@ class AvroPlan:
     def _refused_ids(self) -> dict[int, int]:
         """Schema ids of which every message is refused, with the reader's code."""
         others = {int.from_bytes(header[1:], "big", signed=True) for header in self.others if len(header) == 5}
-        codes = dict.fromkeys(others, OTHER_TABLE)
+        codes = {0: EIGHT_BYTE_ID, **dict.fromkeys(others, OTHER_TABLE)}  # no registry gives the id 0
         for number, (entry, _) in enumerate(self.unreadable, 1 + len(ERRORS)):
             if isinstance(entry.id, int):
                 codes[entry.id] = number
@@ -187,7 +192,7 @@ class AvroPlan:
         rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
         topic = F.when(F.col("_read.code") != 0, F.coalesce("source.topic", F.lit("")))
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
-        headers = F.col("_bad_headers") if "_bad_headers" in read.columns else none
+        headers = F.col("headers") if "headers" in read.columns else none
         answer = F.arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic, headers)  # type: ignore[attr-defined]
         return ask_python(
             read, answer, metric("late_tables", self.table.id),

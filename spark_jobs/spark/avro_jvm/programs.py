@@ -27,20 +27,22 @@ from spark_jobs.pipeline.table_view import Missing, default_of
 from spark_jobs.sources.avro_versions import WriterSchema
 
 # All numbers here are Java's.
-OTHER_TABLE, MALFORMED = 2, 7
+OTHER_TABLE, MALFORMED, EIGHT_BYTE_ID = 2, 7, 10
 ERRORS = (
     ("EMPTY_RECORD", "key and value are null, or a delete has no key"),
     ("", ""),  # another table's
-    ("NOT_FRAMED", "no Confluent header"),
+    ("NOT_FRAMED", 'no Confluent header; check="exact" reads AWS Glue\'s, and DDL and watermarks'),
     ("TOO_LARGE", f"a message has at most {MAX_MESSAGE} bytes"),
-    ("UNKNOWN_SCHEMA_ID", "the schema id is not known"),
+    ("UNKNOWN_SCHEMA_ID", 'the schema id is not known; check="exact" asks for those registered since'),
     ("TRUNCATED", 'the record ends too early; check="exact" says where'),
     ("MALFORMED", 'the record is none of its schema; check="exact" says why'),
     ("TRAILING_BYTES", 'there are bytes after the record; check="exact" says how many'),
     ("NOT_FRAMED", 'the record headers name the schema, not the first bytes; check="exact" reads it'),
+    ("UNKNOWN_SCHEMA_ID", 'the schema id has 8 bytes, as Apicurio writes it; check="exact" reads it'),
 )
 """Error code and detail of what the reader refuses, from its code 1 on."""
 assert ERRORS[MALFORMED - 1][0] == "MALFORMED"
+assert len(ERRORS) == EIGHT_BYTE_ID
 
 _OF_VALUE, _BESIDE, _SHUFFLED, _UNREADABLE, _CODE_SHIFT = 1, 2, 4, 8, 4
 _STEP = 8

@@ -24,13 +24,14 @@ from schemas.model.types import BY_NAME
 from schemas.plain.writer import json_line
 from spark_jobs.arrow import batches, input_batches, view_checks
 from spark_jobs.arrow.arrow_types import arrow_schema_of
-from spark_jobs.arrow.change_schema import tidb_row
+from spark_jobs.arrow.change_schema import HEADERS, tidb_row
 from spark_jobs.arrow.changes import ChangeReader
 from spark_jobs.arrow.lines import LineReader
 from spark_jobs.arrow.worker_functions import DecodeBatches, _all_rows
 from spark_jobs.commands.main import main
 from spark_jobs.io.message_files import message_line, message_of_row
 from spark_jobs.jobs import in_process_batches
+from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
@@ -54,8 +55,8 @@ _CHANGES = pa.schema(
         ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32()), ("table_version", pa.int64()),
         ("key", pa.list_(pa.string())), ("before", _TEXTS), ("after", _TEXTS), ("flags", pa.list_(pa.string())),
         ("ddl_type", pa.int32()), ("query", pa.string()), ("row", pa.int32()), ("source", pa.struct(_SOURCE)),
-        ("error", pa.struct(_ERROR)),
-    ]  # type: ignore[arg-type]
+        ("error", pa.struct(_ERROR)), ("headers", HEADERS),
+    ]
 )  # fmt: skip
 
 
@@ -72,7 +73,7 @@ def _same(batch: Any, side: CodecConfig) -> int:
         message = message_of_row(found)
         result = decode_one(decoder, message)
         summary.count(result, message.topic)
-        want += _all_rows(result, message)
+        want += _all_rows(result_in_python(result, "decode"), message)
     wanted = _sorted(pa.RecordBatch.from_pylist(want, schema=_CHANGES).to_pylist())
     got = _sorted([row for made in DecodeBatches(side, _CHANGES)([batch]) for row in made.to_pylist()])
     assert len(got) == len(wanted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,10 +11,11 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
+from schemas.model.errors import SetupError
 from schemas.model.event import Message, RowChange
 from schemas.model.spark_types import SparkTypes
 from schemas.model.table import TableVersion
-from spark_jobs import decode, transcode
+from spark_jobs import count_changes, decode, transcode
 from spark_jobs.commands.main import main
 from spark_jobs.io.message_files import message_line
 from spark_jobs.pipeline.message_codec import decode_one
@@ -134,7 +136,16 @@ def test_tombstones_are_counted(spark: SparkSession) -> None:
     for made in (generic, typed):
         assert {r["kind"] for r in made.collect()} == {"row", "ddl"}
         assert _metric(made, "ticdc_bridge_tombstones") == {"rows": wanted, "empty": 0}
-    assert wanted > 0
+        counts = count_changes(made)
+        assert counts["skipped.tombstone"] == wanted > 0
+        assert counts["messages"] == len(messages)
+        ops = [e.op for r in results for e in r.events if isinstance(e, RowChange)]
+        assert {op: counts[f"rows.{op}"] for op in ops} == Counter(ops)
+    absent = decode(frame, format="debezium-mysql", ddl=source, table=str(table.id)).where("op = 'nothing'")
+    with pytest.warns(RuntimeWarning, match=f"no row of it is in .* but .*tombstone {wanted}"):
+        count_changes(absent)
+    with pytest.raises(SetupError, match="have a column row"):
+        count_changes(absent.drop("row"))
     assert generic.unionAll(decode(frame, format="debezium-mysql")).count() > 0, "metrics have names of their own"
 
 

@@ -12,8 +12,8 @@ from pyspark.errors import PySparkException
 
 from schemas.model.event import Message
 from spark_jobs import decode
-from spark_jobs.arrow.change_schema import CHANGES
-from spark_jobs.io.endpoints import message_sink
+from spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN
+from spark_jobs.io.endpoints import message_sink, read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import message_line
 from spark_jobs.spark import data_source
@@ -53,8 +53,9 @@ def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch)
     Path("in/b.jsonl").write_text("no message\n\n")
     common = {"format": "avro", "schemas": str(AVRO.meta_file), "time_zone": ZONE}
     reader = session.read.format("ticdc").options(**common)
-    rows = [(m.key, m.value, m.topic) for m in _messages()]
-    frame = session.createDataFrame(rows, "key binary, value binary, topic string")
+    rows = [(m.key, m.value, m.topic, list(m.headers)) for m in _messages()]
+    headers = "headers array<struct<key:string,value:binary>>"
+    frame = session.createDataFrame(rows, f"key binary, value binary, topic string, {headers}")
     want = decode(frame, format="avro", schemas=AVRO.schemas, time_zone=ZONE)
     bad = {"kind": "error", "code": "BAD_LINE"}
     got, wanted = _rows(reader.load(str(Path("in").absolute()))), _rows(want)
@@ -75,10 +76,24 @@ def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch)
         assert items == few
 
 
+def test_a_storage_sinks_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One part, read in the sink's order; a folder of messages is a part a file."""
+    monkeypatch.chdir(tmp_path)
+    file = Path("sink/d/t/466000000000000000/2026/CDC000001.json")
+    file.parent.mkdir(parents=True)
+    file.write_text('{"database":"d","type":"INSERT","data":[]}\n')
+    assert [Path(part.path).name for part in data_source._file_parts(Path("sink"))] == ["sink"]
+    (message,) = read_source("sink", KafkaClient())
+    assert isinstance(message, Message)
+    assert message.topic == "d_t"
+
+
 def test_its_schema_is_that_of_decode(session: SparkSession) -> None:
     from pyspark.sql.types import MapType, StringType, StructType
 
-    assert data_source.change_type(MapType(StringType(), StringType())) == StructType.fromDDL(CHANGES)
+    assert data_source.change_type(MapType(StringType(), StringType())) == StructType.fromDDL(
+        f"{CHANGES}, {HEADERS_COLUMN}"
+    )
 
 
 def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
@@ -87,6 +102,7 @@ def test_wrong_options_say_what_to_do(session: SparkSession) -> None:
         ({"format": "open", "topics": "x"}, "option 'topics' is not known"),
         ({"format": "open"}, "give a path"),
         ({"format": "open", "path": "/nosuch.jsonl"}, "No such file"),
+        ({"format": "open", "path": str(Path.cwd())}, "this folder has no message files"),
         ({"format": "simple", "path": "x"}, "give table definitions"),
     ):
         with pytest.raises(PySparkException, match=told):

@@ -75,7 +75,18 @@ def test_every_way_of_spark_gives_the_codecs_rows(spark: SparkSession) -> None:
     header = _rows(decode(given, **common, table="shop.customers", check="header"))
     plain = [n for n, m in enumerate(messages) if not m.headers and n % 6 != 4]
     assert [n for n, row in enumerate(header) if row["error"] is None] == plain
-    assert {r["error"]["code"] for r in header if r["error"]} == {"NOT_FRAMED", "UNKNOWN_SCHEMA_ID"}
+    refused = {(r["error"]["code"], r["error"]["detail"].partition(",")[0]) for r in header if r["error"]}
+    assert refused == {
+        ("NOT_FRAMED", "the record headers name the schema"), ("UNKNOWN_SCHEMA_ID", "the schema id has 8 bytes"),
+    }  # fmt: skip
+    assert all('check="exact" reads it' in r["error"]["detail"] for r in header if r["error"])
+    found["header"] = header
+    ours = [[{"key": key, "value": value} for key, value in m.headers] or None for m in messages]
+
+    def check_headers(name: str) -> None:
+        assert [r["headers"] for r in found[name]] == ours
+
+    check_rows(found, check_headers)
     written = transcode(
         given, from_format="avro", to_format="debezium", schemas=schemas, time_zone=shop.ZONE,
         options={"on_lossy": "flag"},

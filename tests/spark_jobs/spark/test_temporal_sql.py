@@ -19,6 +19,7 @@ from schemas.model.spark_types import SparkTypes
 from schemas.model.table import Column, TableId
 from schemas.model.types import Kind
 from spark_jobs import decode
+from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.newest_columns import newest_table
@@ -52,7 +53,7 @@ def _expected(side: CodecConfig, view: TableView, messages: list[Message]) -> li
     decoder, out = replace(side, view=view).decoder(), []
     columns = [c for c in view.table.columns if not c.virtual]
     for number, message in enumerate(messages):
-        result = decode_one(decoder, message)
+        result = result_in_python(decode_one(decoder, message), "decode")
         if result.error is not None:
             told = (result.error.code, result.error.detail, message.key, message.value)
             out.append({"offset": number, "row": 0, "error": told})
