@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 CHANGE_COLUMNS = (
     "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",
-    "source", "headers", "error",
+    "row", "source", "headers", "error",
 )  # fmt: skip
 _NO_OPTIONS: Mapping[str, Any] = {}
 CraftFloat = Literal["auto", "damaged", "sound"]
@@ -269,7 +269,7 @@ def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:
     """
     from pyspark.sql import functions as F
 
-    have = kinds_of(changes, (*CHANGE_COLUMNS, "row"))
+    have = kinds_of(changes, CHANGE_COLUMNS)
     if missing := sorted(set(more) - have.keys()):
         raise SetupError("USAGE", details=f"change events, as decode() gives them, have a column {missing[0]}")
     for name, kinds in _NEEDED.items():

@@ -139,8 +139,9 @@ def test_tombstones_are_counted(spark: SparkSession) -> None:
         counts = count_changes(made)
         assert counts["skipped.tombstone"] == wanted > 0
         assert counts["messages"] == len(messages)
-        ops = [e.op for r in results for e in r.events if isinstance(e, RowChange)]
-        assert {op: counts[f"rows.{op}"] for op in ops} == Counter(ops)
+        changes = [e for r in results for e in r.events if isinstance(e, RowChange)]
+        ops = Counter(e.op for e in changes if made is generic or e.table.id == table.id)
+        assert {op: counts[f"rows.{op}"] for op in ops} == ops
     absent = decode(frame, format="debezium-mysql", ddl=source, table=str(table.id)).where("op = 'nothing'")
     with pytest.warns(RuntimeWarning, match=f"no row of it is in .* but .*tombstone {wanted}"):
         count_changes(absent)

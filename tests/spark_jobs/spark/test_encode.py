@@ -19,8 +19,10 @@ _OPTIONS = {"enable_tidb_extension": True}
 
 
 def _frame(spark: SparkSession, messages: list[Message]) -> DataFrame:
-    rows = [(m.key, m.value, m.topic, n) for n, m in enumerate(messages)]
-    return kafka_columns(spark.createDataFrame(rows, "key binary, value binary, topic string, offset bigint"))
+    """The messages, each with its number in a header, and one that is not carried on."""
+    rows = [(m.key, m.value, m.topic, n, [("n", b"%d" % n), ("ce_id", b"")]) for n, m in enumerate(messages)]
+    kind = "key binary, value binary, topic string, offset bigint, headers array<struct<key:string,value:binary>>"
+    return kafka_columns(spark.createDataFrame(rows, kind))
 
 
 @pytest.mark.parametrize("table", [None, "shop.customers"], ids=["maps", "structs"])
@@ -30,9 +32,16 @@ def test_decoded_and_encoded_again(spark: SparkSession, table: str | None) -> No
     newest = changes.where("schema_id <> 2") if table else changes  # a struct has the newest version's columns
     written = encode(newest, format="avro", schemas=shop.schemas(), options=_OPTIONS)
     found = {
-        (r["topic"], bytes(r["key"] or b""), bytes(r["value"] or b"")) for r in written.collect() if not r["error"]
+        (
+            r["topic"],
+            bytes(r["key"] or b""),
+            bytes(r["value"] or b""),
+            *((h["key"], bytes(h["value"])) for h in r["headers"]),
+        )
+        for r in written.collect()
+        if not r["error"]
     }
-    want = {(m.topic, m.key or b"", m.value or b"") for m in messages}
+    want = {(m.topic, m.key or b"", m.value or b"", ("n", b"%d" % n)) for n, m in enumerate(messages)}
     assert found
     assert found <= want
     if table is None:
