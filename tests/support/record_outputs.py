@@ -112,7 +112,8 @@ def kafka_table(case: OutputCase) -> pa.Table:
 
 
 def _rows_of(batches: Iterator[Any]) -> str:
-    return "\n".join(repr(row) for batch in batches for row in batch.to_pylist())
+    rows = (row for batch in batches for row in batch.to_pylist())
+    return "\n".join(repr({k: v for k, v in row.items() if k != "headers" or v is not None}) for row in rows)
 
 
 def _decoded_batches(side: CodecConfig, case: OutputCase) -> str:

@@ -19,6 +19,7 @@ from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.change_schema import SKIPPED
 from spark_jobs.arrow.worker_functions import DecodeBatches
 from spark_jobs.commands.main import main
+from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.sources.schema_registry import FileSchemas
@@ -66,7 +67,8 @@ class _Case:
     def plain(self) -> Iterator[dict[str, Any]]:
         decoder = replace(self.side, damaged_topics=set()).decoder()  # what others proved is not known
         for message in self.messages:
-            yield from json.loads(json.dumps(plain_lines(decode_one(decoder, message), message)))
+            result = result_in_python(decode_one(decoder, message), "decode")
+            yield from json.loads(json.dumps(plain_lines(result, replace(message, headers=()))))
 
 
 def _goldens(format_: str) -> list[_Case]:
