@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NoReturn
 
@@ -218,6 +218,17 @@ class Cursor:
         if self.token.kind not in (WORD, QUOTED):
             self.fail(what)
         return str(self.advance().value)
+
+    def attempt(self, reader: Callable[[Cursor], str]) -> str | None:
+        """What a reader gives; None where it does not understand what comes, which is not read then."""
+        at, depth = self.at, self._depth
+        try:
+            return reader(self)
+        except DdlError:
+            self.at, self._depth = at, depth
+            self.token = self.all[at]
+            self.upper = self.token.upper
+            return None
 
     def names_between(self, start: int, end: int) -> tuple[str, ...]:
         """The words and quoted names among tokens: columns, and what else an expression is made of."""

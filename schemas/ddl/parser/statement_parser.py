@@ -171,9 +171,11 @@ def _create_index(c: Cursor) -> Statement:
         c.name("BTREE or HASH")
     c.expect("ON")
     table = c.table()
-    parts, lengths, names = index_parts(c)
+    parts, lengths, names, texts = index_parts(c)
     everywhere, clustered = index_options(c)
-    index = IndexDef(kind, name, parts, lengths, special, everywhere=everywhere, names=names, clustered=clustered)
+    index = IndexDef(
+        kind, name, parts, lengths, special, everywhere=everywhere, names=names, expressions=texts, clustered=clustered
+    )
     algorithm_and_lock(c)
     return AlterTable(table, (AddIndex(index, lenient),))
 

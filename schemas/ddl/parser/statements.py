@@ -75,7 +75,8 @@ class ColumnDef:
 class IndexDef:
     """An index. kind "check" exists for its name and its columns. parts: column names, "" for an expression.
 
-    names: what expressions among the parts, or a CHECK, name. clustered: None where not written. sets_null: a foreign
+    names: what expressions among the parts, or a CHECK, name. expressions: those of the parts that are understood, as
+    TiDB writes them. clustered: None where not written. sets_null: a foreign
     key with SET NULL.
 
     lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
@@ -91,6 +92,7 @@ class IndexDef:
     referenced: tuple[str, ...] = ()
     everywhere: bool = False
     names: tuple[str, ...] = field(default=(), compare=False)
+    expressions: tuple[str, ...] = field(default=(), compare=False)
     clustered: bool | None = None
     sets_null: bool = False
 

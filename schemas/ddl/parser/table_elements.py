@@ -73,7 +73,7 @@ def optional_name(c: Cursor, exists: bool = False) -> str:
 def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
     own = optional_name(c)
-    columns, lengths, _ = parts(c)
+    columns, lengths, _, _ = parts(c)
     table, referenced, sets_null = references(c)
     written = name or own
     return IndexDef("foreign", written, columns, lengths, references=table, referenced=referenced, sets_null=sets_null)
@@ -87,9 +87,17 @@ def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str)
 
 def _keys(c: Cursor, index: IndexDef) -> IndexDef:
     _using(c)
-    columns, lengths, names = parts(c)
+    columns, lengths, names, texts = parts(c)
     everywhere, clustered = index_options(c)
-    return replace(index, parts=columns, lengths=lengths, names=names, everywhere=everywhere, clustered=clustered)
+    return replace(
+        index,
+        parts=columns,
+        lengths=lengths,
+        names=names,
+        expressions=texts,
+        everywhere=everywhere,
+        clustered=clustered,
+    )
 
 
 def _using(c: Cursor) -> None:
@@ -97,16 +105,20 @@ def _using(c: Cursor) -> None:
         c.fail("BTREE", "HASH", "HNSW")
 
 
-def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str, ...]]:
-    """(column [(length)] | (expression), …): names, "" for an expression; lengths, None where not written; and what the
-    expressions name."""
+def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str, ...], tuple[str, ...]]:
+    """(column [(length)] | (expression), …): names, "" for an expression; lengths, None where not written; what the
+    expressions name; and the text of those that are understood."""
     c.expect("(")
-    names, lengths, inner = list[str](), list[int | None](), list[str]()
+    names, lengths, inner, texts = list[str](), list[int | None](), list[str](), list[str]()
     while True:
         lengths.append(None)
         if c.upper == "(":
             at = c.at
-            c.skip_parentheses()
+            text = c.attempt(_in_parentheses)
+            if text is None:
+                c.skip_parentheses()
+            else:
+                texts.append(text)
             inner += c.names_between(at, c.at)
             names.append("")
         else:
@@ -117,7 +129,14 @@ def parts(c: Cursor) -> tuple[tuple[str, ...], tuple[int | None, ...], tuple[str
         c.accept_any("ASC", "DESC")
         if not c.accept(","):
             c.expect(")")
-            return tuple(names), tuple(lengths), tuple(inner)
+            return tuple(names), tuple(lengths), tuple(inner), tuple(texts)
+
+
+def _in_parentheses(c: Cursor) -> str:
+    c.expect("(")
+    text = expression(c)
+    c.expect(")")
+    return text
 
 
 def index_options(c: Cursor) -> tuple[bool, bool | None]:

@@ -195,6 +195,10 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
         yield from work.of_leaving(old.name, dropped=False)
     if old.primary_key and defined.nullable:
         yield NULL_IN_PRIMARY_KEY
+    details = work.table.details
+    if defined.auto_random and details and not details.auto_random and not old.auto_increment:
+        text = "auto_random can only be converted from auto_increment clustered primary key"
+        yield Refusal(8216, f"Invalid auto random: {text}")
     constraints = {
         "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
     }  # fmt: skip

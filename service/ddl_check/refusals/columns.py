@@ -68,12 +68,13 @@ _LENGTHS: Final = (
 )  # fmt: skip
 _SCALED: Final = ("decimal", "float", "double")
 _INTEGERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE)
-_NOT_IN_GENERATED: Final = frozenset("""
+NOT_IN_GENERATED: Final = frozenset("""
     benchmark connection_id curdate current_date current_role current_time current_timestamp current_user curtime
     database found_rows get_lock is_free_lock is_used_lock last_insert_id load_file localtime localtimestamp nextval now
     rand random_bytes release_all_locks release_lock row_count schema session_user setval sleep sysdate system_user
     unix_timestamp user utc_date utc_time utc_timestamp uuid uuid_short values version lastval
 """.split())  # fmt: skip
+_AGGREGATES: Final = frozenset(("avg", "bit_and", "bit_or", "bit_xor", "count", "group_concat", "max", "min", "sum"))
 _CALL = re.compile(r"([a-z_][a-z0-9_]*)\(")
 _NAME = re.compile(r"`((?:[^`]|``)+)`")
 _TEXTS = re.compile(r"'(?:[^']|'')*'")
@@ -176,5 +177,8 @@ def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
     if defined.primary_key and not defined.stored:
         text = "'Defining a virtual generated column as primary key' is not supported for generated columns."
         yield Refusal(3106, text)
-    if any(name in _NOT_IN_GENERATED for name in generated_functions(defined.generated or "")):
+    functions = generated_functions(defined.generated or "")
+    if any(name in _AGGREGATES for name in functions):
+        yield Refusal(1111, "Invalid use of group function")
+    if any(name in NOT_IN_GENERATED for name in functions):
         yield Refusal(3102, f"Expression of generated column '{defined.name}' contains a disallowed function.")

@@ -9,9 +9,16 @@ from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import longest_character
 from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.ddl.parser.statements import ColumnDef, IndexDef
+from schemas.model.names import quote_name
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import Refusal, of_name
+from service.ddl_check.refusals.columns import (
+    NOT_IN_GENERATED,
+    Refusal,
+    generated_functions,
+    generated_names,
+    of_name,
+)
 
 _MAX_PARTS: Final = 16
 _MAX_BYTES: Final = 3072
@@ -52,6 +59,7 @@ def _of_parts(table: Table, index: IndexDef) -> Iterator[Refusal]:
     named = [part.lower() for part in index.parts if part]
     for name in dict.fromkeys(n for n in named if named.count(n) > 1):
         yield Refusal(1060, f"Duplicate column name '{name}'")
+    yield from _of_expressions(table, index)
     size = 0
     for part, length in zip(index.parts, index.lengths or (None,) * len(index.parts), strict=True):
         column = find(table.columns, part) if part else None
@@ -62,6 +70,22 @@ def _of_parts(table: Table, index: IndexDef) -> Iterator[Refusal]:
             size += _bytes(column, length)
     if size > _MAX_BYTES:
         yield Refusal(1071, f"Specified key was too long ({size} bytes); max key length is {_MAX_BYTES} bytes")
+
+
+def _of_expressions(table: Table, index: IndexDef) -> Iterator[Refusal]:
+    """Expressions that are understood (upstream `pkg/ddl/index.go`, checkIndexColumn and buildHiddenColumnInfo)."""
+    for text in () if index.special else index.expressions:
+        names = generated_names(text)
+        if len(names) == 1 and text == quote_name(names[0]):
+            yield Refusal(
+                3762, "Functional index on a column is not supported. Consider using a regular index instead."
+            )
+        for name in names:
+            if find(table.columns, name) is None:
+                yield Refusal(1054, f"Unknown column '{name}' in 'expression'")
+        if any(name in NOT_IN_GENERATED for name in generated_functions(text)):
+            name = index.name or "expression_index"
+            yield Refusal(3758, f"Expression of expression index '{name}' contains a disallowed function.")
 
 
 def _of_part(index: IndexDef, column: Column, length: int | None) -> Iterator[Refusal]:
