@@ -29,7 +29,7 @@ KAFKA = ("kafka", "kafka+ssl")
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 _FORMS = {
     "text": "a text in quotes", "flag": "true or false", "number": "a whole number", "texts": "a list of texts",
-    "duration": "a text with a unit, such as \"10s\",",
+    "numbers": "a list of whole numbers",     "duration": "a text with a unit, such as \"10s\",",
 }  # fmt: skip
 _ANY_CASE = (
     "sink.kafka-config.compression", "sink.kafka-config.sasl-mechanism", "sink.kafka-config.sasl-gssapi-auth-type",
@@ -178,8 +178,10 @@ class _Reader:
             return value
         if key.form == "number" and isinstance(value, int) and not isinstance(value, bool):
             return value
-        if key.form == "texts" and isinstance(value, list):
-            return tuple(str(v) for v in value)
+        if key.form == "texts" and isinstance(value, list) and all(isinstance(v, str) for v in value):
+            return tuple(value)
+        if key.form == "numbers" and isinstance(value, list) and all(type(v) is int and v >= 0 for v in value):
+            return tuple(value)
         if key.form == "duration" and isinstance(value, str):
             return value or None
         if key.form == "duration" and not key.uri and isinstance(value, int) and not isinstance(value, bool):

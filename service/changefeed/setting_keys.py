@@ -11,7 +11,7 @@ from typing import Any, Final, Literal
 
 from schemas.formats.format_table import FORMATS, FROM_TICDC
 
-Form = Literal["text", "flag", "number", "texts", "duration"]
+Form = Literal["text", "flag", "number", "texts", "numbers", "duration"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("bdr-mode", "flag", default=False),
     Key("enable-active-active", "flag", default=False),
     Key("filter.rules", "texts", default=("*.*",)),
-    Key("filter.ignore-txn-start-ts", "texts", default=()),
+    Key("filter.ignore-txn-start-ts", "numbers", default=()),
     # ---- Kafka
     Key(_KAFKA + "partition-num", "number", "partition-num", least=1),
     Key(_KAFKA + "replication-factor", "number", "replication-factor", 1, least=1),

@@ -297,6 +297,9 @@ def dispatcher_failure(rule: Dispatcher | None, table: Table) -> str:
     missing = [name for name in rule.columns if not find(table.columns, name)] if rule.partition == "columns" else []
     if missing:
         return f"{who} column `{missing[0]}`, which {table.id} does not have"
+    virtual = [c.name for name in rule.columns if (c := find(table.columns, name)) and c.virtual]
+    if rule.partition == "columns" and virtual:
+        return f"{who} column `{virtual[0]}`, which is a virtual column of {table.id}: rows do not carry it"
     named = rule.index if rule.partition in ("index-value", "rowid") else ""
     if named and not any(i.name.lower() == named.lower() for i in table.indexes):
         return f"{who} index `{named}`, which {table.id} does not have"

@@ -53,6 +53,7 @@ REFUSED = (
     ("", FILTER + "ignore-update-old-value-expr = \"a = 'x\"", "ignore-update-old-value-expr"),
     ("", FILTER + "ignore-delete-value-expr = '(a = 1'", "ignore-delete-value-expr"),
     ("", FILTER + "ignore-update-new-value-expr = 'a = 1)'", "ignore-update-new-value-expr"),
+    ("", "[filter]\nignore-txn-start-ts = ['5']", "ignore-txn-start-ts"), ("", "[filter]\nrules = [5]", "filter.rules"),
     ("", FILTER + "ignore-nothing = 1", "ignore-nothing"), ("", "[scheduler]\nfoo = 1", "scheduler.foo"),
     ("", "[consistent]\nfoo = 1", "consistent.foo"), ("", "[mounter]\nworkers = 1", "mounter.workers"),
     ("", "[synced-status]\nx = 1", "synced-status.x"), ("", "[sink.csv]\nx = 1", "sink.csv.x"),

@@ -45,6 +45,8 @@ VERDICTS = (
     (OPEN, BY_COLUMNS, "ALTER TABLE orders RENAME COLUMN customer_id TO cid", STOP, "Customer_ID"),
     (DEBEZIUM, BY_COLUMNS, "ALTER TABLE orders CHANGE customer_id cid INT NOT NULL", STOP, "Customer_ID"),
     (OPEN, BY_COLUMNS, "DROP TABLE orders; CREATE TABLE orders (id INT PRIMARY KEY)", STOP, "Customer_ID"),
+    (OPEN, BY_COLUMNS, "DROP TABLE orders; CREATE TABLE orders (id INT PRIMARY KEY, customer_id INT AS (id + 1))",
+     STOP, "virtual"),
     (OPEN, BY_COLUMNS, "ALTER TABLE orders DROP COLUMN total", SAFE, ""),
     (OPEN, BY_COLUMNS, "ALTER TABLE orders RENAME TO o3", SAFE, ""),
     (AVRO, BY_INDEX, "ALTER TABLE orders DROP INDEX u", STOP, "index `U`"),
