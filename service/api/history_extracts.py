@@ -55,7 +55,8 @@ def export(call: Called) -> Response:
         feed = histories.changefeed(call.text("changefeed") or None)
         histories.check_known(feed.name, db, table)
         text = "".join(f"{line}\n" for line in result.lines(feed.name, histories.histories(feed.name, db, table)))
-    return Response(text.encode("utf-8", "replace"), media_type=_MEDIA_TYPES[form])
+    file = {"Content-Disposition": f'attachment; filename="tables.{form}"'}
+    return Response(text.encode("utf-8", "replace"), media_type=_MEDIA_TYPES[form], headers=file)
 
 
 def _needed_time(call: ApiCall, name: str) -> int:

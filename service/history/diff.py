@@ -23,7 +23,8 @@ from schemas.ddl.parser.statements import (
 )
 from schemas.model.table import Table, TableId
 from service.history.changes import NamePaths, StructureChange, changes
-from service.history.model import DatabaseRow, DdlRecord, HistoryState, Key, NameRow, State
+from service.history.contradictions import Contradiction
+from service.history.model import DatabaseRow, DdlRecord, HistoryState, Key, NameRow, State, key_of
 from service.history.statements import statement_or_none
 from service.history.times import time_text
 
@@ -46,7 +47,8 @@ class Period(NamedTuple):
 class HistorySpan:
     """What a store has of a period. names, databases: what each was before it (None: not known), and each row in it.
 
-    events: by seq. tables: by form and name. pending: how many events up to its end are not sealed.
+    events: by seq. tables: by form and name. contradicted: what rows and messages say against versions at its end.
+    pending: how many events up to its end are not sealed.
     """
 
     feed: HistoryState
@@ -55,6 +57,7 @@ class HistorySpan:
     databases: Mapping[str, tuple[DatabaseRow | None, list[DatabaseRow]]]
     events: Mapping[int, DdlRecord]
     tables: Mapping[tuple[bytes, TableId], Table]
+    contradicted: Mapping[Key, Contradiction] = field(default_factory=dict)
     pending: int = 0
 
     def table(self, row: NameRow | None) -> Table | None:
@@ -182,6 +185,8 @@ def _compare(span: HistorySpan, one: _Identity) -> TableDifference | dict[str, A
     tables = span.table(before), span.table(after)
     kind: TableKind
     notes = _notes(before, after)
+    against = span.contradicted.get(key_of(after.id)) if after is not None else None
+    notes += [f"afterwards, {against}"] if against is not None else []
     if before is not None and after is not None:
         differences: list[StructureChange] = []
         if tables[0] is not None and tables[1] is not None:
@@ -192,8 +197,8 @@ def _compare(span: HistorySpan, one: _Identity) -> TableDifference | dict[str, A
             kind = "renamed"
         elif (tables[0] is None) != (tables[1] is None) or State.ERROR in (before.state, after.state):
             kind = "unknown"
-        elif differences:
-            kind = "changed"
+        elif differences or against is not None:
+            kind = "changed" if differences else "unknown"
         else:
             return _others(after, statements)
         return TableDifference(kind, before, after, _texts(*tables), differences, notes, statements)

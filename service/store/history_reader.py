@@ -149,10 +149,11 @@ class HistoryStore(HistoryWriteStore):
         if period.to_ts < period.from_ts:
             raise RegistryError("UNPROCESSABLE", details=_BACKWARDS.format(period.to_ts, period.from_ts))
         start, end = (HistoryPosition(ts, LAST_ORDINAL if period.inclusive else 0) for ts in period[:2])
-        with self._open_reader(changefeed) as (queries, _, feed):
+        with self._open_reader(changefeed) as (queries, number, feed):
             _check_known(queries, feed, end, db, table)
             rows = queries.rows_between(start, end, db, table)
-            names = {key: (queries.name(key, start), some) for key, some in rows.items()}
+            contradicted = _contradicted(queries, number, feed, (start, end), (db, table))
+            names = {key: (queries.name(key, start), rows.get(key, [])) for key in {**rows, **contradicted}}
             changed = {} if table else queries.databases_between(start, end, db)
             databases = {name: (queries.database(name, start), some) for name, some in changed.items()}
             every = [row for before, some in names.values() for row in (before, *some) if row is not None]
@@ -162,7 +163,7 @@ class HistoryStore(HistoryWriteStore):
             seqs |= {row.ddl for some in changed.values() for row in some}
             events = {one.seq: one for one in queries.events(seqs)}
             pending = queries.count_pending(period.to_ts)
-            return HistorySpan(feed, period, names, databases, events, tables, pending)
+            return HistorySpan(feed, period, names, databases, events, tables, contradicted, pending)
 
     def histories(
         self, changefeed: str | None, db: str | None = None, table: str | None = None
@@ -354,3 +355,23 @@ def _check_known(
     if row is None and (table or queries.database(db.lower(), before) is None):
         details = "" if before == END else f": nothing of it was seen up to commit_ts {before.commit_ts}"
         raise RegistryError("TABLE_NOT_KNOWN", table=f"{db}.{table or '*'}", changefeed=feed.name, details=details)
+
+
+def _contradicted(
+    queries: HistoryQueries,
+    number: int,
+    feed: HistoryState,
+    ends: tuple[HistoryPosition, HistoryPosition],
+    of: tuple[str | None, str | None],
+) -> dict[Key, Contradiction]:
+    """What rows and messages between two positions say against the versions that stand at the second."""
+    c, result = sql.drift.c, dict[Key, Contradiction]()
+    query = _of_table(select(sql.drift), c, *of).where(c.changefeed == number, c.kind.in_(OF_VERSION))
+    query = query.where(c.commit_ts > ends[0].commit_ts, c.commit_ts <= ends[1].commit_ts).order_by(c.seq)
+    drifts = [drift_row(feed.name, row) for row in queries.connection.execute(query)]
+    for key, some in by_name(drifts).items():
+        row = queries.name(key, ends[1])
+        against = None if row is None else contradiction(row, None, some)
+        if against is not None:
+            result[key] = against
+    return result

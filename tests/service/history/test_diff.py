@@ -10,7 +10,7 @@ import pytest
 from schemas.model.errors import RegistryError
 from service.history.diff import Period, diff
 from service.history.diff_text import text
-from service.history.model import Batch, DdlRecord
+from service.history.model import Batch, DdlRecord, Drift
 from service.store import open_store
 from service.store.history_reader import HistoryStore
 from tests.support.table import check_rows
@@ -175,3 +175,21 @@ def test_the_ends_follow_the_rule_of_rows(history: HistoryStore) -> None:
     }  # fmt: skip
     with pytest.raises(RegistryError, match="give the earlier time first"):
         history.span("ends", Period(2, 1))
+
+
+def test_rows_that_contradict_a_version(history: HistoryStore) -> None:
+    """A DDL was lost: that nothing differs is not known."""
+    row = Row("drift", ["CREATE TABLE t (k INT)", "CREATE TABLE u (k INT)"], ["ALTER TABLE u ADD l INT"], [])
+    lines(history, row)
+    detail = "column m is not in the history"
+    drifts = [
+        Drift("drift", "columns", "d", table, 5 * STEP, detail, version)
+        for table, version in (("t", STEP), ("u", 3 * STEP))
+    ]
+    history.track("drift", Batch(drift=drifts))
+    made = diff(history.span("drift", Period(2 * STEP + 1, 6 * STEP))).form()
+    note = f"afterwards, 1 rows or messages since commit_ts {5 * STEP} contradict it: {detail}"
+    assert [(one["table"], one["kind"], one["notes"]) for one in made["tables"]] == [
+        ("t", "unknown", [note]), ("u", "changed", [note])]  # fmt: skip
+    for period in (Period(0, 4 * STEP), Period(5 * STEP, 6 * STEP)):
+        assert "unknown" not in diff(history.span("drift", period)).form()["counts"]

@@ -56,6 +56,18 @@ def test_two_times_are_compared(page: Page) -> None:
     expect(page.get_by_role("alert")).to_contain_text("give the earlier time first")
 
 
+def test_tables_are_exported(page: Page) -> None:
+    for path, link, holds in (
+        ("/ui/tables", "SQL", "CREATE TABLE `bills`"),
+        ("/ui/tables/shop/orders", "JSON lines of all versions", '"mode": "show"'),
+        (f"/ui/tables/shop/orders/at?when={150 << 18}", "SQL", "`price` decimal(12,2)"),
+    ):
+        page.goto(path)
+        with page.expect_download() as download:
+            page.get_by_role("link", name=link).click()
+        assert holds in Path(download.value.path()).read_text(encoding="utf-8")
+
+
 def test_versions_can_be_picked_and_walked_through(page: Page) -> None:
     page.goto("/ui/tables/shop/orders")
     offered = page.locator("#versions option")
