@@ -297,7 +297,7 @@ class CreateTable:
     if_not_exists: bool = False
     temporary: Literal["", "local", "global"] = ""
     partition: PartitionBy | None = None
-    shown: bool = False
+    shown: bool = field(default=False, compare=False)
     from_select: bool = False
 
 

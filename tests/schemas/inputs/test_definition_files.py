@@ -67,6 +67,9 @@ FILES: dict[str, tuple[str, str, dict[str, str]]] = {
     "the database of a new cluster": ("CREATE DATABASE `test` /*!40100 DEFAULT CHARACTER SET latin1 */;USE test;"
         "CREATE TABLE t (x INT);",
         "", {"test.t": "x"}),
+    "a backslash that means the same in both": (
+        "CREATE TABLE a.t (x INT NOT NULL, y CHAR(9) DEFAULT 'a\\\\b' COMMENT 'c\\\\', CHECK (x > 0));", "", {"a.t":
+        "x,y"}),
     "names in double quotes": ('SET SESSION sql_mode = "ANSI_QUOTES";\nCREATE TABLE "a"."t" ("x" INT);', "", {"a.t":
         "x"}),
     "a quote behind a backslash": ("SET sql_mode='NO_BACKSLASH_ESCAPES';CREATE TABLE a.t (x CHAR(9) DEFAULT 'a"
