@@ -87,6 +87,7 @@ def serve(
 
 def _run(explicit: dict[str, Any]) -> None:
     """Start and serve. Raises SetupError or ValueError if it can't start."""
+    gc.disable()  # a start makes what stays: looking through it for garbage takes a tenth of it
     from service.app import create_served
     from service.http_server import bind, serve_on
     from service.settings import aliases_used
@@ -111,5 +112,6 @@ def _run(explicit: dict[str, Any]) -> None:
 
 def _collect_less() -> None:
     """What is there now stays, and what comes later is mostly kept in caches: look through it less often."""
+    gc.enable()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)

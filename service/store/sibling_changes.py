@@ -49,6 +49,8 @@ class SiblingChanges:
 
     def follow(self) -> None:
         """Tell the listeners what the others changed since the last time. Quick; in the event loop's thread only."""
+        if not self._siblings:
+            return
         heads = self._memory.heads()
         if heads == self._seen and not self._is_blind:
             return

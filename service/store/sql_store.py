@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, exc
 
 from schemas.model.errors import BridgeError, RegistryError, SetupError
-from service.registry.deadline import Outage, retry_until
+from service.registry.deadline import Outage, retry_until, seconds_left
 from service.registry.ports import NOTHING_AHEAD, ReadAhead
 from service.registry.read_set import Listener
 from service.store.dialects import Dialect, driver, drop
@@ -43,6 +43,7 @@ class SqlStore:
         self._dialect = dialect
         self._commits = WriteQueue(dialect, wait_seconds, memory or WorkerMemory(), worker)
         self._at_hand: deque[Connection] = deque()
+        self._readers = threading.Semaphore(dialect.readers)
         self._reading = threading.local()
         self._closed = False
         try:
@@ -97,8 +98,18 @@ class SqlStore:
     def _begin_read(self, *, once: bool = False) -> Connection:
         """A connection to read with. A few are kept at hand: the way through the pool costs more than a read.
 
-        One that was at hand may have been lost since, and so may all the others; a new one tells.
+        Who has to wait does so here and not in the pool, which what is at hand never gets back to. One that was at hand
+        may have been lost since, and so may all the others; a new one tells.
         """
+        if not self._readers.acquire(timeout=seconds_left(self.wait_seconds)):
+            raise RegistryError("STORE_TIMEOUT", operation="Read")
+        try:
+            return self._connect_reader(once)
+        except BaseException:
+            self._readers.release()
+            raise
+
+    def _connect_reader(self, once: bool) -> Connection:
         while True:
             try:
                 connection, fresh = self._at_hand.pop(), False
@@ -114,6 +125,12 @@ class SqlStore:
                     raise
 
     def _give_back(self, connection: Connection) -> None:
+        try:
+            self._put_at_hand(connection)
+        finally:
+            self._readers.release()
+
+    def _put_at_hand(self, connection: Connection) -> None:
         try:
             driver(connection).rollback()
             connection.rollback()

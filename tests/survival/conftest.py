@@ -1,3 +1,3 @@
-from tests.service.conftest import client
+from tests.service.conftest import client, store_url
 
-__all__ = ["client"]
+__all__ = ["client", "store_url"]

@@ -74,6 +74,9 @@ class Dialect(Protocol):
 
     engine: Engine
 
+    readers: int
+    """How many connections of the engine may be used to read at once."""
+
     def connect(self) -> Connection:
         """A connection whose transactions are begun and ended by hand."""
 

@@ -77,6 +77,7 @@ class Postgres:
         parsed = _parse_url(url)
         self.url = mask_url(url)
         self._wait_seconds = wait_seconds
+        self.readers = connections
         own = {name: value for name, value in _NETWORK.items() if name not in parsed.query}
         common: dict[str, Any] = {
             "connect_args": own,

@@ -48,6 +48,7 @@ class Sqlite:
             raise SetupError("USAGE", details=f"store {url!r}: the folder {folder} does not exist")
         self.url = url
         self._path = Path(path)
+        self.readers = _POOL - 2  # one writes, one looks
         self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_timeout=wait_seconds)
         event.listen(self.engine, "connect", _prepare(wait_seconds))
 

@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from tests.support.command_process import Command
-from tests.support.service import Client, column, ended, listening_at, record, serve, until
+from tests.support.service import Client, column, ended, listening_at, record, serve, until, workers_of
 from tests.support.table import check_rows
 
 CONNECTIONS = 12
@@ -60,17 +60,13 @@ def lines(url: str) -> Iterator[list[Line]]:
         yield opened
 
 
-def children(pid: int) -> list[int]:
-    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
-
-
 def schema(number: int) -> str:
     return record("R", column(f"c{number}", default=0))
 
 
 def test_what_one_worker_did_every_other_knows_at_once(tmp_path: Path) -> None:
     with served(tmp_path) as (process, url), lines(url) as all_lines:
-        assert len(children(process.pid)) == 2
+        assert len(workers_of(process.pid)) == 2
         first = all_lines[0]
         assert first.send("PUT", "/config", {"compatibility": "NONE"})[0] == 200
 
@@ -107,9 +103,9 @@ def test_a_worker_that_died_is_replaced(tmp_path: Path) -> None:
     with served(tmp_path) as (process, url):
         client = Client(url)
         assert client.register("s", schema(1)).json["id"] == 1
-        before = children(process.pid)
+        before = workers_of(process.pid)
         os.kill(before[0], signal.SIGKILL)
-        until(lambda: len(children(process.pid)) == 2 and before[0] not in children(process.pid))
+        until(lambda: len(workers_of(process.pid)) == 2 and before[0] not in workers_of(process.pid))
         for number in range(2, 12):
             assert client.register("t", schema(number % 2)).status == 200
             assert client.get("/schemas/ids/1").json["schema"] == json.dumps(
@@ -127,7 +123,7 @@ def test_a_worker_that_died_is_replaced(tmp_path: Path) -> None:
 
 def test_workers_stop_when_their_supervisor_was_killed(tmp_path: Path) -> None:
     with served(tmp_path) as (process, url):
-        workers = children(process.pid)
+        workers = workers_of(process.pid)
         assert Client(url).get("/").status == 200
         process.kill()
         until(lambda: not any(Path(f"/proc/{worker}").exists() for worker in workers))

@@ -292,6 +292,18 @@ def test_own_writes_are_not_taken_for_others(postgres: Postgres) -> None:
         assert told.times == 2
 
 
+def test_who_waits_to_read_gets_the_next_free_connection(postgres: Postgres) -> None:
+    """Those that were given back are kept at hand, past the pool: nobody may wait for them there."""
+    with opened(postgres.database(), wait_seconds=5, connections=2) as store:
+
+        def read(_: int) -> int:
+            with store.read() as tx:
+                return len(tx.subjects())
+
+        with ThreadPoolExecutor(16) as pool:
+            assert sum(pool.map(read, range(400))) == 0
+
+
 def test_numbers() -> None:
     told: list[Part] = []
     numbers = ChangeCounter(lambda: told.append(("forget",)), WorkerMemory().numbers)

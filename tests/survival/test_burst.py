@@ -1,0 +1,42 @@
+"""The start of a changefeed over many tables: every registration is answered 200, soon, and each id is given once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.registry_workers import tree_mb
+from tests.support import registration_burst
+from tests.support.registration_burst import Burst
+from tests.support.service import column, listening_at, record, serve
+
+TABLES, CONNECTIONS = 1500, 64
+
+
+def schema(name: str) -> str:
+    return record(name, *(column(f"column_{number}", ["null", "long"], default=None) for number in range(20)))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_burst_of_registrations(tmp_path: Path, store_url: str, workers: int) -> None:
+    arguments = ("--port", "0", "--store", store_url, *(("--workers", str(workers)) if workers > 1 else ()))
+    with serve(*arguments, cwd=tmp_path) as process:
+        try:
+            url = listening_at(process)
+            first, again = (
+                registration_burst.run(url, TABLES, CONNECTIONS, schema, lambda: tree_mb(process.pid)) for _ in range(2)
+            )
+        finally:
+            process.kill()
+    for burst in (first, again):
+        check(burst)
+    assert set(again.ids) == set(first.ids)
+    assert again.samples[-1] - first.samples[10] < 60 * workers, (first.samples, again.samples)
+
+
+def check(burst: Burst) -> None:
+    assert burst.statuses == {200: 2 * TABLES}, burst.failures[:3]
+    assert burst.holes == 0
+    assert burst.longest < 10
