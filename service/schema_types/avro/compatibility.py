@@ -112,10 +112,10 @@ class _Comparison:
         problems: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
         for place, field in enumerate(reader.fields):
-            at = (*path, "fields", str(place))
             writer_field = find_matching(field, by_name)
             if writer_field is not None and model.is_same_plain(field.type, writer_field.type):
                 continue
+            at = (*path, "fields", str(place))
             if writer_field is not None:
                 problems += self.compare(field.type, writer_field.type, (*at, "type"))
             elif field.default is model.MISSING:
@@ -131,6 +131,8 @@ class _Comparison:
 
 def find_matching(field: model.Field, by_name: dict[str, model.Field]) -> model.Field | None:
     """The writer's field of that name, or of one of the reader field's aliases."""
+    if not field.aliases:
+        return by_name.get(field.name)
     matches = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
     if len(matches) > 1:
         raise AmbiguousAlias(f"Reader record field {field.name} matches multiple fields in writer record schema")

@@ -99,6 +99,8 @@ class _Comparison:
 
 def find_old_field(field: Field, by_name: dict[str, Field]) -> Field | None:
     """The old field that a field reads: by its name, or by an alias."""
+    if not field.aliases:
+        return by_name.get(field.name)
     return next((by_name[name] for name in (field.name, *field.aliases) if name in by_name), None)
 
 
