@@ -13,11 +13,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.json_formats import encoded
+from schemas.columnar import READERS
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.open_protocol import frame
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Message
+from spark_jobs.arrow import warm_up
 from spark_jobs.arrow.table_decoders import FORMATS, ArrowJsonDecoder, warm_json
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, versions, wide_rows
 from tests.support.golden import ROOT, Golden, cases
@@ -204,3 +206,14 @@ def test_without_numba_all_is_left() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout == "False False ([], [0, 1])\n"
+
+
+def test_what_warms_goes_through_the_kernels() -> None:
+    """A sample whose messages are left to the codec compiles nothing: workers do then, each by itself."""
+
+    def check(format_: str) -> None:
+        for batch in warm_up.read_sample_rows(format_):
+            assert batch.num_rows > 100
+            assert batch.column("odd").null_count == batch.num_rows
+
+    check_rows(READERS, check)
