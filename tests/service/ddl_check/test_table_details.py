@@ -1,0 +1,181 @@
+"""What TiDB refuses because of what a table keeps besides its columns: foreign keys, partitions, TTL and the like."""
+
+from __future__ import annotations
+
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import new_catalog
+from schemas.ddl.parser.statement_parser import parse
+from service.ddl_check.check_input import with_snapshots
+from service.ddl_check.refusals.columns import SqlModes
+from service.ddl_check.refusals.statements import refusals
+from tests.support.table import check_rows
+
+# Tables with what TiDB keeps besides columns and keys, as SHOW CREATE TABLE prints it.
+KEPT = (
+    "CREATE TABLE `p` (`id` bigint NOT NULL, `code` int NOT NULL, `n` int DEFAULT NULL, PRIMARY KEY (`id`) "
+    "/*T![clustered_index] CLUSTERED */, UNIQUE KEY `c` (`code`), KEY `other` (`n`))",
+    "CREATE TABLE `c` (`id` bigint NOT NULL AUTO_INCREMENT, `pid` bigint DEFAULT NULL, `code` int DEFAULT NULL, "
+    "PRIMARY KEY (`id`) /*T![clustered_index] NONCLUSTERED */, KEY `f1` (`pid`), KEY `f2` (`code`), CONSTRAINT `f1` "
+    "FOREIGN KEY (`pid`) REFERENCES `p` (`id`) ON DELETE SET NULL, CONSTRAINT `f2` FOREIGN KEY (`code`) REFERENCES `p` "
+    "(`code`))",
+    "CREATE TABLE `r` (`id` int NOT NULL, `y` int NOT NULL, `v` varchar(9) DEFAULT NULL, PRIMARY KEY (`id`,`y`) "
+    "/*T![clustered_index] NONCLUSTERED */)\nPARTITION BY RANGE (`y`)\n(PARTITION `p0` VALUES LESS THAN (10),\n "
+    "PARTITION `p1` VALUES LESS THAN (20))",
+    "CREATE TABLE `h` (`id` int NOT NULL) PARTITION BY HASH (`id`) PARTITIONS 4",
+    "CREATE TABLE `t` (`id` int NOT NULL, `made` datetime DEFAULT NULL, `v` int) /*T![ttl] TTL=`made` + INTERVAL 1 DAY "
+    "*/ /*T![ttl] TTL_ENABLE='ON' */ /*T![ttl] TTL_JOB_INTERVAL='24h' */",
+    "CREATE TABLE `k` (`id` int NOT NULL, `v` int DEFAULT NULL, `s` varchar(20) DEFAULT NULL, `g` int GENERATED ALWAYS "
+    "AS (`id` + 1) STORED, KEY `e` ((`v` + 1)), KEY `s` (`s`), CONSTRAINT `k_chk` CHECK ((`s` > _utf8mb4'a')))",
+    "CREATE TABLE `a` (`id` bigint NOT NULL /*T![auto_rand] AUTO_RANDOM(5) */, `v` int, PRIMARY KEY (`id`) "
+    "/*T![clustered_index] CLUSTERED */)",
+    "CREATE TABLE `plain` (`id` int NOT NULL, `y` int NOT NULL, `v` varchar(9) DEFAULT NULL, `d` date, PRIMARY KEY "
+    "(`id`) /*T![clustered_index] NONCLUSTERED */)",
+)
+OF_KEPT = (
+    # clustered keys
+    ("ALTER TABLE p DROP PRIMARY KEY", 8200), ("DROP INDEX `PRIMARY` ON p", 8200),
+    ("ALTER TABLE t ADD PRIMARY KEY (id) CLUSTERED", 8200), ("ALTER TABLE p SHARD_ROW_ID_BITS = 4", 8200),
+    ("ALTER TABLE c DROP PRIMARY KEY", 1075), ("ALTER TABLE p ALTER INDEX `PRIMARY` INVISIBLE", 3522),
+    ("ALTER TABLE p ALTER INDEX nope VISIBLE", 1176), ("ALTER TABLE p MODIFY id BIGINT NULL", 1171),
+    # foreign keys
+    ("ALTER TABLE c DROP COLUMN pid", 1828), ("ALTER TABLE p DROP COLUMN code", 1829), ("DROP TABLE p", 3730),
+    ("TRUNCATE TABLE p", 1701), ("ALTER TABLE c DROP INDEX f1", 1553), ("ALTER TABLE p DROP INDEX c", 1553),
+    ("ALTER TABLE c MODIFY pid INT", 1832), ("ALTER TABLE p MODIFY code BIGINT NOT NULL", 1833),
+    ("ALTER TABLE c MODIFY pid BIGINT NOT NULL", 1830), ("ALTER TABLE c DROP FOREIGN KEY nope", 1091),
+    ("RENAME TABLE p TO p2; DROP TABLE p2", 3730),
+    ("CREATE TABLE x (a INT, CONSTRAINT f FOREIGN KEY (a) REFERENCES p(code), "
+     "CONSTRAINT f FOREIGN KEY (a) REFERENCES p(code))", 1826),
+    ("CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES p(code)) PARTITION BY HASH (a)", 1506),
+    # partitions that are there
+    ("ALTER TABLE r DROP COLUMN y", 3855), ("ALTER TABLE r RENAME COLUMN y TO z", 3855),
+    ("ALTER TABLE r CHANGE y z INT NOT NULL", 3855), ("ALTER TABLE r MODIFY y VARCHAR(9) NOT NULL", 8200),
+    ("ALTER TABLE r DROP PARTITION nope", 1507), ("ALTER TABLE r DROP PARTITION p0, p1", 1508),
+    ("ALTER TABLE r TRUNCATE PARTITION nope", 1735), ("ALTER TABLE r COALESCE PARTITION 1", 1509),
+    ("ALTER TABLE r ADD PARTITION (PARTITION p1 VALUES LESS THAN (30))", 1517),
+    ("ALTER TABLE r ADD PARTITION (PARTITION p2 VALUES IN (30))", 1480),
+    ("ALTER TABLE r REORGANIZE PARTITION nope INTO (PARTITION x VALUES LESS THAN (9))", 1507),
+    ("ALTER TABLE r EXCHANGE PARTITION nope WITH TABLE plain", 1735),
+    ("ALTER TABLE r EXCHANGE PARTITION p0 WITH TABLE h", 1732), ("ALTER TABLE r ADD UNIQUE u (v)", 8264),
+    ("ALTER TABLE r CHECK PARTITION p0", 8200), ("ALTER TABLE r REBUILD PARTITION p0", 8200),
+    ("ALTER TABLE r OPTIMIZE PARTITION ALL", 8200), ("ALTER TABLE r REPAIR PARTITION p0", 8200),
+    ("ALTER TABLE h DROP PARTITION p0", 1512), ("ALTER TABLE plain DROP PARTITION p0", 1505),
+    ("ALTER TABLE plain REMOVE PARTITIONING", 1505), ("ALTER TABLE plain EXCHANGE PARTITION p WITH TABLE c", 1505),
+    ("ALTER TABLE plain ADD PARTITION (PARTITION p1 VALUES LESS THAN (30))", 1505),
+    # new partitions
+    ("CREATE TABLE x (a INT) PARTITION BY RANGE (a)", 1492), ("CREATE TABLE x (a INT) PARTITION BY LIST (a)", 1492),
+    ("CREATE TABLE x (a INT) PARTITION BY RANGE (a) (PARTITION p)", 1479),
+    ("CREATE TABLE x (a INT) PARTITION BY HASH (a) (PARTITION p VALUES LESS THAN (1))", 1480),
+    ("CREATE TABLE x (a INT) PARTITION BY LIST (a) (PARTITION p VALUES LESS THAN (1))", 1480),
+    ("CREATE TABLE x (a INT) PARTITION BY RANGE (a) (PARTITION p HISTORY)", 4113),
+    ("CREATE TABLE x (a INT, b INT) PARTITION BY RANGE COLUMNS (a, b) (PARTITION p VALUES LESS THAN (1))", 1653),
+    ("CREATE TABLE x (a INT, b INT) PARTITION BY RANGE COLUMNS (a, b) (PARTITION p VALUES LESS THAN MAXVALUE)", 1653),
+    ("CREATE TABLE x (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (1, 2))", 1657),
+    ("CREATE TABLE x (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN ((1, 2)))", 1657),
+    ("CREATE TABLE x (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN (1, 2))", 1653),
+    ("CREATE TABLE x (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 2), (1)))", 1653),
+    ("CREATE TABLE x (a INT) PARTITION BY HASH (a) PARTITIONS 0", 1504),
+    ("CREATE TABLE x (a INT) PARTITION BY HASH (a) PARTITIONS 2 (PARTITION p)", 1484),
+    ("CREATE TABLE x (a INT) PARTITION BY HASH (a) PARTITIONS 8193", 1499),
+    ("CREATE TABLE x (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (1), "
+     "PARTITION P VALUES LESS THAN (2))", 1517),
+    ("CREATE TABLE x (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (1) (SUBPARTITION s))", 1500),
+    ("CREATE TABLE x (a VARCHAR(9)) PARTITION BY HASH (a)", 1659),
+    ("CREATE TABLE x (a JSON) PARTITION BY LIST COLUMNS (a) (PARTITION p VALUES IN (1))", 1659),
+    ("CREATE TABLE x (a INT) PARTITION BY KEY (b)", 1488), ("ALTER TABLE plain PARTITION BY HASH (v)", 1659),
+    # TTL
+    ("ALTER TABLE t DROP COLUMN made", 8149), ("ALTER TABLE t MODIFY made INT", 8148),
+    ("ALTER TABLE plain TTL = v + INTERVAL 1 DAY", 8148), ("ALTER TABLE plain TTL = nope + INTERVAL 1 DAY", 1054),
+    ("ALTER TABLE plain TTL_ENABLE = 'OFF'", 8150), ("CREATE TABLE x (a INT) TTL = a + INTERVAL 1 DAY", 8148),
+    # expression indexes, CHECKs, generated columns
+    ("ALTER TABLE k DROP COLUMN v", 3837), ("ALTER TABLE k RENAME COLUMN v TO w", 3837),
+    ("ALTER TABLE k DROP COLUMN s", 3959), ("ALTER TABLE k CHANGE s z VARCHAR(20)", 3959),
+    ("ALTER TABLE k MODIFY g INT AS (id + 2) STORED", 3106), ("ALTER TABLE k MODIFY s TEXT", 1170),
+    ("ALTER TABLE k MODIFY s VARCHAR(4000)", 1071), ("CREATE TABLE x (a INT, PRIMARY KEY ((a + 1)))", 3756),
+    # AUTO_RANDOM
+    ("ALTER TABLE a MODIFY id INT NOT NULL AUTO_RANDOM", 8216), ("ALTER TABLE plain AUTO_RANDOM_BASE = 9", 8216),
+    ("ALTER TABLE plain MODIFY id BIGINT AUTO_RANDOM", 8216), ("ALTER TABLE k ADD INDEX x ((v))", 3762),
+    ("ALTER TABLE k ADD INDEX x ((v + nope))", 1054), ("CREATE INDEX x ON k ((RAND() + v))", 3758),
+    ("ALTER TABLE k ADD COLUMN x INT AS (SUM(v))", 1111), ("CREATE TABLE x (a INT, KEY ((b + 1)))", 1054),
+    ("CREATE TABLE x (a BIGINT AUTO_RANDOM, PRIMARY KEY (a) NONCLUSTERED)", 8216),
+    ("CREATE TABLE x (a BIGINT AUTO_RANDOM(16) PRIMARY KEY)", 8216), ("CREATE TABLE x (a BIGINT AUTO_RANDOM)", 8216),
+    ("CREATE TABLE x (a BIGINT AUTO_RANDOM PRIMARY KEY DEFAULT 1)", 8216),
+    # what is no table, or no statement that TiDB does
+    ("CREATE VIEW w AS SELECT 1; ALTER TABLE w ADD COLUMN a INT", 1347),
+    ("CREATE VIEW w AS SELECT 1; DROP TABLE w", 1051), ("DROP VIEW plain", 1347), ("DROP SEQUENCE plain", 1347),
+    ("CREATE VIEW w AS SELECT 1; CREATE TABLE x LIKE w", 1347), ("CREATE TABLE x", 1113),
+    ("CREATE TABLE x (KEY (a))", 1113),
+    ("CREATE TABLE x AS SELECT 1", 1105), ("CREATE TABLE x (a INT) SELECT 1", 1105), ("CREATE TABLE x TABLE y", 1105),
+    ("CREATE TABLE x (a INT NULL PRIMARY KEY)", 1171), ("CREATE TABLE x (a INT NULL, PRIMARY KEY (a))", 1171),
+    ("ALTER TABLE plain COMPRESSION = 'zlib'", 8200), ("ALTER TABLE plain KEY_BLOCK_SIZE = 4", 8200),
+    ("ALTER TABLE plain IMPORT TABLESPACE", 8200), ("ALTER TABLE plain DISCARD TABLESPACE", 8200),
+    ("ALTER TABLE plain SECONDARY_LOAD", 8200), ("ALTER TABLE plain RENAME COLUMN v TO y", 1060),
+    ("RENAME TABLE plain TO z, k TO z", 1050), ("ALTER TABLE plain ADD x INT, ADD x INT", 8200),
+    ("ALTER TABLE k DROP INDEX s, ADD INDEX s (v)", 8200), ("ALTER TABLE plain ALTER v SET DEFAULT 'a', DROP v", 8200),
+)  # fmt: skip
+# What TiDB runs all the same.
+TAKEN_OF_KEPT = """
+ALTER TABLE plain DROP PRIMARY KEY
+ALTER TABLE plain ADD UNIQUE (y)
+ALTER TABLE c DROP FOREIGN KEY f1; ALTER TABLE c DROP COLUMN pid
+ALTER TABLE c DROP FOREIGN KEY f1; ALTER TABLE c DROP FOREIGN KEY f2; DROP TABLE p
+DROP TABLE p, c
+DROP TABLE c; TRUNCATE TABLE p
+ALTER TABLE c ADD INDEX f3 (pid, code); ALTER TABLE c DROP INDEX f1
+ALTER TABLE p DROP INDEX other
+ALTER TABLE c ADD UNIQUE (id); ALTER TABLE c DROP PRIMARY KEY
+ALTER TABLE r ADD PARTITION (PARTITION p2 VALUES LESS THAN (30)); ALTER TABLE r DROP PARTITION p2
+ALTER TABLE r REORGANIZE PARTITION p0, p1 INTO (PARTITION p0 VALUES LESS THAN (20))
+ALTER TABLE r EXCHANGE PARTITION p0 WITH TABLE r2
+ALTER TABLE r REMOVE PARTITIONING; ALTER TABLE r RENAME COLUMN y TO z
+ALTER TABLE r MODIFY y BIGINT NOT NULL
+ALTER TABLE r ADD UNIQUE u (v, y)
+ALTER TABLE r ADD UNIQUE u (v) GLOBAL
+ALTER TABLE h COALESCE PARTITION 2
+ALTER TABLE h ADD PARTITION PARTITIONS 2
+ALTER TABLE h TRUNCATE PARTITION p3
+ALTER TABLE t REMOVE TTL; ALTER TABLE t DROP COLUMN made
+ALTER TABLE t RENAME COLUMN made TO since; ALTER TABLE t MODIFY since DATE
+ALTER TABLE t TTL_ENABLE = 'OFF'
+ALTER TABLE k DROP INDEX e; ALTER TABLE k DROP COLUMN v
+ALTER TABLE k DROP CONSTRAINT k_chk; ALTER TABLE k RENAME COLUMN s TO z
+ALTER TABLE k MODIFY s VARCHAR(30)
+ALTER TABLE k DROP INDEX s, ADD INDEX s2 (s(5)); ALTER TABLE k MODIFY s TEXT
+ALTER TABLE a MODIFY id BIGINT NOT NULL AUTO_RANDOM(5) COMMENT 'x'
+ALTER TABLE plain ADD CHECK (y > 0); ALTER TABLE plain DROP COLUMN y
+ALTER TABLE plain ROW_FORMAT = DYNAMIC, ENGINE = InnoDB, COMMENT = 'x'
+ALTER TABLE plain PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN MAXVALUE)
+ALTER TABLE plain RENAME COLUMN v TO y, RENAME COLUMN y TO v
+RENAME TABLE plain TO z, k TO plain, z TO k
+CREATE TABLE x (a VARCHAR(9), b DATE) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN (('a', '2020-01-01')))
+CREATE TABLE x (a DATE) PARTITION BY RANGE (YEAR(a)) (PARTITION p VALUES LESS THAN (2000), PARTITION q VALUES LESS THAN MAXVALUE)
+CREATE TABLE x (a TIMESTAMP) PARTITION BY RANGE (UNIX_TIMESTAMP(a)) (PARTITION p VALUES LESS THAN (2000))
+CREATE TABLE x (a INT) PARTITION BY LIST (a) (PARTITION p VALUES IN (1, 2, NULL), PARTITION q DEFAULT)
+CREATE TABLE x (a INT PRIMARY KEY) PARTITION BY KEY () PARTITIONS 3
+CREATE TABLE x (a BIGINT AUTO_RANDOM PRIMARY KEY)
+DROP TABLE IF EXISTS nope
+ALTER TABLE k ADD INDEX x ((CAST(s AS UNSIGNED ARRAY)))
+ALTER TABLE k ADD INDEX x ((LOWER(s)), (`v` + 1), id)
+ALTER TABLE k ADD VECTOR INDEX x ((VEC_COSINE_DISTANCE(nope)))
+"""  # noqa: E501
+
+
+def of_kept(sql: str) -> list[int]:
+    """The errors of the last of several statements; those before it are applied."""
+    catalog = with_snapshots(new_catalog(), KEPT, "shop")
+    *first, last = sql.split("; ")
+    for text in first:
+        statement = parse(text, db="shop")
+        assert refusals(catalog, statement, "shop", SqlModes()) == []
+        catalog = apply(catalog, statement, "shop")
+    return [r.number for r in refusals(catalog, parse(last, db="shop"), "shop", SqlModes()) if r.certain]
+
+
+def test_what_a_table_keeps_besides_its_columns_decides() -> None:
+    def check_refused(row: tuple[str, int]) -> None:
+        assert row[1] in of_kept(row[0])
+
+    def check_taken(sql: str) -> None:
+        assert of_kept(sql) == []
+
+    check_rows(OF_KEPT, check_refused)
+    check_rows(TAKEN_OF_KEPT.strip().split("\n"), check_taken)
