@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.json_values import RowFiller, ValueKind
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk
+from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
 from schemas.columnar.rows import freeze
 from schemas.model.errors import WireError
 from schemas.model.event import RowChange
@@ -25,6 +25,7 @@ _OPS = {1: "c", 2: "d", 3: "u", 5: "u"}  # by side
 _MOST_TEMPLATES = 16  # of a decoder
 _TRIES = 16  # messages in a batch that teach nothing; after them, they are tried at twice the distance each time
 _MAX_TEXT = 1 << 22
+_CELLS = 1 << 19  # of one side of a chunk's rows: a batch of Spark's is one chunk, so that its columns are slices
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ class TemplateReader:
     def _forget(self) -> None:
         self._samples: set[tuple[Any, ...]] = set()
         self._images: dict[str, tuple[bytes, ...]] = {}
+        self._built_images: Any = None
         self._text = bytearray()
         self._steps: list[tuple[int, int, int]] = []
         self._heads: list[tuple[int, int, int, bool, int]] = []
@@ -134,56 +136,46 @@ class TemplateReader:
         """Rows, in order."""
         import numpy as np
 
-        from schemas.columnar.kernels import json_scan as kernel
+        from schemas.columnar.kernels import json_cells, json_scan
 
         width = len(self._format.columns)
-        room = max(CELLS // max(width, 1), 1024)
+        room = max(_CELLS // max(width, 1), 1024)
         _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
         rows = rows[sizes[back] <= room]  # a message of more rows is left
         room = min(room, len(rows))
-        scanned = _message_rows(kernel, buffers, rows)
+        scanned = _message_rows(json_scan, buffers, rows)
         matched, last = np.zeros(len(rows), np.uint8), np.zeros(1, np.int64)
         at, misses, learn_from = 0, 0, 0 if learning else len(rows)
         while at < len(rows):
             place, length = memory.new_cells(2 * width, room)
-            positions = kernel.ValuePositions(place, length, *(np.empty(room, np.int64) for _ in range(4)))
+            positions = json_scan.ValuePositions(place, length, *(np.empty(room, np.int64) for _ in range(4)))
+            self._filler.reserve(memory, room, int((scanned.value_last - scanned.value_first)[at:].sum()))
+            bad = np.zeros(room, np.uint8)
             start, count, unknown = at, 0, 0
             while unknown >= 0:
-                count, at, unknown = kernel.scan(
-                    scanned, at, count, learn_from, self._build_plan(), positions, matched, last
-                )
+                count, at, unknown, memory.used = json_cells.read(
+                    scanned, at, count, learn_from, self._build_plan(), positions, matched, last,
+                    self._filler.slots, self._build_images(), memory.data, memory.used, bad,
+                )  # fmt: skip
                 if unknown >= 0 and not self._learn(buffers, rows[unknown]):
                     misses += 1
                     at = int(np.searchsorted(rows[:, 0], rows[at, 0], "right"))
                     learn_from = at + ((1 << misses - _TRIES) if misses > _TRIES else 0)
             if not count:
                 continue
-            bad = np.zeros(count, np.uint8)
-            self._mark_images(scanned.values, positions, count, bad)
-            self._filler.fill(scanned.values, place, length, count, memory, bad)
+            bad = bad[:count]
             if bad.any():
                 spoilt = np.unique(positions.message[:count][bad != 0])
                 others = rows[start:at][matched[start:at] == 1]
                 others = others[~np.isin(others[:, 0], spoilt)]
                 yield from self._chunks(buffers, others, memory, taken_mask, learning=False)
             else:
+                self._filler.finish(place, length, count, memory)
                 taken_mask[positions.message[:count]] = True
                 yield RowChunk(
                     positions.message[:count], positions.commit_ts[:count], positions.partition[:count],
                     positions.side[:count], np.zeros(count, np.bool_), place, length,
                 )  # fmt: skip
-
-    def _mark_images(self, data: Any, positions: Any, count: int, bad: Any) -> None:
-        """Marks rows with a value that stands for NULL or a default alike."""
-        import numpy as np
-
-        from schemas.columnar.kernels.json_text import mark_images
-
-        for slot, column in enumerate(self._format.columns * 2):
-            if images := self._images.get(column.name):
-                ends = np.cumsum(np.array([len(i) for i in images], np.int64))
-                texts = np.frombuffer(b"".join(images) or b"\0", np.uint8)
-                mark_images(data, positions.places[slot], positions.lengths[slot], count, texts, ends, bad)
 
     # ---- templates
     def _learn(self, buffers: MessageBuffers, row: Any) -> bool:
@@ -213,7 +205,7 @@ class TemplateReader:
                 self._steps.append((kind, start, len(self._text)))
             bounds.append(len(self._steps))
         self._heads.append((bounds[0], bounds[1], bounds[2], sample.key is not None, sample.side))
-        self._plan = None
+        self._plan = self._built_images = None
         return True
 
     def _is_whole(self, sample: SampleRow) -> bool:
@@ -241,6 +233,19 @@ class TemplateReader:
             parts = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
             self._plan = kernel.Templates._make((*map(freeze, parts), self._low, self._high, len(self._format.columns)))
         return self._plan
+
+    def _build_images(self) -> Any:
+        import numpy as np
+
+        from schemas.columnar.kernels.json_cells import Images
+
+        if self._built_images is None:
+            by_slot = [self._images.get(column.name, ()) for column in self._format.columns * 2]
+            ends = np.cumsum(np.array([len(image) for images in by_slot for image in images], np.int64))
+            firsts = np.cumsum(np.array([0, *map(len, by_slot)], np.int64))
+            text = np.frombuffer(b"".join(image for images in by_slot for image in images) or b"\0", np.uint8)
+            self._built_images = Images(*map(freeze, (text, ends, firsts)))
+        return self._built_images
 
 
 def _parts(text: str, places: list[SampleValue]) -> Iterator[tuple[int, bytes, int]]:

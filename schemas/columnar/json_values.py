@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from schemas.columnar.columns import is_decimal128
 from schemas.columnar.kernels import json_cells as kernel
+from schemas.columnar.kernels.byte_buffers import BLOCK
 from schemas.columnar.kernels.json_scan import BOOLEAN, INTEGER, REAL, STRING
 from schemas.columnar.row_chunks import ChunkMemory, name_numbers
 from schemas.columnar.rows import freeze
@@ -109,13 +110,13 @@ TIMES = ValueKind(INTEGER, lambda column: FillStep(kernel.TIMES, 6 if column.sca
 # ---------------------------------------------------------------------------------- a table
 @dataclass(frozen=True)
 class RowFiller:
-    """Reads all values of a table's rows: new columns, then old ones."""
+    """How all values of a table's rows are read: new columns, then old ones."""
 
     columns: tuple[Column, ...]
     kinds: tuple[ValueKind, ...]
 
     @cached_property
-    def _slots(self) -> kernel.SlotReaders:
+    def slots(self) -> kernel.SlotReaders:
         import numpy as np
 
         steps = [kind.fill(column) for column, kind in zip(self.columns, self.kinds, strict=True)] * 2
@@ -124,18 +125,15 @@ class RowFiller:
         parts = ([s.code for s in steps], a, [s.b for s in steps], [s.c for s in steps], [s.room for s in steps])
         return kernel.SlotReaders._make(freeze(np.array(part, np.int64)) for part in parts)
 
-    def fill(self, data: Any, place: Any, length: Any, rows: int, memory: ChunkMemory, bad: Any) -> None:
-        """Places and lengths of contents in `data` become cells; rows that are wrong are marked in `bad`."""
+    def reserve(self, memory: ChunkMemory, rows: int, size: int) -> None:
+        """Room for the texts of some rows, of which the messages have `size` bytes."""
+        memory.reserve(size + rows * int(self.slots.room.sum()) + BLOCK)
+
+    def finish(self, place: Any, length: Any, rows: int, memory: ChunkMemory) -> None:
+        """What is left to do where all cells of some rows have been read."""
         import numpy as np
 
-        slots = self._slots
-        starts = np.zeros(len(slots.code) + 1, np.int64)
-        kernel.text_starts(length, rows, slots, starts)
-        memory.reserve(int(starts[-1]))
-        starts += memory.used
-        memory.used = int(starts[-1])
-        kernel.fill(data, place, length, rows, slots, memory.data, starts, bad)
-        for slot, (column, code) in enumerate(zip(self.columns * 2, slots.code.tolist(), strict=True)):
+        for slot, (column, code) in enumerate(zip(self.columns * 2, self.slots.code.tolist(), strict=True)):
             if code == kernel.FLOAT:
                 reals = place[slot, :rows].view(np.float64)
                 reals[:] = reals.astype(np.float32)  # as the decoders round

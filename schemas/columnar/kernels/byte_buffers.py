@@ -5,14 +5,19 @@ Varints into a numpy buffer, for numba.
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from schemas.columnar.kernels import jit as compiling
 
+BLOCK = 32
+"""Bytes that are looked at in one step: most texts are shorter."""
+
 if compiling.COMPILED:
     types, cgutils = compiling.numba.types, compiling.numba.core.cgutils
+    ir = cgutils.ir
 
     @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def copy(_context: Any, out: Any, to: Any, data: Any, first: Any, size: Any) -> Any:
@@ -40,6 +45,61 @@ if compiling.COMPILED:
         return types.uint64(data, types.int64), code
 
     @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def write_eight(_context: Any, out: Any, to: Any, word: Any) -> Any:
+        """A uint64 → out[to:to + 8], low byte first. The place is not looked at."""
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            start = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+            builder.store(args[2], builder.bitcast(start, args[2].type.as_pointer()), align=1)
+            return context.get_dummy_value()
+
+        return types.void(out, types.int64, types.uint64), code
+
+    def _load_block(context: Any, builder: Any, signature: Any, args: Any, n: int) -> Any:
+        """The BLOCK bytes at args[n + 1] of the array that is args[n]."""
+        start = builder.gep(context.make_array(signature.args[n])(context, builder, args[n]).data, [args[n + 1]])
+        kind = ir.VectorType(ir.IntType(8), BLOCK)
+        return builder.load(builder.bitcast(start, kind.as_pointer()), align=1)
+
+    def _mask(builder: Any, block: Any, *comparisons: tuple[str, int]) -> Any:
+        """A bit for each byte of a block of which one of the comparisons is true, as an i32."""
+        bits = [builder.icmp_unsigned(how, block, ir.Constant(block.type, [n] * BLOCK)) for how, n in comparisons]
+        return builder.bitcast(reduce(builder.or_, bits), ir.IntType(BLOCK))
+
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def find_special(_context: Any, data: Any, at: Any) -> Any:
+        r"""Which byte of data[at:at + BLOCK] is the first that is ", \ or below 32; BLOCK for none.
+
+        The place is not looked at.
+        """
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            block = _load_block(context, builder, signature, args, 0)
+            marks = _mask(builder, block, ("==", 34), ("==", 92), ("<", 32))
+            return builder.zext(builder.cttz(marks, cgutils.false_bit), ir.IntType(64))
+
+        return types.int64(data, types.int64), code
+
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def copy_block(_context: Any, out: Any, to: Any, data: Any, at: Any) -> Any:
+        r"""data[at:at + BLOCK] → out[to:]. Out: a bit for each byte that is \, above these one for each from 128 on.
+
+        Neither place is looked at.
+        """
+
+        def code(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+            block = _load_block(context, builder, signature, args, 2)
+            start = builder.gep(context.make_array(signature.args[0])(context, builder, args[0]).data, [args[1]])
+            builder.store(block, builder.bitcast(start, block.type.as_pointer()), align=1)
+            wide = ir.IntType(64)
+            slashes, highs = (
+                builder.zext(_mask(builder, block, (how, n)), wide) for how, n in (("==", 92), (">=", 128))
+            )
+            return builder.or_(slashes, builder.shl(highs, wide(BLOCK)))
+
+        return types.uint64(out, types.int64, data, types.int64), code
+
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
     def first_byte(_context: Any, marks: Any) -> Any:
         """Which byte of a uint64, the low one first, has its high bit set; 8 for none. No other bits are set."""
 
@@ -48,7 +108,43 @@ if compiling.COMPILED:
 
         return types.int64(types.uint64), code
 
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def count_zeros(_context: Any, bits: Any) -> Any:
+        """How many zeros a uint64 has below its lowest one; 64 for 0."""
+
+        def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.cttz(args[0], cgutils.false_bit)
+
+        return types.int64(types.uint64), code
+
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def bit_length(_context: Any, bits: Any) -> Any:
+        """How many bits a uint64 has from its highest one on; 0 for 0."""
+
+        def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.sub(args[0].type(64), builder.ctlz(args[0], cgutils.false_bit))
+
+        return types.uint64(types.uint64), code
+
+    @compiling.numba.extending.intrinsic  # type: ignore[untyped-decorator]
+    def swap_bytes(_context: Any, word: Any) -> Any:
+        """The bytes of a uint64 the other way round."""
+
+        def code(_context: Any, builder: Any, _signature: Any, args: Any) -> Any:
+            return builder.bswap(args[0])
+
+        return types.uint64(types.uint64), code
+
 else:
+
+    def bit_length(bits: Any) -> Any:
+        return np.uint64(int(bits).bit_length())
+
+    def swap_bytes(word: Any) -> Any:
+        return np.uint64(word).byteswap()
+
+    def count_zeros(bits: Any) -> int:
+        return (int(bits) & -int(bits)).bit_length() - 1 if bits else 64
 
     def first_byte(marks: Any) -> int:
         return next((n for n in range(8) if int(marks) >> (8 * n + 7) & 1), 8)
@@ -80,13 +176,26 @@ def zigzag(value: Any) -> Any:
     return np.uint64((np.int64(value) << 1) ^ (np.int64(value) >> 63))
 
 
-@compiling.jit
+@compiling.inline
+def copy_short(out: Array, to: int, data: Array, first: int, size: int) -> int:
+    """As `copy`; out: the next place. `out` has room for BLOCK bytes more."""
+    if size <= BLOCK and data.shape[0] - first >= BLOCK:
+        copy_block(out, to, data, first)
+    else:
+        copy(out, to, data, first, size)
+    return to + size
+
+
+@compiling.inline
 def equal_bytes(one: Array, a: int, other: Array, b: int, size: int) -> bool:
     """Whether one[a:] and other[b:] begin with the same `size` bytes; both have them."""
-    # Unsigned indices: numba need not look for negative ones, so that this is a vector operation.
-    differ = np.uint8(0)
-    i, first, second, last = np.uint64(0), np.uint64(a), np.uint64(b), np.uint64(size)
-    while i < last:
-        differ |= one[first + i] ^ other[second + i]
-        i += np.uint64(1)
+    differ, i = np.uint64(0), 0
+    if size < 8:
+        for i in range(size):
+            differ |= np.uint64(one[a + i] ^ other[b + i])
+    else:
+        while i < size - 8:
+            differ |= read_eight(one, a + i) ^ read_eight(other, b + i)
+            i += 8
+        differ |= read_eight(one, a + size - 8) ^ read_eight(other, b + size - 8)
     return bool(differ == 0)

@@ -4,8 +4,8 @@ In and out are the same arrays: by slot and row the place and length of a value'
 (below 0: NULL, or not sent), become the cell; texts are copied, as a message may be much larger than its values. A
 value that is not what its column takes marks its row in `bad`; the decoder in Python says what is wrong with it.
 
-A block of rows after another, all slots of it: its messages stay in the processor's cache. A column after another, each
-value would come from memory anew, which takes longer than reading it.
+A block of rows is scanned and read, all slots of it, before the next one: its messages stay in the processor's cache.
+In two passes over a batch, each value would come from memory again, which takes longer than reading it.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.json_text import is_plain_text, unbase64, unescape, unquote
+from schemas.columnar.kernels.byte_buffers import copy_short
+from schemas.columnar.kernels.jit import inline, jit
+from schemas.columnar.kernels.json_scan import MessageRows, Templates, ValuePositions, scan
+from schemas.columnar.kernels.json_text import mark_image, put_text, unbase64, unescape, unquote
 from schemas.columnar.kernels.numbers import put_scaled, read_double
 from schemas.columnar.kernels.temporal import (
     MICROS_A_DAY,
@@ -26,7 +27,7 @@ from schemas.columnar.kernels.temporal import (
     put_clock,
     put_date,
 )
-from schemas.columnar.kernels.text import Array, fits, is_decimal, utf8
+from schemas.columnar.kernels.text import Array, find_digits_end, fits, is_decimal, read_digits, utf8
 
 # How a slot is read, and what a, b and c are. SIGNED, YEAR: the least and the greatest number. UNSIGNED: the greatest,
 # and whether a negative int64 stands for that + 2^64. ENUM, SET: the greatest index or mask. DOUBLE, FLOAT: the bits of
@@ -40,11 +41,12 @@ from schemas.columnar.kernels.text import Array, fits, is_decimal, utf8
 ) = range(23)  # fmt: skip
 _BLOCK = 256  # rows: of 1.3 KB each they fill a third of a cache of 1 MiB
 _LAST_DAY, _FIRST_DAY = 2932896, -719162  # 9999-12-31 and 0001-01-01, from 1970-01-01
+_FIRST_MOMENT, _LAST_MOMENT = _FIRST_DAY * MICROS_A_DAY, (_LAST_DAY + 1) * MICROS_A_DAY - 1
 _MOST_TIME = 839 * 3_600_000_000 - 1
 
 
 class SlotReaders(NamedTuple):
-    """How each slot is read. room: bytes of a value in the spans at most, 0: as many as stand in the message."""
+    """How each slot is read. room: bytes of a value at most, where it can be longer than what stands in the message."""
 
     code: Array
     a: Array
@@ -53,32 +55,51 @@ class SlotReaders(NamedTuple):
     room: Array
 
 
-@jit
-def text_starts(lengths: Array, rows: int, slots: SlotReaders, starts: Array) -> None:
-    """Where the texts of each slot begin (one more than slots): none is longer than its content, but for `room`."""
-    for slot in range(slots.code.shape[0]):
-        total = np.int64(slots.room[slot]) * rows
-        if not total and slots.code[slot] >= TEXT:
-            for row in range(rows):
-                total += max(lengths[slot, row], 0)
-        starts[slot + 1] = starts[slot] + total
+class Images(NamedTuple):
+    """By slot, contents that stand for NULL or a default alike. slot n has those from firsts[n] to firsts[n + 1]; ends:
+    of each, where it ends in `text`."""
+
+    text: Array
+    ends: Array
+    firsts: Array
 
 
 @jit
-def fill(
-    data: Array, place: Array, length: Array, rows: int, slots: SlotReaders, out: Array, starts: Array, bad: Array
-) -> None:
-    """place, length: [slot][row]. out: the spans; starts: where those of each slot go, which then are brought forward.
+def read(
+    source: MessageRows,
+    at: int,
+    rows: int,
+    learn_from: int,
+    plan: Templates,
+    positions: ValuePositions,
+    taken_mask: Array,
+    last: Array,
+    slots: SlotReaders,
+    images: Images,
+    out: Array,
+    to: int,
+    bad: Array,
+) -> Any:
+    """`scan`, and what it finds becomes cells, a block of rows after another.
 
-    The texts of a slot stand one after another, so that they are a column without a copy.
+    Out: what `scan` gives, and the next place in `out`, which has the texts and room for all of them.
     """
-    for first in range(0, rows, _BLOCK):
-        last = min(first + _BLOCK, rows)
+    unknown = -1
+    while unknown < 0:
+        first = rows
+        rows, at, unknown = scan(source, at, rows, first + _BLOCK, learn_from, plan, positions, taken_mask, last)
+        if rows == first:
+            break
         for slot in range(slots.code.shape[0]):
-            starts[slot] = _fill_slot(
-                slots.code[slot], data, place[slot, first:last], length[slot, first:last], slots.a[slot], slots.b[slot],
-                slots.c[slot], out, starts[slot], bad[first:last],
+            place, length = positions.places[slot, first:rows], positions.lengths[slot, first:rows]
+            for n in range(images.firsts[slot], images.firsts[slot + 1]):
+                begin = images.ends[n - 1] if n else 0
+                mark_image(source.values, place, length, images.text, begin, images.ends[n], bad[first:rows])
+            to = _fill_slot(
+                slots.code[slot], source.values, place, length, slots.a[slot], slots.b[slot], slots.c[slot], out, to,
+                bad[first:rows],
             )  # fmt: skip
+    return rows, at, unknown, to
 
 
 @jit
@@ -99,13 +120,8 @@ def _fill_slot(
             place[row] = to
             if size <= 0:
                 continue
-            end = pos + size
-            if is_plain_text(data, pos, end):
-                copy(out, to, data, pos, size)
-                to += size
-                continue
-            end = unescape(data, pos, end, out, to)
-            if end < 0 or not utf8(out, to, end):
+            end = put_text(data, pos, pos + size, out, to)
+            if end < 0:
                 bad[row] = 1
             else:
                 length[row], to = end - to, end
@@ -126,7 +142,7 @@ def _fill_slot(
 
 
 # ---------------------------------------------------------------------------------- numbers
-@jit
+@inline
 def _number(code: int, data: Array, pos: int, size: int, a: int, b: int) -> Any:
     """(an int64, or the bits of another number; whether it is sound)."""
     if code <= YEAR:
@@ -144,7 +160,7 @@ def _number(code: int, data: Array, pos: int, size: int, a: int, b: int) -> Any:
     return np.int64(unsigned), sound and unsigned <= np.uint64(a)
 
 
-@jit
+@inline
 def number_of(data: Array, pos: int, size: int) -> Any:
     """(magnitude as uint64, negative, whether it has no more than 64 bits)."""
     end = pos + size
@@ -153,9 +169,7 @@ def number_of(data: Array, pos: int, size: int) -> Any:
         pos += 1
     if end - pos > 20:
         return np.uint64(0), negative, False
-    number = np.uint64(0)
-    for i in range(pos, min(end, pos + 19)):  # so many digits always fit
-        number = number * np.uint64(10) + np.uint64(data[np.uint64(i)] - 48)
+    number = read_digits(data, pos, min(end, pos + 19))  # so many digits always fit
     if end - pos == 20:
         digit = np.uint64(data[end - 1] - 48)
         if number > np.uint64(1844674407370955161) or (
@@ -166,7 +180,7 @@ def number_of(data: Array, pos: int, size: int) -> Any:
     return number, negative, True
 
 
-@jit
+@inline
 def signed_of(data: Array, pos: int, size: int) -> Any:
     """(int64, whether it is one)."""
     number, negative, sound = number_of(data, pos, size)
@@ -182,11 +196,33 @@ def _put_short_decimal(data: Array, pos: int, end: int, precision: int, scale: i
 
     Exact where all its digits at this scale are 15 at most: no two such numbers are one double. Any other: -1.
     """
+    digits = min(precision, 15)
+    if data[pos] != 45 or data[pos + 1] != 48:  # whose sign 0 does not keep
+        start = pos + 1 if data[pos] == 45 else pos
+        point = find_digits_end(data, start, end)
+        whole = 0 if data[start] == 48 else point - start
+        if whole + scale <= digits and (point == end or data[point] == 46):
+            places = end - point - 1 if point < end else 0
+            if places <= scale and (point == end or find_digits_end(data, point + 1, end) == end):
+                return _put_padded(data, pos, end, places, scale, out, to)
     limit, most = np.uint64(1_000_000_000_000_000), np.uint64(1)
-    for _ in range(min(precision, 15)):
+    for _ in range(digits):
         most *= np.uint64(10)
     number, negative, sound = _scale_number(data, pos, end, scale, limit)
     return put_scaled(negative, number, scale, out, to) if sound and number < most else -1
+
+
+@jit
+def _put_padded(data: Array, pos: int, end: int, places: int, scale: int, out: Array, to: int) -> int:
+    """A plain number that has `places` digits after its point, with zeros up to `scale` of them."""
+    to = copy_short(out, to, data, pos, end - pos)
+    if scale and not places:
+        out[to] = 46
+        to += 1
+    for _ in range(scale - places):
+        out[to] = 48
+        to += 1
+    return to
 
 
 @jit
@@ -243,8 +279,7 @@ def _put(code: int, data: Array, pos: int, size: int, a: int, b: int, c: int, ou
     if code <= NOTHING:
         if not _is_sound(code, data, pos, pos + size, a, b):
             return -1
-        copy(out, to, data, pos, size)
-        return to + size
+        return copy_short(out, to, data, pos, size)
     if code == SHORT_DECIMAL:
         return _put_short_decimal(data, pos, pos + size, a, b, out, to)
     if code == BITS:
@@ -260,7 +295,7 @@ def _put(code: int, data: Array, pos: int, size: int, a: int, b: int, c: int, ou
         number = instant(data, pos, pos + size)
         if number == NONE or 0 <= number < MICROS_A_DAY:
             return -1
-        copy(out, to, data, pos, size - 1)
+        copy_short(out, to, data, pos, size - 1)
         out[to + 10] = 32
         return to + size - 1
     number, sound = signed_of(data, pos, size)
@@ -277,12 +312,14 @@ def _put(code: int, data: Array, pos: int, size: int, a: int, b: int, c: int, ou
         return -1
     if code == DAYS:
         return put_date(number, out, to) if _FIRST_DAY <= number <= _LAST_DAY else -1
-    if not _FIRST_DAY * MICROS_A_DAY // b <= number <= ((_LAST_DAY + 1) * MICROS_A_DAY - 1) // b:
+    low, high = (_FIRST_MOMENT // 1000, _LAST_MOMENT // 1000) if b == 1000 else (_FIRST_MOMENT, _LAST_MOMENT)
+    if not low <= number <= high:
         return -1
-    days = number * b // MICROS_A_DAY
-    to = put_date(days, out, to)
+    since = np.uint64(number * b - _FIRST_MOMENT)
+    days = since // np.uint64(MICROS_A_DAY)
+    to = put_date(np.int64(days) + _FIRST_DAY, out, to)
     out[to] = 32
-    return put_clock(number * b - days * MICROS_A_DAY, c, out, to + 1)
+    return put_clock(np.int64(since - days * np.uint64(MICROS_A_DAY)), c, out, to + 1)
 
 
 @jit

@@ -12,19 +12,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import equal_bytes, first_byte, read_eight
-from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import Array
+from schemas.columnar.kernels.byte_buffers import BLOCK, equal_bytes, find_special
+from schemas.columnar.kernels.jit import inline, jit
+from schemas.columnar.kernels.text import Array, find_digits_end, read_digits
 
 # What a template is made of. COMMIT: the row's commit_ts. PARTITION: its table id. COUNT: an integer of no account.
 # ANY: a number, string or boolean of no account. All but COMMIT, PARTITION and COUNT may be null.
 LITERAL, INTEGER, REAL, STRING, BOOLEAN, COMMIT, PARTITION, COUNT, ANY = range(9)
 NULL, ABSENT = -1, -2
-
-_ONES, _BLANKS, _QUOTES, _ZEROS, _SLASHES, _OVER_NINE, _HIGH = (
-    np.uint64(byte * 0x0101010101010101)
-    for byte in (1, 32, 34, 48, 92, 118, 128)  # what is over 9 and gets 118 more has the high bit
-)
 
 
 class Templates(NamedTuple):
@@ -78,6 +73,7 @@ def scan(
     source: MessageRows,
     at: int,
     rows: int,
+    enough: int,
     learn_from: int,
     plan: Templates,
     positions: ValuePositions,
@@ -86,12 +82,12 @@ def scan(
 ) -> Any:
     """Reads on from given row `at`, with `rows` found before. Out: (rows found, next given row, an unknown one or -1).
 
-    Stops where there is no room for a message's rows, and from given row `learn_from` on at a row that matches no
-    template: then the next given row is the first of its message. taken_mask: by given row, 1 where its message was
-    taken.
+    Stops with the message that makes it `enough` rows, where there is no room for a message's rows, and from given row
+    `learn_from` on at a row that matches no template: then the next given row is the first of its message. taken_mask:
+    by given row, 1 where its message was taken.
     """
     total, room = source.message.shape[0], positions.message.shape[0]
-    while at < total:
+    while at < total and rows < enough:
         start, first = at, rows
         unknown = -1
         while at < total and source.message[at] == source.message[start]:
@@ -190,7 +186,7 @@ def _walk(
     return bool(pos == end)
 
 
-@jit
+@inline
 def _value(data: Array, pos: int, end: int, kind: int) -> Any:
     """(start and end of a value's content, next position): start -1 for null, next position -1 for another kind."""
     if pos >= end:
@@ -215,15 +211,17 @@ def _value(data: Array, pos: int, end: int, kind: int) -> Any:
     return pos, after, after
 
 
-@jit
+@inline
 def _string(data: Array, pos: int, end: int, closely: bool) -> int:
     """Position of the quote that ends a string, -1 where none does. closely: its escapes are looked at, too."""
     while pos < end:
-        if end - pos >= 8:
-            at = first_byte(_special(read_eight(data, pos)))
+        if data.shape[0] - pos >= BLOCK:
+            at = find_special(data, pos)
             pos += at
-            if at == 8:
+            if at == BLOCK:
                 continue
+            if pos >= end:
+                return -1
         byte = data[pos]
         if byte == 34:
             return pos
@@ -235,14 +233,6 @@ def _string(data: Array, pos: int, end: int, closely: bool) -> int:
                 return -1
             pos += 1
     return -1
-
-
-@jit
-def _special(word: Any) -> Any:
-    r"""The first byte that is ", \\ or below 32 has its high bit set, and perhaps some above it."""
-    quote, slash = word ^ _QUOTES, word ^ _SLASHES
-    bits = ((quote - _ONES) & ~quote) | ((slash - _ONES) & ~slash) | ((word - _BLANKS) & ~word)
-    return bits & _HIGH
 
 
 @jit
@@ -260,28 +250,14 @@ def _boolean(data: Array, pos: int, end: int) -> int:
     return pos + 5 if data[pos + 3] == 115 and data[pos + 4] == 101 else -1
 
 
-@jit
+@inline
 def _integer(data: Array, pos: int, end: int) -> int:
     """Where an integer of JSON ends, -1 for none. What follows it belongs to the next literal."""
     if pos < end and data[pos] == 45:
         pos += 1
-    start, pos = pos, _digits(data, pos, end)
+    start, pos = pos, find_digits_end(data, pos, end)
     if pos == start or (data[start] == 48 and pos - start > 1):
         return -1
-    return pos
-
-
-@jit
-def _digits(data: Array, pos: int, end: int) -> int:
-    """Where digits end."""
-    while end - pos >= 8:
-        word = read_eight(data, pos) ^ _ZEROS
-        at = first_byte(((word + _OVER_NINE) | word) & _HIGH)
-        pos += at
-        if at < 8:
-            return pos
-    while pos < end and 48 <= data[pos] <= 57:
-        pos += 1
     return pos
 
 
@@ -291,14 +267,14 @@ def _real(data: Array, pos: int, end: int) -> int:
     pos = _integer(data, pos, end)
     if pos >= 0 and pos < end and data[pos] == 46:
         start = pos + 1
-        pos = _digits(data, start, end)
+        pos = find_digits_end(data, start, end)
         if pos == start:
             return -1
     if pos >= 0 and pos < end and (data[pos] == 101 or data[pos] == 69):
         pos += 1
         if pos < end and (data[pos] == 43 or data[pos] == 45):
             pos += 1
-        start, pos = pos, _digits(data, pos, end)
+        start, pos = pos, find_digits_end(data, pos, end)
         if pos == start:
             return -1
     return pos
@@ -310,9 +286,7 @@ def _count(data: Array, pos: int, end: int) -> Any:
     after = _integer(data, pos, end)
     if after < 0 or data[pos] == 45 or after - pos > 19:
         return np.int64(0), -1
-    number = np.uint64(0)
-    for i in range(pos, after):
-        number = number * np.uint64(10) + np.uint64(data[i] - 48)
+    number = read_digits(data, pos, after)
     if number > np.uint64(0x7FFFFFFFFFFFFFFF):
         return np.int64(0), -1
     return np.int64(number), after

@@ -2,80 +2,89 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import read_eight
-from schemas.columnar.kernels.jit import jit
+from schemas.columnar.kernels.byte_buffers import BLOCK, copy_block, count_zeros, equal_bytes
+from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.text import Array, utf8
 
-_ONES, _SLASHES, _HIGH = (np.uint64(byte * 0x0101010101010101) for byte in (1, 92, 128))
+_NONE, _ONE, _LOW, _BOTH = (np.uint64(n) for n in (0, 1, (1 << BLOCK) - 1, (1 << BLOCK) + 1))
+_HIGHS = ~_LOW
 
 
-@jit
-def is_plain_text(data: Array, pos: int, end: int) -> bool:
-    """Whether data[pos:end] is UTF-8 without a backslash."""
-    first, every, slashes = pos, np.uint64(0), np.uint64(0)
-    while end - pos >= 8:
-        word = read_eight(data, pos)
-        slash = word ^ _SLASHES
-        every |= word
-        slashes |= (slash - _ONES) & ~slash
-        pos += 8
-    if pos < end and end - first >= 8:
-        word = read_eight(data, end - 8)
-        slash = word ^ _SLASHES
-        every |= word
-        slashes |= (slash - _ONES) & ~slash
-    elif pos < end:
-        for at in range(pos, end):
-            every |= np.uint64(data[at])
-            slashes |= np.uint64(128) if data[at] == 92 else np.uint64(0)
-    if slashes & _HIGH:
-        return False
-    return bool(not every & _HIGH or utf8(data, first, end))
+@inline
+def put_text(data: Array, pos: int, end: int, out: Array, to: int) -> int:
+    r"""A string's content → UTF-8 in `out`, escapes resolved; out: where it ends, -1 where it is none (`unescape`).
+
+    `out` has room for BLOCK bytes beyond the text: whole blocks are copied as far as `data` has them.
+    """
+    first, high = to, _NONE
+    while data.shape[0] - pos >= BLOCK:
+        marks = copy_block(out, to, data, pos)
+        if end - pos < BLOCK:
+            marks &= ((_ONE << np.uint64(end - pos)) - _ONE) * _BOTH
+        high |= marks
+        slashes = marks & _LOW
+        if slashes:
+            size = count_zeros(slashes)
+            pos, to = _put_escaped(data, pos + size, end, out, to + size)
+            if pos < 0:
+                return -1
+        elif end - pos <= BLOCK:
+            to += end - pos
+            pos = end
+            break
+        else:
+            pos += BLOCK
+            to += BLOCK
+    if pos < end:
+        to, high = unescape(data, pos, end, out, to), _HIGHS
+        if to < 0:
+            return -1
+    return to if high <= _LOW or utf8(out, first, to) else -1
 
 
 @jit
 def unescape(data: Array, pos: int, end: int, out: Array, to: int) -> int:
     r"""Resolves JSON's escapes; out: where the text ends in `out`, -1 for \ufffd, half a pair and what is no escape."""
     while pos < end:
-        at, first, stop = np.uint64(pos), np.uint64(to), np.uint64(end)
-        while at < stop and data[at] != 92:
-            out[first] = data[at]
-            at += np.uint64(1)
-            first += np.uint64(1)
-        to += int(np.int64(at)) - pos
-        pos = int(np.int64(at))
-        if pos >= end:
-            break
-        pos += 1
-        if pos >= end:
-            return -1
-        letter = data[pos]
-        pos += 1
-        if letter == 34:
-            out[to] = 34
-            to += 1
-            continue
-        if letter == 117:
-            code = _hex4(data, pos, end)
-            pos += 4
-            if 0xD800 <= code < 0xDC00 and end - pos >= 6 and data[pos] == 92 and data[pos + 1] == 117:
-                low = _hex4(data, pos + 2, end)
-                pos += 6
-                if not 0xDC00 <= low < 0xE000:
-                    return -1
-                code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
-            if code < 0 or code == 0xFFFD or 0xD800 <= code < 0xE000:
+        if data[pos] == 92:
+            pos, to = _put_escaped(data, pos, end, out, to)
+            if pos < 0:
                 return -1
-            to = _put_char(code, out, to)
-            continue
-        plain = _unescape_letter(letter)
-        if plain < 0:
-            return -1
-        out[to] = plain
-        to += 1
+        else:
+            out[to] = data[pos]
+            to += 1
+            pos += 1
     return to
+
+
+@jit
+def _put_escaped(data: Array, pos: int, end: int, out: Array, to: int) -> Any:
+    """The character of the escape at `pos` → (next position, -1 for what `unescape` refuses; next place)."""
+    if pos + 1 >= end:
+        return -1, to
+    letter = data[pos + 1]
+    pos += 2
+    if letter == 117:
+        code = _hex4(data, pos, end)
+        pos += 4
+        if 0xD800 <= code < 0xDC00 and end - pos >= 6 and data[pos] == 92 and data[pos + 1] == 117:
+            low = _hex4(data, pos + 2, end)
+            pos += 6
+            if not 0xDC00 <= low < 0xE000:
+                return -1, to
+            code = 0x10000 + ((code - 0xD800) << 10) + (low - 0xDC00)
+        if code < 0 or code == 0xFFFD or 0xD800 <= code < 0xE000:
+            return -1, to
+        return pos, _put_char(code, out, to)
+    plain = _unescape_letter(letter)
+    if plain < 0:
+        return -1, to
+    out[to] = plain
+    return pos, to + 1
 
 
 @jit
@@ -217,22 +226,14 @@ def unquote(out: Array, first: int, end: int) -> int:
 
 # ---------------------------------------------------------------------------------- NULL or a default
 @jit
-def mark_images(
-    data: Array, places: Array, lengths: Array, rows: int, images: Array, image_ends: Array, bad: Array
-) -> None:
-    """Marks rows whose content is one of some images: what stands for NULL or a default alike."""
-    for row in range(rows):
+def mark_image(data: Array, places: Array, lengths: Array, images: Array, first: int, end: int, bad: Array) -> None:
+    """Marks rows whose content is images[first:end], which stands for NULL or a default alike."""
+    for row in range(places.shape[0]):
         if lengths[row] < 0:
             continue
-        first = 0
-        for k in range(image_ends.shape[0]):
-            if image_ends[k] - first == lengths[row]:
-                same = True
-                for i in range(lengths[row]):
-                    same = same and data[places[row] + i] == images[first + i]
-                if same:
-                    bad[row] = 1
-            first = image_ends[k]
-        for i in range(places[row], places[row] + lengths[row]):
-            if data[i] == 92:  # an escape: it may be one of them in another spelling
+        place, size = places[row], lengths[row]
+        if size == end - first and equal_bytes(data, place, images, first, size):
+            bad[row] = 1
+        for i in range(place, place + size):
+            if data[i] == 92:  # an escape: it may be the image in another spelling
                 bad[row] = 1

@@ -12,31 +12,23 @@ from typing import Any
 import numpy as np
 
 from schemas.columnar.kernels.jit import inline, jit
-from schemas.columnar.kernels.text import Array
+from schemas.columnar.kernels.text import TENS, Array, find_digits_end, read_digits
 
 _LOW_POWER, _HIGH_POWER = -292, 324
-_LOW32 = np.uint64(0xFFFFFFFF)
-_U0, _U1, _U2, _U4, _U10, _U32 = (np.uint64(n) for n in (0, 1, 2, 4, 10, 32))
-_U40 = np.uint64(40)
-_HIDDEN = np.uint64(1 << 52)
-_FRACTION = np.uint64((1 << 52) - 1)
-_U63 = np.uint64(63)
+_U0, _U1, _U2, _U4, _U10, _U32, _U40, _U63, _U100 = (np.uint64(n) for n in (0, 1, 2, 4, 10, 32, 40, 63, 100))
+_HIDDEN, _EXACT, _FRACTION, _LOW32 = (np.uint64(n) for n in (1 << 52, 1 << 53, (1 << 52) - 1, (1 << 32) - 1))
 _SIGN = np.int64(-(1 << 63))
 _MARGIN = np.uint64(64)  # of what is cut off: the power's bits, the product's, digits past 38
 
 
 def _powers() -> Any:
     """10^e for e from _LOW_POWER to _HIGH_POWER: its upper 128 bits (high, low), rounded up."""
-    out = np.empty((_HIGH_POWER - _LOW_POWER + 1, 2), np.uint64)
+    rows = []
     for e in range(_LOW_POWER, _HIGH_POWER + 1):
-        if e >= 0:
-            number, shift = 10**e, 128 - (10**e).bit_length()
-            upper = number << shift if shift >= 0 else -(-number >> -shift)
-        else:
-            number = 10**-e
-            upper = -(-(1 << 127 + number.bit_length()) // number)
-        out[e - _LOW_POWER] = upper >> 64, upper & (1 << 64) - 1
-    return out
+        size = (number := 10 ** abs(e)).bit_length()
+        upper = -(-number << 128 >> size) if e >= 0 else -(-(1 << 127 + size) // number)
+        rows.append((upper >> 64, upper & (1 << 64) - 1))
+    return np.array(rows, np.uint64)
 
 
 _POWERS = _powers()
@@ -107,15 +99,14 @@ def _strip_zeros(digits: Any, power: int) -> Any:
     return digits, power
 
 
-_TENS = np.array([10**n for n in range(20)], np.uint64)
-_PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint8)
-_U100 = np.uint64(100)
+_EXACT_TENS = TENS.astype(np.float64)
+PAIRS = np.frombuffer("".join(f"{n:02d}" for n in range(100)).encode(), np.uint8)
 
 
 @inline
 def count_digits(digits: Any) -> int:
     count = 1
-    while count < 20 and digits >= _TENS[count]:
+    while count < 20 and digits >= TENS[count]:
         count += 1
     return count
 
@@ -128,7 +119,7 @@ def put_digits(digits: Any, count: int, out: Array, to: int) -> int:
         rest = digits // _U100
         pair = (digits - rest * _U100) << _U1
         at -= 2
-        out[at], out[at + 1] = _PAIRS[pair], _PAIRS[pair + _U1]
+        out[at], out[at + 1] = PAIRS[pair], PAIRS[pair + _U1]
         digits = rest
     if at > to:
         out[to] = np.uint8(digits % _U10 + np.uint64(48))
@@ -384,6 +375,15 @@ def put_decimal(data: Array, pos: int, end: int, lossy: bool, out: Array, to: in
 def read_double(data: Array, pos: int, end: int) -> Any:
     """A number of JSON → (the bits of the nearest float64, whether they are known)."""
     sign = _SIGN if data[pos] == 45 else np.int64(0)
+    start = pos + 1 if sign else pos
+    point = find_digits_end(data, start, end)
+    places = end - point - 1
+    if places > 0 and end - start <= 20 and data[point] == 46 and find_digits_end(data, point + 1, end) == end:
+        number = read_digits(data, start, point) * TENS[places] + read_digits(data, point + 1, end)
+        if number <= _EXACT:  # it is a double, and so is the power: what is rounded is the quotient alone
+            return sign | np.float64(np.float64(number) / _EXACT_TENS[places]).view(np.int64), True
+        c, q = _round_double(_U0, number, -places, False)
+        return sign | np.int64(q + 1075) << 52 | np.int64(c & _FRACTION), c != _U0
     high, low, power, _, cut, _, _, pos = _read_digits(data, pos + 1 if sign else pos, end)
     if pos < end:
         minus = data[pos + 1] == 45

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.columnar.kernels.byte_buffers import equal_bytes
 from schemas.columnar.kernels.jit import jit
 from schemas.columnar.kernels.text import Array
 
@@ -39,10 +40,18 @@ def _hash(data: Array, pos: int, end: int) -> Any:
 
 @jit
 def hash_names(data: Array, first: Array, last: Array, one: Array, other: Array, out: Array) -> None:
-    """A hash of what stands from text `one` to the quote after text `other`, by message; 0 where they are not found."""
+    """A hash of what stands from text `one` to the quote after text `other`, by message; 0 where they are not found.
+
+    What stands at the same place as in the message before has the same hash, wherever else the texts are.
+    """
+    lead, size, known = 0, 0, -1  # of the last message that has them: where, how long; which one
     for row in range(first.shape[0]):
         out[row] = 0
         if first[row] < 0:
+            continue
+        place = first[row] + lead
+        if known >= 0 and last[row] - place >= size and equal_bytes(data, place, data, first[known] + lead, size):
+            out[row] = out[known]
             continue
         start = _find(data, first[row], min(last[row], first[row] + _FAR), one)
         if start < 0:
@@ -55,6 +64,8 @@ def hash_names(data: Array, first: Array, last: Array, one: Array, other: Array,
         while at < end and data[at] != 34:
             at += 1
         out[row] = _hash(data, start, at)
+        if at < end:
+            lead, size, known = start - first[row], at + 1 - start, row
 
 
 @jit

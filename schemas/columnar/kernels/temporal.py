@@ -4,12 +4,33 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import Array
+import numpy as np
+
+from schemas.columnar.kernels.byte_buffers import read_eight
+from schemas.columnar.kernels.jit import inline, jit
+from schemas.columnar.kernels.numbers import PAIRS, put_digits
+from schemas.columnar.kernels.text import TENS, Array
 
 NONE = -(1 << 62)
 MICROS_A_DAY = 86_400_000_000
 DATE, DATETIME, TIME = range(3)
+_LOW32 = np.uint64(0xFFFFFFFF)
+_U0, _U1, _U2, _U3, _U5, _U9, _U10, _U11, _U15, _U23, _U28, _U30, _U59, _U60, _U100, _U153, _U365 = (
+    np.uint64(n) for n in (0, 1, 2, 3, 5, 9, 10, 11, 15, 23, 28, 30, 59, 60, 100, 153, 365)
+)
+
+
+def _form(text: bytes) -> tuple[Any, Any]:
+    """What eight bytes of such a form are compared with by an exclusive or, and what has its high bit set if added to
+    a byte that is then too large: digits become 0 to 9, others 0."""
+    tops = bytes(118 if byte == 48 else 127 for byte in text)
+    return np.uint64(int.from_bytes(text, "little")), np.uint64(int.from_bytes(tops, "little"))
+
+
+_YEAR_MONTH, _YEAR_MONTH_TOPS = _form(b"0000-00-")
+_MONTH_DAY, _MONTH_DAY_TOPS = _form(b"00-00-00")
+_CLOCK, _CLOCK_TOPS = _form(b"00:00:00")
+_HIGH = np.uint64(0x8080808080808080)
 ONCE, TWICE, NEVER = range(3)  # how often a clock shows a time
 
 
@@ -24,38 +45,52 @@ def _number(data: Array, pos: int, count: int) -> int:
     return number if sound else -1
 
 
+@inline
+def _two(digits: Any, shift: int) -> Any:
+    """The number of two digits, which are the bytes of a uint64 from bit `shift` on."""
+    return (digits >> np.uint64(shift) & _U15) * _U10 + (digits >> np.uint64(shift + 8) & _U15)
+
+
 @jit
-def days(data: Array, pos: int, end: int) -> int:
+def days(data: Array, pos: int, end: int) -> Any:
     """The date at the start of data[pos:end] → days since 1970."""
-    if end - pos < 10 or data[pos + 4] != 45 or data[pos + 7] != 45:
+    if end - pos < 10:
         return NONE
-    year, month, day = _number(data, pos, 4), _number(data, pos + 5, 2), _number(data, pos + 8, 2)
-    if year < 1 or not 1 <= month <= 12 or day < 1:
+    first, last = read_eight(data, pos) ^ _YEAR_MONTH, read_eight(data, pos + 2) ^ _MONTH_DAY
+    if ((first + _YEAR_MONTH_TOPS | first) | (last + _MONTH_DAY_TOPS | last)) & _HIGH:
         return NONE
-    leap = year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
-    february = 29 if leap else 28
-    if day > (february if month == 2 else 30 if month in (4, 6, 9, 11) else 31):
+    year, month, day = _two(first, 0) * _U100 + _two(first, 16), _two(first, 40), _two(last, 48)
+    if year < _U1 or month - _U1 > _U11 or day < _U1:
         return NONE
+    if day > _U28:
+        leap = not year & _U3 and (year % _U100 != _U0 or not year & _U15)
+        if day > (_U28 + np.uint64(leap) if month == _U2 else _U30 + ((month ^ month >> _U3) & _U1)):
+            return NONE
     # Years that begin in March: the day of the year needs no table (H. Hinnant, days_from_civil).
-    y = year - (1 if month <= 2 else 0)
-    era = y // 400
-    of_era = y - era * 400
-    of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468
+    if month > _U2:
+        month -= _U3
+    else:
+        month += _U9
+        year -= _U1
+    century = year // _U100
+    of_year = (_U153 * month + _U2) // _U5 + day
+    return np.int64(year * _U365 + (year >> _U2) - century + (century >> _U2) + of_year) - 719469
 
 
 @jit
-def date_of(number: int) -> Any:
-    """Days since 1970 → (year, month, day)."""
-    number += 719468
-    era = number // 146097
-    of_era = number - era * 146097
-    year = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * year + year // 4 - year // 100)
-    month = (5 * of_year + 2) // 153
-    day = of_year - (153 * month + 2) // 5 + 1
-    month += 3 if month < 10 else -9
-    return year + era * 400 + (1 if month <= 2 else 0), month, day
+def date_of(number: Any) -> Any:
+    """Days since 1970, from 0000-03-01 on → (year, month, day), uint64 each."""
+    # Without a sign, so that a division by a constant is a product (C. Neri, L. Schneider, 2022).
+    quarters = np.uint64(number + 719468) * np.uint64(4) + _U3
+    century = quarters // np.uint64(146097)
+    scaled = (quarters - century * np.uint64(146097) | _U3) * np.uint64(2939745)
+    of_year = (scaled & _LOW32) // np.uint64(2939745 * 4)
+    month_and_day = of_year * np.uint64(2141) + np.uint64(197913)
+    month, day = month_and_day >> np.uint64(16), (month_and_day & np.uint64(0xFFFF)) // np.uint64(2141)
+    year = century * _U100 + (scaled >> np.uint64(32))
+    if of_year >= np.uint64(306):
+        return year + _U1, month - np.uint64(12), day + _U1
+    return year, month, day + _U1
 
 
 @jit
@@ -66,29 +101,32 @@ def _read_minutes(data: Array, pos: int, end: int) -> int:
     minutes, seconds = _number(data, pos + 1, 2), _number(data, pos + 4, 2)
     if not 0 <= minutes <= 59 or not 0 <= seconds <= 59:
         return NONE
-    micros = (minutes * 60 + seconds) * 1_000_000
-    pos += 6
-    if pos == end:
-        return micros
-    count = end - pos - 1
-    if data[pos] != 46 or not 1 <= count <= 6:
-        return NONE
-    fraction = _number(data, pos + 1, count)
-    if fraction < 0:
-        return NONE
-    for _ in range(6 - count):
-        fraction *= 10
-    return micros + fraction
+    fraction = _read_fraction(data, pos + 6, end)
+    return NONE if fraction < 0 else (minutes * 60 + seconds) * 1_000_000 + fraction
 
 
 @jit
-def micros(data: Array, pos: int, end: int) -> int:
+def _read_fraction(data: Array, pos: int, end: int) -> int:
+    """Nothing, or a point and up to six digits → microseconds; below 0 for anything else."""
+    count = end - pos - 1
+    if count < 0:
+        return 0
+    if data[pos] != 46 or not 1 <= count <= 6:
+        return -1
+    fraction = _number(data, pos + 1, count)
+    for _ in range(6 - count):
+        fraction *= 10
+    return fraction
+
+
+@jit
+def micros(data: Array, pos: int, end: int) -> Any:
     """DATETIME text → microseconds since 1970."""
     return _micros(data, pos, end) if end - pos >= 19 and data[pos + 10] == 32 else NONE
 
 
 @jit
-def instant(data: Array, pos: int, end: int) -> int:
+def instant(data: Array, pos: int, end: int) -> Any:
     """2026-01-02T03:04:05.678Z → microseconds since 1970."""
     if end - pos < 20 or data[pos + 10] != 84 or data[end - 1] != 90:
         return NONE
@@ -96,11 +134,17 @@ def instant(data: Array, pos: int, end: int) -> int:
 
 
 @jit
-def _micros(data: Array, pos: int, end: int) -> int:
-    day, hours, rest = days(data, pos, end), _number(data, pos + 11, 2), _read_minutes(data, pos + 13, end)
-    if day == NONE or rest == NONE or not 0 <= hours <= 23:
+def _micros(data: Array, pos: int, end: int) -> Any:
+    """data[pos:end] has 19 bytes at least, of which that between date and clock is any."""
+    day, clock = days(data, pos, end), read_eight(data, pos + 11) ^ _CLOCK
+    hours, minutes, seconds = _two(clock, 0), _two(clock, 24), _two(clock, 48)
+    if day == NONE or (clock + _CLOCK_TOPS | clock) & _HIGH or hours > _U23 or minutes > _U59 or seconds > _U59:
         return NONE
-    return day * MICROS_A_DAY + hours * 3_600_000_000 + rest
+    fraction = _read_fraction(data, pos + 19, end)
+    if fraction < 0:
+        return NONE
+    whole = np.int64((hours * _U60 + minutes) * _U60 + seconds)
+    return day * MICROS_A_DAY + whole * 1_000_000 + fraction
 
 
 @jit
@@ -196,17 +240,20 @@ def to_utc(seconds: int, first: int, last: int, zones: Array) -> Any:
 
 
 # ---------------------------------------------------------------------------------- numbers → text
-@jit
-def _put_two(number: int, out: Array, to: int) -> None:
-    out[to], out[to + 1] = 48 + number // 10, 48 + number % 10
+@inline
+def _put_two(number: Any, out: Array, to: int) -> None:
+    """number: below 100, of 64 bits without a sign."""
+    pair = number << _U1
+    out[to], out[to + 1] = PAIRS[pair], PAIRS[pair + _U1]
 
 
 @jit
-def put_date(number: int, out: Array, to: int) -> int:
+def put_date(number: Any, out: Array, to: int) -> int:
     """Days since 1970 → YYYY-MM-DD, from 0001-01-01 to 9999-12-31 (the proleptic Gregorian calendar)."""
     year, month, day = date_of(number)
-    _put_two(year // 100, out, to)
-    _put_two(year % 100, out, to + 2)
+    century = year // _U100
+    _put_two(century, out, to)
+    _put_two(year - century * _U100, out, to + 2)
     _put_two(month, out, to + 5)
     _put_two(day, out, to + 8)
     out[to + 4], out[to + 7] = 45, 45
@@ -214,28 +261,24 @@ def put_date(number: int, out: Array, to: int) -> int:
 
 
 @jit
-def put_clock(number: int, fsp: int, out: Array, to: int) -> int:
+def put_clock(number: Any, fsp: int, out: Array, to: int) -> int:
     """Microseconds → HH:MM:SS and `fsp` digits of a fraction; hours may have three digits. -1: digits would be lost."""
-    seconds, rest = number // 1_000_000, number % 1_000_000
-    hours = seconds // 3600
-    if hours > 99:
-        out[to] = 48 + hours // 100
+    total = np.uint64(number)
+    seconds = total // np.uint64(1_000_000)
+    rest, minutes = total - seconds * np.uint64(1_000_000), seconds // _U60
+    hours = minutes // _U60
+    if hours > np.uint64(99):
+        out[to] = np.uint64(48) + hours // _U100
         to += 1
-    _put_two(hours % 100, out, to)
-    _put_two(seconds // 60 % 60, out, to + 3)
-    _put_two(seconds % 60, out, to + 6)
+    _put_two(hours % _U100, out, to)
+    _put_two(minutes - hours * _U60, out, to + 3)
+    _put_two(seconds - minutes * _U60, out, to + 6)
     out[to + 2], out[to + 5] = 58, 58
     to += 8
-    cut = 1
-    for _ in range(6 - fsp):
-        cut *= 10
+    if not fsp:
+        return -1 if rest else to
+    cut = TENS[6 - fsp]
     if rest % cut:
         return -1
-    if fsp:
-        out[to] = 46
-        rest //= cut
-        for i in range(fsp):
-            out[to + fsp - i] = 48 + rest % 10
-            rest //= 10
-        to += 1 + fsp
-    return to
+    out[to] = 46
+    return put_digits(rest // cut, fsp, out, to + 1)

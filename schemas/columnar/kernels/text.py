@@ -6,12 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import read_eight
-from schemas.columnar.kernels.jit import jit
+from schemas.columnar.kernels.byte_buffers import first_byte, read_eight
+from schemas.columnar.kernels.jit import inline, jit
 
 Array = Any  # numpy arrays: numba knows their types
 _HIGH = np.uint64(0x8080808080808080)
 _LOW32 = np.uint64(0xFFFFFFFF)
+_ZEROS, _OVER_NINE, _LOW_HALVES = (
+    np.uint64(byte * 0x0101010101010101)
+    for byte in (48, 118, 15)  # what is over 9 and gets 118 more has the high bit
+)
+_HUNDRED_MILLION = np.uint64(10**8)
+TENS = np.array([10**n for n in range(20)], np.uint64)
+_U0, _U1, _U10, _U32, _MUCH = (np.uint64(n) for n in (0, 1, 10, 32, 10**17))
 
 
 @jit
@@ -72,12 +79,46 @@ def utf8(data: Array, pos: int, end: int) -> bool:
     return True
 
 
-@jit
-def digits(data: Array, pos: int, end: int) -> int:
-    """Position after the digits that start at pos."""
-    while pos < end and 48 <= data[pos] <= 57:
-        pos += 1
-    return pos
+@inline
+def find_digits_end(data: Array, pos: int, end: int) -> int:
+    """Where the digits at the start of data[pos:end] end."""
+    while pos < end:
+        if data.shape[0] - pos >= 8:
+            word = read_eight(data, pos) ^ _ZEROS
+            at = first_byte(((word + _OVER_NINE) | word) & _HIGH)
+            pos += at
+            if at < 8:
+                break
+        elif 48 <= data[pos] <= 57:
+            pos += 1
+        else:
+            break
+    return min(pos, end)
+
+
+@inline
+def read_digits(data: Array, pos: int, end: int) -> Any:
+    """data[pos:end], which is nothing but digits, 19 at most → their number as a uint64."""
+    number, size = _U0, end - pos
+    if size < 8 and pos + 8 > data.shape[0]:
+        for i in range(pos, end):
+            number = number * _U10 + np.uint64(data[i] - 48)
+        return number
+    if size & 7:
+        number = _eight_digits((read_eight(data, pos) ^ _ZEROS) << np.uint64(64 - 8 * (size & 7)))
+        pos += size & 7
+    while pos < end:
+        number = number * _HUNDRED_MILLION + _eight_digits(read_eight(data, pos) ^ _ZEROS)
+        pos += 8
+    return number
+
+
+@inline
+def _eight_digits(word: Any) -> Any:
+    """Eight bytes from 0 to 9, the low one first → the number that has these digits (D. Lemire's three products)."""
+    word = (word & _LOW_HALVES) * np.uint64(2561) >> np.uint64(8)
+    word = (word & np.uint64(0x00FF00FF00FF00FF)) * np.uint64(6553601) >> np.uint64(16)
+    return (word & np.uint64(0x0000FFFF0000FFFF)) * np.uint64(42949672960001) >> _U32
 
 
 @jit
@@ -85,12 +126,12 @@ def is_decimal(data: Array, pos: int, end: int) -> bool:
     """Plain notation with up to 65 digits on each side of the point."""
     if pos < end and data[pos] == 45:
         pos += 1
-    point = digits(data, pos, end)
+    point = find_digits_end(data, pos, end)
     if not 1 <= point - pos <= 65:
         return False
     if point == end:
         return True
-    return bool(data[point] == 46 and digits(data, point + 1, end) == end and 1 <= end - point - 1 <= 65)
+    return bool(data[point] == 46 and find_digits_end(data, point + 1, end) == end and 1 <= end - point - 1 <= 65)
 
 
 @jit
@@ -100,7 +141,7 @@ def fits(data: Array, pos: int, end: int, precision: int, scale: int) -> bool:
         pos += 1
     while pos < end and data[pos] == 48:
         pos += 1
-    point = digits(data, pos, end)
+    point = find_digits_end(data, pos, end)
     if point - pos > precision - scale:
         return False
     cut = point + 1 + scale
@@ -122,49 +163,66 @@ def fill_decimals(
     data: Array, places: Array, lengths: Array, rows: int, precision: int, scale: int, out: Array, bad: Array
 ) -> None:
     """DECIMAL text → 128-bit unscaled integers (low, high), for a precision of up to 38 digits."""
-    zero, one, ten, much = np.uint64(0), np.uint64(1), np.uint64(10), np.uint64(100_000_000_000_000_000)
     for row in range(rows):
-        high, low = zero, zero
+        high, low = _U0, _U0
         if lengths[row] >= 0:
-            pos, end = places[row], places[row] + lengths[row]
-            negative = pos < end and data[pos] == 45
-            at = pos + 1 if negative else pos
-            whole, significant, fraction, places_left, sound = 0, 0, -1, scale, True
-            while at < end:
-                digit = np.uint64(data[at]) - np.uint64(48)  # what is below "0" becomes huge
-                at += 1
-                if digit > np.uint64(9):
-                    if data[at - 1] != 46 or fraction >= 0 or not whole:
-                        sound = False
-                        break
-                    fraction = 0
-                    continue
-                if fraction < 0:
-                    whole += 1
-                    significant += 1 if significant or digit else 0
-                else:
-                    fraction += 1
-                    if not places_left:
-                        sound = sound and digit == zero
-                        continue
-                    places_left -= 1
-                if significant > precision - scale:
-                    sound = False
-                    break
-                if high == zero and low < much:
-                    low = low * ten + digit
-                else:
-                    high, low = times_add(high, low, ten, digit)
-            if not sound or not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
-                bad[row] = 1
-                high, low = zero, zero
-            else:
-                for _ in range(places_left):
-                    if high == zero and low < much:
-                        low = low * ten
-                    else:
-                        high, low = times_add(high, low, ten, zero)
-                if negative:
-                    low = ~low + one
-                    high = ~high + (one if low == zero else zero)
+            high, low, sound = read_decimal(data, places[row], places[row] + lengths[row], precision, scale)
+            bad[row] |= not sound
         out[row, 0], out[row, 1] = low, high
+
+
+@jit
+def read_decimal(data: Array, pos: int, end: int, precision: int, scale: int) -> Any:
+    """DECIMAL text → (high, low: its unscaled number in two's complement; whether the column holds it, 0 if not).
+
+    precision: 38 at most.
+    """
+    high, low = _U0, _U0
+    negative = pos < end and data[pos] == 45
+    at = pos + 1 if negative else pos
+    point = find_digits_end(data, at, end)
+    places = end - point - 1
+    plain = places == -1 or (places > 0 and data[point] == 46 and find_digits_end(data, point + 1, end) == end)
+    if plain and point > at and places <= scale and point - at + scale <= 19:
+        low = read_digits(data, at, point) * TENS[scale]
+        if places > 0:
+            low += read_digits(data, point + 1, end) * TENS[scale - places]
+        if precision >= 20 or low < TENS[precision]:
+            return (_U0 - _U1, _U0 - low, True) if negative and low else (_U0, low, True)
+    whole, significant, fraction, places_left, sound = 0, 0, -1, scale, True
+    while at < end:
+        digit = np.uint64(data[at]) - np.uint64(48)  # what is below "0" becomes huge
+        at += 1
+        if digit > np.uint64(9):
+            if data[at - 1] != 46 or fraction >= 0 or not whole:
+                sound = False
+                break
+            fraction = 0
+            continue
+        if fraction < 0:
+            whole += 1
+            significant += 1 if significant or digit else 0
+        else:
+            fraction += 1
+            if not places_left:
+                sound = sound and digit == _U0
+                continue
+            places_left -= 1
+        if significant > precision - scale:
+            sound = False
+            break
+        if high == _U0 and low < _MUCH:
+            low = low * _U10 + digit
+        else:
+            high, low = times_add(high, low, _U10, digit)
+    if not sound or not 1 <= whole <= 65 or fraction == 0 or fraction > 65:
+        return _U0, _U0, False
+    for _ in range(places_left):
+        if high == _U0 and low < _MUCH:
+            low = low * _U10
+        else:
+            high, low = times_add(high, low, _U10, _U0)
+    if negative:
+        low = ~low + _U1
+        high = ~high + (_U1 if low == _U0 else _U0)
+    return high, low, True

@@ -13,7 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.json_formats import encoded
-from schemas.columnar import READERS
+from schemas.columnar import READERS, json_templates
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.open_protocol import frame
 from schemas.model import values
@@ -152,7 +152,8 @@ def test_slices_of_arrow_arrays() -> None:
     assert part.drop_columns("message").equals(whole.drop_columns("message")[7:20])
 
 
-def test_many_rows_come_in_order() -> None:
+def test_many_rows_come_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(json_templates, "_CELLS", 60_000)
     of = table(column("v", "int"))
     values_ = [None if n % 3 else str(n) for n in range(150)]
     rows = [change(of, {"id": str(n), "v": v}, None if n % 2 else {"v": "1"}) for n, v in enumerate(values_)]
