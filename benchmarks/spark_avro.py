@@ -15,6 +15,7 @@ from io import BytesIO
 from multiprocessing import get_context
 from statistics import median
 from typing import TYPE_CHECKING, Any, Literal
+from unittest.mock import patch
 
 from benchmarks.cpu import Spent
 from benchmarks.figures import Figure, Run
@@ -34,6 +35,7 @@ _FEWER = 8  # what decodes in plain Python takes so many times fewer rows
 _SAMPLE = 40  # rows compared with the generator, of each case
 _TARGET_UDF, _TARGET_BARE = 10.0, 0.85
 _RACE, _JVMS = ("header", "columns", "exact", "from_avro"), 5
+_WHOLE = ("header", "exact", "kernels")  # whose rows are compared, all and in all columns
 _RACE_WARM_UPS, _RACE_ROUNDS = 12, 7
 _COLUMNS = ("op", "commit_ts", "before", "after", "source")  # of an event: what bare from_avro has, beside the message
 
@@ -55,6 +57,7 @@ def run(source: Source, run: Run) -> Iterator[Figure]:
     for rival in ("from_avro", "fastavro-udf", "header"):
         among = race if rival in _RACE else cases
         yield ratio(prefix, among["exact"], among[rival], None)
+    yield ratio(prefix, cases["kernels"], cases["from_avro"], None)
     yield ratio(prefix, cases["generic"], cases["fastavro-udf"], None)
 
 
@@ -117,11 +120,21 @@ def _cases(
         Case("header", rows, header),
         Case("columns", rows, header.select(*_COLUMNS)),
         Case("exact", rows, ours(whole, source.table)),
+        Case("kernels", rows, _by_kernels(lambda: ours(whole, source.table))),
         Case("generic", few, ours(part, None)),
         Case("fastavro-udf", few, part.select("*", fastavro_udf(source)("key", "value").alias("decoded"))),
         Case("from_avro", rows, one_id.select("*", bare_from_avro(source).alias("decoded"))),
     )
     return {case.name: case for case in cases if not names or case.name in names}
+
+
+def _by_kernels(decoded: Callable[[], DataFrame]) -> DataFrame:
+    """What is decoded in Python's workers, as streams are, and batches where Spark's JVM has no reader of ours."""
+    from spark_jobs.spark import avro_jvm
+
+    class_of = avro_jvm.class_of
+    with patch.object(avro_jvm, "class_of", lambda spark, name: None if name == "AvroRows" else class_of(spark, name)):
+        return decoded()
 
 
 def bare_from_avro(source: Source) -> Column:
@@ -194,7 +207,7 @@ def _check(source: Source, cases: Mapping[str, Case]) -> None:
         totals = {"rows": F.count(F.lit(1))}
         if "error" in case.frame.columns:
             totals["errors"] = F.count("error")
-        if case.name in ("header", "exact"):
+        if case.name in _WHOLE:
             totals["mark"] = F.bit_xor(F.xxhash64(*case.frame.columns))
         found = case.frame.select(*(c.alias(n) for n, c in totals.items())).collect()[0].asDict()
         if found["rows"] != case.rows or found.get("errors"):
@@ -206,13 +219,13 @@ def _check(source: Source, cases: Mapping[str, Case]) -> None:
         if case.name != "read":
             of = source.only_newest() if case.name == "from_avro" else source
             _check_sample(case.name, of, sample)
-    if marks["header"] != marks["exact"]:
-        raise RuntimeError('check="header" and check="exact" give different rows')
+    if len({marks[name] for name in _WHOLE}) > 1:
+        raise RuntimeError(f"{', '.join(_WHOLE)} give different rows")
 
 
 def _check_sample(case: str, source: Source, sample: Mapping[int, Any]) -> None:
     for number, event in zip(sorted(sample), changes(source, range(len(sample))), strict=True):
-        row, ours = sample[number], case in ("header", "columns", "exact", "generic")
+        row, ours = sample[number], case in ("header", "columns", "exact", "kernels", "generic")
         found = row[("before" if event.op == "d" else "after") if ours else "decoded"]
         want = event.before if event.op == "d" else event.after
         if event.op == "d" and case == "from_avro":

@@ -29,6 +29,7 @@ from schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, wi
 from schemas.model.table import Column, Table
 from schemas.model.values import integer_limits
 from spark_jobs.arrow.batches import headers_array, merge_in_order, numbers_in_message, op_array, read_rows, reader_of
+from spark_jobs.arrow.binary_rows import binary_rows
 from spark_jobs.arrow.change_schema import HEADERS
 from spark_jobs.arrow.columns import array_of_column, row_type
 from spark_jobs.arrow.event_rows import Batches, change_row, place_of
@@ -48,8 +49,14 @@ _OURS, _OTHERS, _LEFT = 0, 1, 2
 _OF_ODD = ("kind", "db", "table", "schema_id", "key", "flags", "ddl_type", "query")
 
 
-def rows_schema(table: Table, format_: str, headers: bool = False) -> Any:
-    """What `TableRows` yields. odd: NULL for a row of the table that the kernels took. headers: with the messages'."""
+BINARY = {"before": "before_bytes", "after": "after_bytes"}
+
+
+def rows_schema(table: Table, format_: str, headers: bool = False, binary: bool = False) -> Any:
+    """What `TableRows` yields. odd: NULL for a row of the table that the kernels took. headers: with the messages'.
+
+    binary: where a side stands as Spark's own row in its column of BINARY, the struct is NULL.
+    """
     row, texts = row_type([c for c in table.columns if not c.virtual]), pa.list_(pa.string())
     odd = [("kind", pa.string()), ("db", pa.string()), ("table", pa.string()), ("schema_id", pa.int32())]
     odd += [("key", texts), ("flags", texts), ("ddl_type", pa.int32()), ("query", pa.string())]
@@ -60,6 +67,8 @@ def rows_schema(table: Table, format_: str, headers: bool = False) -> Any:
         ("op", pa.string()), ("commit_ts", pa.int64()), ("table_version", pa.int64()), ("row", pa.int32()),
         ("source", pa.struct(source)), ("before", row), ("after", row), ("odd", pa.struct(odd)),
     ]  # fmt: skip
+    if binary:
+        columns += [(name, pa.binary()) for name in BINARY.values()]
     if format_ == "avro":
         columns += [("schema_id", pa.int32()), ("op_unknown", pa.bool_())]
     if headers:
@@ -138,14 +147,19 @@ class TableRows:
     def _build_batch(self, rows: Rows, chosen: Any, places: Any, batch: Any) -> tuple[Any, Any]:
         """Rows of the table → (a batch, in which of them (bool) a value is none of its column)."""
         shape, message, bad = rows.shape[chosen], rows.message[chosen], np.zeros(len(chosen), np.bool_)
-        structs = {}
-        for name in ("before", "after"):
+        is_binary, sides = self._is_binary(rows), {}
+        for name, other in BINARY.items():
             first, kind = getattr(rows, name)[chosen], self.schema.field(name).type
-            if (first >= 0).any():
-                arrays = self._build_side(rows, shape, (first, rows.step[chosen]), places, bad)
-                structs[name] = pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0))
+            cells = first, rows.step[chosen]
+            sides[name], sides[other] = pa.nulls(len(chosen), kind), pa.nulls(len(chosen), pa.binary())
+            if not (first >= 0).any():
+                continue
+            if is_binary:
+                sides[other], unfit = binary_rows(rows, shape, *cells, self._columns, places)
+                bad |= unfit
             else:
-                structs[name] = pa.nulls(len(chosen), kind)
+                arrays = self._build_side(rows, shape, cells, places, bad)
+                sides[name] = pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0))
         stamps, versions = rows.commit_ts[chosen], [s.table_version for s in rows.shapes]
         unknown = rows.flags.get("op_unknown")
         none = np.zeros(len(chosen), np.bool_)
@@ -155,7 +169,7 @@ class TableRows:
             "table_version": pa.array(versions, pa.int64()).take(pa.array(shape)),
             "row": pa.array(numbers_in_message(rows.message)[chosen]),
             "source": source_array(batch, message, self.schema.field("source").type),
-            **structs,
+            **sides,
             "odd": pa.nulls(len(chosen), self.schema.field("odd").type),
             "schema_id": pa.array([s.schema_id for s in rows.shapes], pa.int32()).take(pa.array(shape)),
             "op_unknown": pa.array(none if unknown is None else unknown[chosen]),
@@ -163,6 +177,13 @@ class TableRows:
         if "headers" in self.schema.names:
             by_name["headers"] = headers_array(batch, message)
         return pa.RecordBatch.from_arrays([by_name[name] for name in self.schema.names], schema=self.schema), bad
+
+    def _is_binary(self, rows: Rows) -> bool:
+        """Whether both sides go as Spark's own rows: nothing is added to them, and no value is looked at."""
+        adds = self._view.missing == "default" and any(
+            c.name not in s.table.by_name for s in rows.shapes for c in self._columns if not s.key_only
+        )
+        return BINARY["after"] in self.schema.names and not adds and not self._view.types.kinds
 
     def _build_side(self, rows: Rows, shape: Any, cells: tuple[Any, Any], places: Any, bad: Any) -> list[Any]:
         """The columns of one side. cells: first and step of each row; bad: gets the rows that can't be so."""

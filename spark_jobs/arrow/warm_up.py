@@ -105,20 +105,21 @@ def warm_table_rows(read: str) -> bool:
 
     if not (COMPILED and read in READERS):
         return False
-    for _ in read_sample_rows(read):
-        pass
+    for binary in (False, True):
+        for _ in read_sample_rows(read, binary):
+            pass
     return True
 
 
-def read_sample_rows(read: str) -> Iterator[Any]:
-    """The sample's messages as typed rows of its table, in batches."""
+def read_sample_rows(read: str, binary: bool = False) -> Iterator[Any]:
+    """The sample's messages as typed rows of its table, in batches. binary: as Spark's own rows."""
     from spark_jobs.arrow.table_rows import TableRows, rows_schema
 
     reading, batch = _sample(read, places=True)
     # By its schemas alone a table has other types: rows that its columns do not hold would be left to the codec.
     table = newest_table(reading, _TABLE.id)
-    rows = TableRows(replace(reading, view=TableView(table)), rows_schema(table, read), ("id",))
-    return rows([batch])
+    side, schema = replace(reading, view=TableView(table)), rows_schema(table, read, binary=binary)
+    return TableRows(side, schema, ("id",))([batch])
 
 
 def is_cached() -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,13 @@ from schemas.model.spark_types import EXACT, SparkTypes, row_type
 from schemas.model.table import Table, TableId
 from spark_jobs.arrow.arrow_types import spark_schema_of
 from spark_jobs.arrow.change_schema import CHANGES, HEADERS_COLUMN, arrow_schema, metric, tidb_row
-from spark_jobs.arrow.table_rows import FORMATS, TableRows, rows_schema
+from spark_jobs.arrow.table_rows import BINARY, FORMATS, TableRows, rows_schema
 from spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
 from spark_jobs.arrow.worker_functions import DecodeBatches
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
+from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.skipped_rows import count_skipped, without_skipped
 from spark_jobs.spark.sql_expressions import is_of, typed_row
 from spark_jobs.spark.temporal_sql import typed_view
@@ -64,12 +65,33 @@ def avro_decode(frame: DataFrame, side: CodecConfig, key: Sequence[str]) -> Data
 def _decode_by_kernels(
     frame: DataFrame, side: CodecConfig, key: Sequence[str], others: str = "other_tables"
 ) -> DataFrame:
+    from pyspark.sql import functions as F
+
     view = side.view
     assert view is not None
-    schema, id_ = rows_schema(view.table, side.format, "headers" in frame.columns), view.table.id
+    reader = None if view.types.kinds else avro_jvm.class_of(frame.sparkSession, "BinaryRows")
+    schema, id_ = rows_schema(view.table, side.format, "headers" in frame.columns, reader is not None), view.table.id
     kind = _with_tidb_types(schema, view.table, certain=side.tables is not None)
     changes = _select_table(map_messages(frame, TableRows(side, schema, tuple(key)), kind), id_, others)
-    return typed_view(changes.select(*_columns(id_, list(key), changes.columns)), side)
+
+    def side_of(name: str) -> Column:
+        return F.col(name) if reader is None else _read_binary(changes, reader, name)
+
+    return typed_view(changes.select(*_columns(id_, list(key), changes.columns, side_of)), side)
+
+
+def _read_binary(changes: DataFrame, reader: Any, name: str) -> Column:
+    """A side, from its binary row where it has one."""
+    from pyspark.sql import Column
+    from pyspark.sql import functions as F
+
+    spark: Any = changes.sparkSession
+    target = avro_jvm.instance(spark, reader, len(changes.schema[name].dataType))  # type: ignore[arg-type]
+    kind = changes._jdf.schema().apply(name).dataType()
+    argument = spark._jsparkSession.expression(F.col(BINARY[name])._jc)
+    row = avro_jvm.invoke(spark, target, "row", kind, argument, nullable=True)
+    read = Column(spark._jvm.org.apache.spark.sql.classic.ExpressionUtils.column(row))
+    return F.coalesce(read, F.col(name)).alias(name)
 
 
 def _with_tidb_types(rows: Any, table: Table, certain: bool) -> StructType:
@@ -95,8 +117,9 @@ def _select_table(rows: DataFrame, id_: TableId, others: str = "other_tables") -
     return rows.observe(metric(others, id_), F.count(F.when(theirs, 1)).alias("rows")).where(ours)
 
 
-def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
-    """The columns of a change event (spark_jobs.arrow.change_schema.CHANGES). have: of what the workers gave."""
+def _columns(id_: TableId, key: list[str], have: list[str], side_of: Callable[[str], Column]) -> list[Column]:
+    """The columns of a change event (spark_jobs.arrow.change_schema.CHANGES). have: of what the workers gave; side_of:
+    the row before or after."""
     from pyspark.sql import functions as F
 
     odd = F.col("odd")
@@ -121,8 +144,8 @@ def _columns(id_: TableId, key: list[str], have: list[str]) -> list[Column]:
         schema_id.alias("schema_id"),
         F.col("table_version"),
         F.when(kernel, names).otherwise(odd["key"]).alias("key"),
-        F.col("before"),
-        F.col("after"),
+        side_of("before"),
+        side_of("after"),
         F.when(kernel, flags).otherwise(odd["flags"]).alias("flags"),
         odd["ddl_type"].alias("ddl_type"),
         odd["query"].alias("query"),

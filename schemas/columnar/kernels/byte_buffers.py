@@ -152,6 +152,16 @@ else:
     def read_eight(data: Any, at: int) -> Any:
         return data[at : at + 8].view("<u8")[0]
 
+    def write_eight(out: Any, to: int, word: Any) -> None:
+        out[to : to + 8].view("<u8")[0] = word
+
+    def find_special(data: Any, at: int) -> int:
+        return next((n for n in range(BLOCK) if data[at + n] in (34, 92) or data[at + n] < 32), BLOCK)
+
+    def copy_block(out: Any, to: int, data: Any, at: int) -> Any:
+        out[to : to + BLOCK] = block = data[at : at + BLOCK].copy()
+        return sum((int(byte == 92) << n) + (int(byte >= 128) << BLOCK + n) for n, byte in enumerate(block))
+
     def copy(out: Any, to: int, data: Any, first: int, size: int) -> None:
         out[to : to + size] = data[first : first + size]
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _STEPS = "package ticdcbridge; final class Steps {{ static final int {}; }}".format(
     ", ".join(f"{name} = {number}" for name, number in vars(avro_codes).items() if name.isupper())
 )
-_SOURCES = ("AvroInput.java", "AvroRows.java", "Refused.java", "RefusedRows.java", "RowValues.java")
+_SOURCES = ("AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java", "RefusedRows.java", "RowValues.java")
 _log = logging.getLogger(__name__)
 
 
@@ -53,7 +53,7 @@ def class_of(spark: SparkSession, name: str) -> Any | None:
             except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way to read
                 why = f"its JVM does not take our classes: {str(error).partition(chr(10))[0]}"
         if why is not None:
-            _log.warning("Avro is read in Python's workers, not in Spark's JVM: %s", why)
+            _log.warning("Avro is read in Python's workers, and rows go to Spark as Arrow columns: %s", why)
             _loaders[application] = None
     entry = _loaders[application]
     jvm: Any = None if entry is None else spark._jvm
@@ -79,14 +79,24 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     return of.getConstructors()[0].newInstance(array)
 
 
-def invoke(spark: SparkSession, target: Any, name: str, kind: Any, *arguments: Any, deterministic: bool = True) -> Any:
-    """Spark's expression that calls a method of an object of ours. kind: the type it gives, as the JVM has it."""
+def invoke(
+    spark: SparkSession,
+    target: Any,
+    name: str,
+    kind: Any,
+    *arguments: Any,
+    deterministic: bool = True,
+    nullable: bool = False,
+) -> Any:
+    """Spark's expression that calls a method of an object of ours. kind: the type it gives, as the JVM has it.
+
+    nullable: it gives NULL, and is not called, where an argument is NULL.
+    """
     jvm: Any = spark._jvm
     sql, seq = jvm.org.apache.spark.sql, jvm.PythonUtils.toSeq
     of = sql.catalyst.expressions.Literal(target, sql.types.ObjectType(target.getClass()))
-    propagates_null = returns_null = False
     return sql.catalyst.expressions.objects.Invoke(
-        of, name, kind, seq([*arguments]), seq([]), propagates_null, returns_null, deterministic
+        of, name, kind, seq([*arguments]), seq([]), nullable, nullable, deterministic
     )
 
 

@@ -26,6 +26,7 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import Missing, TableView
 from spark_jobs.sources.avro_versions import registered_versions as registered
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
+from tests.support.binary_rows import unpack_sides
 from tests.support.fuzz import SEED, damaged
 from tests.support.golden import Golden, cases
 from tests.support.rows import change
@@ -68,7 +69,9 @@ def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> TableRows | N
         key = [c.name for c in ours.keys[-1].record.columns] if ours.keys else []
     if table is None:
         return None
-    return TableRows(replace(side, view=TableView(table, missing=missing)), rows_schema(table, "avro"), tuple(key))
+    return TableRows(
+        replace(side, view=TableView(table, missing=missing)), rows_schema(table, "avro", binary=True), tuple(key)
+    )
 
 
 def _rows(batches: TableRows, messages: Sequence[Message]) -> tuple[list[dict[str, Any]], int]:
@@ -77,6 +80,7 @@ def _rows(batches: TableRows, messages: Sequence[Message]) -> tuple[list[dict[st
     for batch in batches([_kafka(messages)]):
         kernel += batch.column("odd").null_count
         for row in batch.to_pylist():
+            unpack_sides(row, batches.schema)
             odd, schema_id, unknown = (row.pop(name) for name in ("odd", "schema_id", "op_unknown"))
             if odd is None:
                 flags = ["op_unknown"] if unknown else []

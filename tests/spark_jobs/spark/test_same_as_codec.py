@@ -9,15 +9,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from decimal import Decimal
 from functools import reduce
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 
+from benchmarks.json_formats import encoded
+from schemas.formats.base import OneTable
 from schemas.model.event import Message, RowChange, Watermark
 from schemas.model.spark_types import python_value
-from schemas.model.table import Column, Table, TableId, Value
+from schemas.model.table import Column, Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
+from spark_jobs import decode
 from spark_jobs.arrow.change_schema import SKIPPED
 from spark_jobs.arrow.table_decoders import FORMATS as JSON
 from spark_jobs.arrow.table_rows import TableRows, rows_schema
@@ -25,8 +29,11 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import MessageResult
 from spark_jobs.pipeline.table_view import TableView
+from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.avro_jvm.plan import AvroPlan
+from tests.support.binary_rows import unpack_sides
 from tests.support.golden import Golden, cases
+from tests.support.json_batches import SETTINGS, wide
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -71,7 +78,7 @@ def _same_rows(golden: Golden, side: CodecConfig, id_: TableId) -> int:
     version = side.tables.at(id_, None)
     assert version is not None
     table = version.table
-    schema = rows_schema(table, golden.format)
+    schema = rows_schema(table, golden.format, binary=True)
     side = replace(side, view=TableView(table))
     found = _decoded(golden, side) * 12  # kernels want some messages of a table
     rows = [{"key": m.key, "value": m.value, "topic": m.topic, "offset": n} for n, (m, _) in enumerate(found)]
@@ -80,6 +87,7 @@ def _same_rows(golden: Golden, side: CodecConfig, id_: TableId) -> int:
     taken = 0
     for out in TableRows(side, schema, table.handle_key)([batch]):
         for row in out.to_pylist():
+            unpack_sides(row, schema)
             made.setdefault(row["source"]["offset"], []).append(row)
             taken += row["odd"] is None
     for number, (_, result) in enumerate(found):
@@ -216,3 +224,36 @@ def _number(column: Column, found: Any) -> Any:
     if found is None or column.type.kind not in (Kind.FLOAT, Kind.DOUBLE):
         return found
     return struct.pack("<f" if column.type.kind is Kind.FLOAT else "<d", float(found))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("format_", ["debezium", "open"])
+def test_binary_rows_are_sparks_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str
+) -> None:
+    """Rows that workers write and rows that Spark writes of the same columns are one and the same to Spark."""
+    of, events = wide(200)
+    messages = encoded(format_, SETTINGS[format_][0], events, of)
+    rows = [(m.key, m.value, "t", 0, n) for n, m in enumerate(messages)]
+    frame = spark.createDataFrame(rows, "key binary, value binary, topic string, partition int, offset long")
+    definition = OneTable(TableVersion(0, of))
+
+    def decoded() -> DataFrame:
+        return decode(frame, format=format_, ddl=definition, table=str(of.id)).select(
+            "after", "before", "source.offset"
+        )
+
+    ours = decoded()
+    assert "BinaryRows" in ours._jdf.queryExecution().optimizedPlan().toString()
+    monkeypatch.setattr(avro_jvm, "class_of", lambda *_: None)
+    theirs = decoded()
+    assert "BinaryRows" not in theirs._jdf.queryExecution().optimizedPlan().toString()
+    assert ours.schema == theirs.schema
+    theirs.write.parquet(str(tmp_path / "theirs"))  # a metric's name stands once in a plan
+    theirs = spark.read.parquet(str(tmp_path / "theirs"))
+    assert ours.count() == theirs.count() == ours.union(theirs).distinct().count() == len(events)
+    fields = [f"{side}.`{c.name}`" for side in ("after", "before") for c in of.columns[::4]]
+    alone = [{tuple(map(repr, row)) for row in frame.select("offset", *fields).collect()} for frame in (ours, theirs)]
+    assert alone[0] == alone[1]
+    frames = [frame.where("after.id > 7 AND before IS NOT NULL").select("after.id") for frame in (ours, theirs)]
+    assert frames[0].count() == frames[1].count() > 0
