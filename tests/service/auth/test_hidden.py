@@ -202,7 +202,8 @@ IN_QUERY: Final[dict[str, tuple[str, ...]]] = {
     "format": ("resolved",), "referenceFormat": ("qualified",), "findTags": ("*",), "key": ("zq7_key",),
     "value": ("zq7_value",), "ruleType": ("",), "offset": ("0",), "limit": ("1000",), "changefeed": ("default",),
     "keyspace": ("default",), "ddl_time_zone": ("UTC",), "db": ("shop",), "table": ("orders",), "from": ("1",),
-    "to": (str(TS + 1),), "name": ("zq7",), "id": ("5",), "column": ("zq7_column",), "job": ("j",), "topic": ("t",),
+    "to": (str(TS + 1),), "at": (str(TS + 1),),
+    "name": ("zq7",), "id": ("5",), "column": ("zq7_column",), "job": ("j",), "topic": ("t",),
 }  # fmt: skip
 
 # Where another query than what IN_QUERY gives for a route's parameters is wanted as well, and those of pages.
