@@ -6,6 +6,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any
 
 from spark_jobs.arrow.change_schema import SKIPPED, UNWRITTEN
+from spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -33,9 +34,10 @@ def count_skipped(events: DataFrame, kind: Column, name: str = "") -> tuple[Data
 
 
 def observed_metrics(frame: DataFrame) -> dict[str, dict[str, int]]:
-    """The observed metrics, by name and field, of a frame that was collected; none where there is no JVM to ask."""
-    if not hasattr(frame, "_jdf"):  # Spark Connect
-        return {}
+    """The observed metrics, by name and field, of a frame that was collected."""
+    if is_connect(frame.sparkSession):
+        told = frame.executionInfo
+        return {name: dict(pairs) for name, pairs in (told.flows if told else ())}
     metrics: Any = frame._jdf.queryExecution().observedMetrics()
     names = metrics.keys().mkString("\0").split("\0") if metrics.size() else []
     rows = ((name, metrics.apply(name)) for name in names)

@@ -20,7 +20,7 @@ import pytest
 
 from schemas.model.errors import SetupError
 from schemas.model.event import DdlEvent, Message, RowChange
-from spark_jobs import datasource, decode, encode, spark_session, transcode
+from spark_jobs import count_changes, datasource, decode, encode, spark_session, transcode
 from spark_jobs.commands.main import main as run_command
 from spark_jobs.io.message_files import message_line
 from spark_jobs.lake.tables import delta_config, has_delta
@@ -73,6 +73,12 @@ class Paths:
                 for r in rows.orderBy("source.offset", "row").collect()
             ]
             assert told == wanted, arguments
+
+    def counted(self) -> None:
+        """What was left out of a result is counted."""
+        counts = count_changes(decode(self._avro, format="avro", schemas=AVRO.schemas, table=_TABLE))
+        others = len(self._events) - len(self._ours)
+        assert (counts["messages"], counts["skipped.other table"]) == (len(self._events), others), counts
 
     def transcoded(self) -> None:
         out = transcode(

@@ -35,7 +35,7 @@ _ALLOWED = {
     "spark/avro_jvm/plan.py": "the JVM reader",
     "spark/avro_jvm/refused_rows.py": "the JVM reader",
     "spark/worker_daemon.py": "of local sessions of ours; run on every version by test_spark_versions",
-    "spark/skipped_rows.py": "observed metrics of a frame that was collected; over Spark Connect none are told",
+    "spark/skipped_rows.py": "observed metrics of a frame that was collected, but not over Spark Connect",
     "spark/session.py": "spark-submit's settings before there is a session",
     "lake/tables.py": "spark-submit's jars before there is a session",
     "lake/engines/delta_files.py": "Hadoop's file system; not over Spark Connect",
