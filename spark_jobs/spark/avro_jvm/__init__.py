@@ -34,7 +34,7 @@ _SOURCES = ("AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java"
 _log = logging.getLogger(__name__)
 
 
-VERSIONS: frozenset[Version] = frozenset({(4, 1), (4, 2)})
+VERSIONS: frozenset[Version] = frozenset({(4, 1)})
 """Versions of Spark whose inner classes the reader is written for, and was tested with."""
 
 # Of each application: the loader of its classes and the package of ours, None where it can't have them.

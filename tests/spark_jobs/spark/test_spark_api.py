@@ -35,6 +35,7 @@ _ALLOWED = {
     "spark/avro_jvm/plan.py": "the JVM reader",
     "spark/avro_jvm/refused_rows.py": "the JVM reader",
     "spark/worker_daemon.py": "of local sessions of ours; run on every version by test_spark_versions",
+    "spark/decode_plan.py": "rows in Spark's own layout: where the JVM reader's classes may be used",
     "spark/skipped_rows.py": "observed metrics of a frame that was collected, but not over Spark Connect",
     "spark/session.py": "spark-submit's settings before there is a session",
     "lake/tables.py": "spark-submit's jars before there is a session",
@@ -132,7 +133,8 @@ def test_the_version_is_read_without_importing_pyspark() -> None:
 def test_where_the_reader_in_the_jvm_is_used(caplog: pytest.LogCaptureFixture) -> None:
     """By Spark's version; what reads instead is told in one line of the log for each application."""
     sessions: tuple[tuple[Any, str], ...] = (
-        (_Session("4.0.5"), "this is Spark 4.0.5, and the JVM reader is tested on 4.1, 4.2"),
+        (_Session("4.0.5"), "this is Spark 4.0.5, and the JVM reader is tested on 4.1"),
+        (_Session("4.2.1"), "this is Spark 4.2.1"),
         (_Session("4.3.0"), "this is Spark 4.3.0"),
         (_Session("5.0.0"), "this is Spark 5.0.0"),
         (_RemoteSession("4.1.4"), "this is a Spark Connect session"),
