@@ -377,14 +377,6 @@ def _write_checked(check: Callable[[str], object], text: str) -> bytes:
     return binary.write_bytes(text.encode())
 
 
-def _write_float(text: str) -> bytes:
-    return binary.write_float(values.parse_float32(text))
-
-
-def _write_year(text: str) -> bytes:
-    return binary.write_long(values.year(text))
-
-
 def _write_text(value: str | bytes) -> bytes:
     return binary.write_bytes(value if isinstance(value, bytes) else value.encode())
 
@@ -396,9 +388,9 @@ def _need_bytes(value: str | bytes) -> bytes:
 
 
 _WRITERS: dict[Kind, Write] = {
-    Kind.FLOAT: _write_float,
+    Kind.FLOAT: lambda text: binary.write_float(values.parse_float32(text)),
     Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
-    Kind.YEAR: _write_year,
+    Kind.YEAR: lambda text: binary.write_long(values.year(text)),
     Kind.BINARY: lambda value: binary.write_bytes(_need_bytes(value)),
     **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _write_text),
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _write_text),
