@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import copy, put, zigzag
-from schemas.columnar.kernels.jit import jit, jit_allocating
+from schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from schemas.columnar.kernels.temporal import is_temporal
 from schemas.columnar.kernels.text import Array, fits, is_decimal
 
@@ -92,7 +92,7 @@ def measure(target: WriteLayout, rows: RowsToWrite, numbers: Array, lengths: Arr
             bad[row] |= rows.sides[row] >> side & 1 == 1 and not sent
 
 
-@jit
+@inline
 def _content(target: WriteLayout, column: int, data: Array, place: int, size: int) -> Any:
     """(what a value is written from, how long its content is; -1: it is none of its column)."""
     code, a, b = target.codes[column], target.a[column], target.b[column]
