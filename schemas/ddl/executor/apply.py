@@ -12,7 +12,7 @@ from typing import Any
 
 from schemas.ddl.executor import indexes
 from schemas.ddl.executor.alter_table import apply_clauses
-from schemas.ddl.executor.catalog import Catalog, Database, Names, Relation
+from schemas.ddl.executor.catalog import Catalog, Database, Relation
 from schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
 from schemas.ddl.executor.column_types import MAX_COLUMNS, column
 from schemas.ddl.executor.details import details_of_create
@@ -177,7 +177,7 @@ def _alter_table(catalog: Catalog, s: AlterTable, db: str) -> Catalog:
             catalog = _rename_relation(catalog, table.id, _id(clause.new, db))
         elif isinstance(clause, ExchangePartition) and (other := catalog.table(_id(clause.table, db))):
             # Its rows are others from here on, so it has a version of its own from here on.
-            catalog = _store_table(catalog, catalog.databases.get(other.id.db) or Database(other.id.db), other)
+            catalog = catalog.with_table(other)
     return catalog
 
 
@@ -203,15 +203,12 @@ def _rename_relation(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
 
 
 def _rename_references(catalog: Catalog, old: TableId, new: TableId) -> Catalog:
-    """Foreign keys that name a table follow its rename. Tables that are read from a store have no details."""
-    for database in catalog.databases if type(catalog.databases) is Names else ():
-        for table in database.tables:
-            details = table.details
-            if details and any(f.table.folded == old.folded for f in details.foreign_keys):
-                keys = (replace(f, table=new) if f.table.folded == old.folded else f for f in details.foreign_keys)
-                owner = catalog.databases.get(database.name) or database
-                changed = replace(table, details=replace(details, foreign_keys=tuple(keys)))
-                catalog = _store_table(catalog, owner, changed)
+    """Foreign keys that name a table follow its rename."""
+    for table in catalog.described_tables():
+        details = table.details
+        if details and any(f.table.folded == old.folded for f in details.foreign_keys):
+            keys = (replace(f, table=new) if f.table.folded == old.folded else f for f in details.foreign_keys)
+            catalog = catalog.with_table(replace(table, details=replace(details, foreign_keys=tuple(keys))))
     return catalog
 
 

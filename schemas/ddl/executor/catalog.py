@@ -106,6 +106,16 @@ class Catalog:
             return self
         return self.with_database(replace(database, tables=database.tables.without(id_.table)))
 
+    def described_tables(self) -> list[Table]:
+        """Tables whose details are known: none where tables are read from a store, which keeps no details."""
+        databases = self.databases if type(self.databases) is Names else ()
+        return [table for database in databases for table in database.tables if table.details]
+
+    def with_table(self, table: Table) -> Catalog:
+        """With this table in the place of the one of its name."""
+        database = self.databases.get(table.id.db) or Database(table.id.db)
+        return self.with_database(replace(database, tables=database.tables.with_(table.id.table, table)))
+
     def with_database(self, database: Database) -> Catalog:
         return replace(self, databases=self.databases.with_(database.name, database))
 

@@ -18,7 +18,6 @@ from schemas.ddl.parser.statements import (
     NoColumnEffect,
     PartitionBy,
     SetOptions,
-    TableName,
 )
 from schemas.model.table import ForeignKey, Partitioning, Table, TableDetails, TableId
 
@@ -94,7 +93,7 @@ def _with_index(details: TableDetails, index: IndexDef, table: TableId) -> Table
     if index.kind == "primary":
         details = replace(details, clustered=index.clustered)
     if index.kind == "foreign" and index.references is not None:
-        target = _target(index.references, table.db)
+        target = TableId(index.references.db or table.db, index.references.table)
         key = ForeignKey(index.name, index.parts, target, index.referenced, index.sets_null)
         return replace(details, foreign_keys=(*details.foreign_keys, key))
     prefixed = [part for part, length in zip(index.parts, index.lengths, strict=False) if length]
@@ -102,10 +101,6 @@ def _with_index(details: TableDetails, index: IndexDef, table: TableId) -> Table
     if "" in index.parts and index.names:
         return replace(details, expressions=(*details.expressions, (index.name, index.names)))
     return details
-
-
-def _target(name: TableName, db: str) -> TableId:
-    return TableId(name.db or db, name.table)
 
 
 # ---- clauses of ALTER TABLE

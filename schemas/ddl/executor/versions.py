@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
 from schemas.ddl.executor.apply import affected_tables, apply
-from schemas.ddl.executor.catalog import Catalog, Database, new_catalog
+from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import CreateTable, DropTables, Statement
@@ -57,19 +57,12 @@ def apply_text(catalog: Catalog, one: DdlText) -> tuple[Catalog, list[Table]]:
         if not one.zone or not isinstance(statement, CreateTable):
             return catalog, tables
         tables = [in_utc(table, one.zone) for table in tables]
-        return with_tables(catalog, tables), tables
+        for table in tables:
+            catalog = catalog.with_table(table)
+        return catalog, tables
     except DdlError as error:
         details = f"{one.where or f'DDL at commit_ts {one.commit_ts}'}: {error.detail}"
         raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
-
-
-def with_tables(catalog: Catalog, tables: Iterable[Table]) -> Catalog:
-    """The catalog with these tables in the place of those of their names."""
-    for table in tables:
-        database = catalog.databases.get(table.id.db) or Database(table.id.db)
-        stored = database.tables.with_(table.id.table, table)
-        catalog = catalog.with_database(replace(database, tables=stored))
-    return catalog
 
 
 def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[Table]]:

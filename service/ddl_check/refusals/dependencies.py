@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Final
 
-from schemas.ddl.executor.catalog import Catalog, Names
+from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.model.table import Column, ForeignKey, Table, TableId
 from schemas.model.types import Kind
@@ -20,12 +20,9 @@ _TTL_KINDS: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 
 def children(catalog: Catalog, parent: TableId) -> list[tuple[Table, ForeignKey]]:
     """Foreign keys of other tables that name a table; none where the tables are read from a store."""
-    if type(catalog.databases) is not Names:
-        return []
     return [
         (table, key)
-        for database in catalog.databases
-        for table in database.tables
+        for table in catalog.described_tables()
         for key in (table.details.foreign_keys if table.details else ())
         if key.table.folded == parent.folded and table.id.folded != parent.folded
     ]
