@@ -51,6 +51,11 @@ def quote_name(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
+def quote_text(text: str) -> str:
+    """A text in quotes, as SQL has it where a backslash is no escape."""
+    return "'" + text.replace("'", "''") + "'"
+
+
 def topic_subject(topic: str | None, part: str) -> str | None:
     """The subject of a topic's `key` or `value` as Confluent's clients name it; None without a topic."""
     return None if topic is None else f"{topic}-{part}"

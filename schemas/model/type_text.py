@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from schemas.model.names import quote_text
 from schemas.model.table import Column, Value
 from schemas.model.types import Kind
 
@@ -24,7 +25,7 @@ def type_text(column: Column) -> str:
     elif kind in _TEMPORAL:
         text += f"({column.scale})" if column.scale else ""
     elif column.elements:
-        text += "(" + ",".join("'" + e.replace("'", "''") + "'" for e in column.elements) + ")"
+        text += "(" + ",".join(map(quote_text, column.elements)) + ")"
     elif (name in _WITH_LENGTH or kind is Kind.VECTOR) and column.length is not None:
         text += f"({column.length})"
     return text + (" unsigned" if column.unsigned else "") + (" zerofill" if column.zerofill else "")

@@ -9,9 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal
 
-from schemas.ddl.executor.indexes import PRIMARY
+from schemas.ddl.executor.indexes import is_hidden
+from schemas.ddl.executor.show_create import key_name
 from schemas.ddl.parser.statements import Statement
-from schemas.model.names import quote_name
+from schemas.model.names import quote_name, quote_text
 from schemas.model.table import Column, Index, Table
 from schemas.model.type_text import default_text, type_text
 from schemas.model.types import Kind
@@ -155,7 +156,7 @@ def column_text(column: Column) -> str:
         words.append(f"DEFAULT x'{default.hex()}'")
     elif default is not None:
         bare = column.default_is_expr or column.type.kind is Kind.BIT
-        words.append(f"DEFAULT {default if bare else _quoted(default)}")
+        words.append(f"DEFAULT {default if bare else quote_text(default)}")
     if column.on_update:
         words.append(f"ON UPDATE {column.on_update}")
     if column.auto_increment:
@@ -165,12 +166,8 @@ def column_text(column: Column) -> str:
     elif column.charset not in ("", "binary"):
         words.append(f"CHARACTER SET {column.charset}")
     if column.comment:
-        words.append(f"COMMENT {_quoted(column.comment)}")
+        words.append(f"COMMENT {quote_text(column.comment)}")
     return " ".join(words)
-
-
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
 
 
 # ---- keys
@@ -195,18 +192,12 @@ def _keys(before: Table, after: Table, paths: NamePaths) -> Iterator[StructureCh
 
 def key_text(index: Index) -> str:
     """A key as SHOW CREATE TABLE writes it; a part that is an expression is not known by its text."""
-    kind = "UNIQUE KEY" if index.unique else "KEY"
-    head = "PRIMARY KEY" if index.name == PRIMARY else f"{kind} {quote_name(index.name)}"
-    return f"{head} ({','.join('(expression)' if _is_hidden(c) else quote_name(c) for c in index.columns)})"
+    return f"{key_name(index)} ({','.join('(expression)' if is_hidden(c) else quote_name(c) for c in index.columns)})"
 
 
 def _key_form(index: Index) -> dict[str, Any]:
-    columns = [None if _is_hidden(column) else column for column in index.columns]
+    columns = [None if is_hidden(column) else column for column in index.columns]
     return {"name": index.name, "columns": columns, "unique": index.unique}
-
-
-def _is_hidden(column: str) -> bool:
-    return column.startswith("_V$_")
 
 
 # ---- options
@@ -215,5 +206,5 @@ def _options(before: Table, after: Table) -> Iterator[StructureChange]:
         old, new = getattr(before, field), getattr(after, field)
         if old != new:
             absent = "none" if field == "comment" else "unknown"
-            shown = [(_quoted(one) if field == "comment" else one) if one else absent for one in (old, new)]
+            shown = [(quote_text(one) if field == "comment" else one) if one else absent for one in (old, new)]
             yield StructureChange("changed", field, "", f"{words} {shown[0]} → {shown[1]}", old, new)

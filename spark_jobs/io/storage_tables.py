@@ -14,6 +14,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from schemas.ddl.parser.literals import quote_escaped
 from schemas.formats.canal_json import column_of_type
 from schemas.model.errors import SetupError
 from schemas.model.event import DdlEvent, Message
@@ -114,12 +115,8 @@ def _type_text(column: dict[str, Any]) -> str:
     elif name == "bit":
         name += f"({length or 1})"
     elif name in ("enum", "set") and elements:
-        name += f"({','.join(map(_quoted, elements))})"
+        name += f"({','.join(map(quote_escaped, elements))})"
     return f"{name} {unsigned}".strip()
-
-
-def _quoted(element: str) -> str:
-    return "'" + element.replace("\\", "\\\\").replace("'", "''") + "'"
 
 
 def json_bytes(document: dict[str, Any]) -> bytes:

@@ -11,11 +11,17 @@ from schemas.model.table import Column, Index, Table
 
 PRIMARY = "PRIMARY"
 _EXPRESSION_INDEX = "expression_index"
+_HIDDEN = "_V$_"
 
 
 def hidden_column(index: str, part: int) -> str:
     """The name of the hidden column that TiDB keeps for an expression in an index (upstream `pkg/ddl/index.go`)."""
-    return f"_V$_{index}_{part}"
+    return f"{_HIDDEN}{index}_{part}"
+
+
+def is_hidden(column: str) -> bool:
+    """Whether a name is that of a hidden column, which stands for an expression."""
+    return column.startswith(_HIDDEN)
 
 
 def column_indexes(columns: Iterable[ColumnDef]) -> list[IndexDef]:

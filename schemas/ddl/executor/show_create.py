@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from schemas.ddl.executor.charsets import is_default
 from schemas.ddl.executor.indexes import PRIMARY
-from schemas.model.names import quote_name
+from schemas.model.names import quote_name, quote_text
 from schemas.model.table import Column, Index, Table
 from schemas.model.type_text import default_text, type_text
 from schemas.model.types import Kind
@@ -25,12 +25,12 @@ def show_create(table: Table, *, unknown: str = "") -> str:
 
     unknown: what stands for the expression of an index; "": such an index is left out.
     """
-    return _statement(table, [_column(c, table) for c in table.columns], key_texts(table, unknown))
+    return _statement(table, [_column(c, table) for c in table.columns], _key_texts(table, unknown))
 
 
 def _statement(table: Table, lines: list[str], keys: dict[str, str]) -> str:
     lines += [f"{name} {columns}" for name, columns in keys.items()]
-    return f"CREATE TABLE {quote_name(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {option_text(table)}"
+    return f"CREATE TABLE {quote_name(table.id.table)} (\n  " + ",\n  ".join(lines) + f"\n) {_option_text(table)}"
 
 
 def create_statement(table: Table) -> str:
@@ -40,7 +40,7 @@ def create_statement(table: Table) -> str:
     refuse (`unwritable_keys`) are left out.
     """
     left_out = unwritable_keys(table)
-    keys = {name: columns for name, columns in key_texts(table).items() if name not in left_out}
+    keys = {name: columns for name, columns in _key_texts(table).items() if name not in left_out}
     return _statement(table, [_column(c, table, typed=True) for c in table.columns], keys)
 
 
@@ -50,13 +50,13 @@ def unwritable_keys(table: Table) -> dict[str, str]:
     for index in table.indexes:
         columns = [table.by_name.get(name) for name in index.columns]
         if None in columns:
-            reasons[_key(index)] = "its expression is not kept"
+            reasons[key_name(index)] = "its expression is not kept"
         elif any(column and column.type.name in _NO_LITERAL for column in columns):
-            reasons[_key(index)] = "the length of its prefix is not kept"
+            reasons[key_name(index)] = "the length of its prefix is not kept"
     return reasons
 
 
-def option_text(table: Table) -> str:
+def _option_text(table: Table) -> str:
     """What stands after the brackets."""
     options = "ENGINE=InnoDB"
     if table.charset:
@@ -65,16 +65,17 @@ def option_text(table: Table) -> str:
     return options + (f" COMMENT='{_escape(table.comment)}'" if table.comment else "")
 
 
-def key_texts(table: Table, unknown: str = "") -> dict[str, str]:
+def _key_texts(table: Table, unknown: str = "") -> dict[str, str]:
     """Each key's words and name → its columns in brackets. unknown: as in `show_create`."""
     return {
-        _key(index): "(" + ",".join(quote_name(c) if c in table.by_name else unknown for c in index.columns) + ")"
+        key_name(index): "(" + ",".join(quote_name(c) if c in table.by_name else unknown for c in index.columns) + ")"
         for index in table.indexes
         if index.columns and (unknown or table.by_name.keys() >= set(index.columns))
     }
 
 
-def _key(index: Index) -> str:
+def key_name(index: Index) -> str:
+    """A key's kind and name, as they stand before its columns."""
     if index.name == PRIMARY:
         return "PRIMARY KEY"
     return f"{'UNIQUE KEY' if index.unique else 'KEY'} {quote_name(index.name)}"
@@ -84,9 +85,7 @@ def _typed_type(column: Column) -> str:
     if not any("\\" in element for element in column.elements):
         return type_text(column)
     charset = _HEX_CHARSETS.get(column.charset, "utf-8")
-    quoted = (
-        "'" + e.replace("'", "''") + "'" if "\\" not in e else f"x'{e.encode(charset).hex()}'" for e in column.elements
-    )
+    quoted = (quote_text(e) if "\\" not in e else f"x'{e.encode(charset).hex()}'" for e in column.elements)
     return f"{column.type.name}({','.join(quoted)})"
 
 

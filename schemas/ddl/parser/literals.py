@@ -6,6 +6,7 @@ import math
 from decimal import Decimal
 
 from schemas.ddl.parser.cursor import Cursor
+from schemas.model.names import quote_text
 
 UNITS = frozenset(
     """
@@ -27,12 +28,12 @@ _CASTS = {
 
 def text_literal(text: str, charset: str = "utf8mb4") -> str:
     """A text as TiDB stores it in an expression."""
-    return f"_{charset}" + _quote(text)
+    return f"_{charset}" + quote_escaped(text)
 
 
-def _quote(text: str) -> str:
+def quote_escaped(text: str) -> str:
     """In single quotes; TiDB writes a backslash twice, whatever the sql_mode."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "''") + "'"
+    return quote_text(text.replace("\\", "\\\\"))
 
 
 def odbc_literal(c: Cursor) -> str:
@@ -46,7 +47,7 @@ def odbc_literal(c: Cursor) -> str:
 
 def temporal_literal(word: str, text: str) -> str:
     """DATE '…' and the like."""
-    return f"{word} {_quote(text)}"
+    return f"{word} {quote_escaped(text)}"
 
 
 def number_literal(c: Cursor) -> str:
