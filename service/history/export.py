@@ -11,12 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Literal
 
 from schemas.ddl.executor.show_create import create_statement, show_create, unwritable_keys
-from schemas.ddl.executor.versions import in_utc
+from schemas.ddl.executor.versions import in_utc, literal_timestamps
 from schemas.inputs.definition_files import LEFT_OUT
 from schemas.model.errors import DdlError, RegistryError
 from schemas.model.names import quote_name
 from schemas.model.table import Table
-from schemas.model.types import Kind
 from schemas.model.values import zone
 from service.history.contradictions import Contradiction
 from service.history.model import State, TableVersionRow
@@ -129,18 +128,12 @@ class HistoryExport:
         if not row.is_live:
             return _json({**head, "query": f"DROP TABLE IF EXISTS {quote_name(row.id.table)}", "typed": True})
         table = self._zoned(row)
-        zone = {"zone": "UTC"} if _literal_timestamps(table) else {}
+        zone = {"zone": "UTC"} if literal_timestamps(table) else {}
         return _json({**head, "query": show_create(table, unknown=_NOT_KEPT), "mode": "show", **zone})
 
 
 def _unzoned(table: Table) -> list[str]:
     return [column.name for column in table.columns if column.default_unzoned]
-
-
-def _literal_timestamps(table: Table) -> bool:
-    return any(
-        c.type.kind is Kind.TIMESTAMP and isinstance(c.default, str) and not c.default_is_expr for c in table.columns
-    )
 
 
 def _one_line(text: str) -> str:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from schemas.ddl.executor.show_create import show_create
+from schemas.ddl.executor.versions import literal_timestamps
 from schemas.ddl.parser.lexer import SHOW, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, RecoverTable, RenameTables, TruncateTable
@@ -22,7 +23,6 @@ from schemas.model.errors import DdlError, RegistryError, WireError
 from schemas.model.event import MAX_TSO, DdlEvent, Message, ms_to_tso
 from schemas.model.ports import SchemaId, SchemaSource
 from schemas.model.table import Table, TableId
-from schemas.model.types import Kind
 from service.history.model import DEFAULT_CHANGEFEED, DdlRecord
 from service.history.ports import HistoryReader
 from service.history.table_schemas import table_of_schemas
@@ -119,10 +119,7 @@ def record_tables(body: Json, tables: Iterable[Table], history: HistoryReader) -
     records = []
     for table in tables:
         record = DdlRecord(name, when, *table.id, "", "snapshot")
-        in_utc = any(
-            c.type.kind is Kind.TIMESTAMP and c.default and not c.default_is_expr and not c.default_unzoned
-            for c in table.columns
-        )
+        in_utc = any(not column.default_unzoned for column in literal_timestamps(table))
         text = show_create(table, unknown="(NULL)")
         records.append(_form(record, table, "") if in_utc else replace(record, query=text, mode="show"))
     return ManualEntry(name, tuple(records))

@@ -7,13 +7,12 @@ from dataclasses import replace
 from typing import Any
 
 from schemas.ddl.executor.catalog import new_catalog
-from schemas.ddl.executor.versions import DdlText, apply_text
+from schemas.ddl.executor.versions import DdlText, apply_text, literal_timestamps
 from schemas.ddl.parser.lexer import SHOW, WIRE, mode_of
 from schemas.model.errors import DdlError
 from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Message, ms_to_tso
 from schemas.model.reasons import reason_of
 from schemas.model.table import Table
-from schemas.model.types import Kind
 from service.history.manual_entry import table_after_event
 from service.history.model import DdlRecord
 from service.history.statements import ALTERED
@@ -103,7 +102,7 @@ def _with_zone(record: DdlRecord, zone: Any) -> DdlRecord:
         [table] = apply_text(new_catalog(), text)[1]
     except (DdlError, ValueError) as error:
         raise UnusableEvent(reason_of(error)) from error
-    if not any(c.type.kind is Kind.TIMESTAMP and c.default and not c.default_is_expr for c in table.columns):
+    if not literal_timestamps(table):
         return record
     return replace(record, db=table.id.db, table=table.id.table, query="", mode="form", carried=table)
 

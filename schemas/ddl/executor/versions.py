@@ -13,6 +13,7 @@ from schemas.ddl.parser.statements import CreateTable, DropTables, Statement
 from schemas.model import values
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableVersion
+from schemas.model.types import Kind
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,12 @@ def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, lis
     ids = affected_tables(catalog, statement, db)
     after = apply(catalog, statement, db)
     return after, [table for i in dict.fromkeys(ids) if (table := after.table(i))]
+
+
+def literal_timestamps(table: Table) -> list[Column]:
+    """Columns with a literal TIMESTAMP default, which is a time in some zone."""
+    columns = (c for c in table.columns if c.type.kind is Kind.TIMESTAMP and c.default)
+    return [column for column in columns if not column.default_is_expr]
 
 
 def in_utc(table: Table, zone: str) -> Table:
