@@ -23,6 +23,7 @@ _URL: Final = re.compile(
     r"(?:mysql|tidb)://(?:(?P<user>[^@/?]*)@)?(?P<host>\[[0-9a-fA-F:.]+\]|[^@/?:\[\]]+)(?::(?P<port>\d{1,5}))?"
     r"(?:/(?P<db>[^/?]*))?(?:\?(?P<query>.*))?"
 )
+NO_CLIENT: Final = "a live TiDB needs the Python package PyMySQL: install it (pip install pymysql)"
 _NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
 _PORT: Final = 4000
 _SECONDS: Final = 10
@@ -62,8 +63,8 @@ class ServerAddress:
 
 
 @dataclass(frozen=True, slots=True)
-class LiveTables:
-    """Statements that give the tables. commit_ts: of the moment they are of, None where the server tells none."""
+class TableStatements:
+    """Statements that give the tables. commit_ts: of the moment they are of, None where the source tells none."""
 
     statements: list[DdlText]
     commit_ts: int | None
@@ -86,18 +87,19 @@ def server_address(url: str) -> ServerAddress:
     given = dict(part.partition("=")[::2] for part in (match["query"] or "").split("&") if part)
     if unknown := sorted(given.keys() - set(_PARAMETERS)):
         raise ValueError(f"{unknown[0]} is no parameter of it; known: {', '.join(_PARAMETERS)}")
-    given = {name: _unescape(value) for name, value in given.items()}
-    password = os.environ.get(PASSWORD) or _unescape(password)
+    given = {name: unescape(value) for name, value in given.items()}
+    password = os.environ.get(PASSWORD) or unescape(password)
     if file := given.pop("password-file", ""):
         try:
             password = Path(file).read_text(encoding="utf-8").rstrip("\r\n")
         except (OSError, UnicodeError) as error:
             raise ValueError(f"password-file {file}: {reason_of(error)}") from error
     host, port = match["host"].strip("[]"), int(match["port"] or _PORT)
-    return ServerAddress(host, port, _unescape(user), _unescape(match["db"] or ""), password, _tls(given))
+    return ServerAddress(host, port, unescape(user), unescape(match["db"] or ""), password, _tls(given))
 
 
-def _unescape(text: str) -> str:
+def unescape(text: str) -> str:
+    """A text with %XX resolved, bytes of UTF-8 each."""
     data = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text.encode().decode("latin-1")).encode("latin-1")
     return data.decode("utf-8", "replace")
 
@@ -116,7 +118,7 @@ def _tls(given: dict[str, str]) -> dict[str, Any] | None:
     return {**files, "verify_mode": "required" if checked else "none", "check_hostname": named}
 
 
-def live_tables(url: str, client: Any) -> LiveTables:
+def live_tables(url: str, client: Any) -> TableStatements:
     """The tables of a server, through the PyMySQL module. ValueError says what is wrong, without any password."""
     address = server_address(url)
     try:
@@ -148,7 +150,7 @@ def _reason(error: Exception) -> str:
     return reason_of(error)
 
 
-def _read(cursor: Any, address: ServerAddress, client: Any) -> LiveTables:
+def _read(cursor: Any, address: ServerAddress, client: Any) -> TableStatements:
     cursor.execute(_SESSION)
     cursor.execute("BEGIN")
     commit_ts = _current_ts(cursor, client)
@@ -167,7 +169,7 @@ def _read(cursor: Any, address: ServerAddress, client: Any) -> LiveTables:
         cursor.execute(f"SHOW CREATE TABLE {quote_name(db)}.{quote_name(table)}")
         where = f"table {db}.{table} of {address.name}"
         texts.append(DdlText(0, db, cursor.fetchone()[1], SHOW, "UTC", where))
-    return LiveTables(texts, commit_ts)
+    return TableStatements(texts, commit_ts)
 
 
 def _current_ts(cursor: Any, client: Any) -> int | None:

@@ -7,13 +7,14 @@ not read; or it holds .sql files. Files may be compressed.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
 from schemas.codec.compression import inflate_file
 from schemas.ddl.executor.versions import DdlText
 from schemas.inputs.definition_files import statements
-from schemas.inputs.live_tables import is_server, live_tables
+from schemas.inputs.live_tables import TableStatements, is_server, live_tables, unescape
 from schemas.inputs.sql_files import sql_statements
 
 _MOST: Final = 1 << 30
@@ -22,7 +23,6 @@ _SQL: Final = re.compile(_ENDS)
 # Upstream dumpling `export/writer.go`: other characters of names are %XX.
 _DATABASE: Final = re.compile(rf"(?P<db>[^.]+)-schema-create{_ENDS}")
 _TABLE: Final = re.compile(rf"(?P<db>[^.]+)\.(?P<table>[^.]+)-schema{_ENDS}")
-_ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
 
 
 def definition_source(text: str) -> Path | str:
@@ -30,16 +30,16 @@ def definition_source(text: str) -> Path | str:
     return text if is_server(text) else Path(text)
 
 
-def source_statements(source: Path | str, db: str, client: Any) -> list[DdlText]:
+def source_statements(source: Path | str, db: str, client: Callable[[], Any]) -> TableStatements:
     """The statements that define its tables. db: of names that have none.
 
-    client: the PyMySQL module, for a server. ValueError and OSError say what is wrong, without the source's name.
+    client: gives the PyMySQL module, for a server; ValueError NO_CLIENT where it is not installed. ValueError and
+    OSError say what is wrong, without the source's name.
     """
     if isinstance(source, str):
-        return live_tables(source, client).statements
-    if source.is_dir():
-        return _folder(source, db)
-    return statements(definition_text(source), db)
+        return live_tables(source, client())
+    texts = _folder(source, db) if source.is_dir() else statements(definition_text(source), db)
+    return TableStatements(texts, None)
 
 
 def definition_text(path: Path) -> str:
@@ -54,7 +54,7 @@ def definition_text(path: Path) -> str:
 def _folder(folder: Path, db: str) -> list[DdlText]:
     paths = sorted(path for path in folder.iterdir() if path.is_file() and _SQL.search(path.name))
     dumped = [(path, match) for kind in (_DATABASE, _TABLE) for path in paths if (match := kind.fullmatch(path.name))]
-    every = [(path, _unescape(match["db"])) for path, match in dumped] or [(path, db) for path in paths]
+    every = [(path, unescape(match["db"])) for path, match in dumped] or [(path, db) for path in paths]
     if not every:
         raise ValueError("the folder has no .sql file; dumpling's have names such as shop.orders-schema.sql")
     texts: list[DdlText] = []
@@ -64,7 +64,3 @@ def _folder(folder: Path, db: str) -> list[DdlText]:
         except ValueError as error:
             raise ValueError(f"{path.name}: {error}") from error
     return texts
-
-
-def _unescape(name: str) -> str:
-    return _ESCAPE.sub(lambda match: chr(int(match[1], 16)), name)

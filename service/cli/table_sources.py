@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from schemas.inputs.live_tables import LiveTables, is_server, live_tables
+from schemas.inputs.live_tables import NO_CLIENT, TableStatements
 from schemas.inputs.table_sources import definition_source, source_statements
 from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
 from schemas.model.reasons import reason_of
 
 
-def read_tables(option: str, source: str, db: str) -> LiveTables:
+def read_tables(option: str, source: str, db: str) -> TableStatements:
     """The statements of a source, and the commit_ts that a TiDB tells. db: of names that have none. SetupError."""
     try:
-        if is_server(source):
-            return live_tables(source, _mysql_client())
-        return LiveTables(source_statements(definition_source(source), db, None), None)
+        return source_statements(definition_source(source), db, _mysql_client)
     except (OSError, ValueError) as error:
         raise SetupError("USAGE", details=f"{option} {mask_credentials(source)}: {reason_of(error)}") from None
 
@@ -25,5 +23,5 @@ def _mysql_client() -> Any:
     try:
         import pymysql
     except ImportError as error:
-        raise ValueError("a live TiDB needs the Python package PyMySQL: install it (pip install pymysql)") from error
+        raise ValueError(NO_CLIENT) from error
     return pymysql

@@ -12,6 +12,7 @@ from typing import Any
 
 from schemas.ddl.executor.versions import DdlText, versions
 from schemas.inputs.definition_files import meta_of
+from schemas.inputs.live_tables import NO_CLIENT
 from schemas.inputs.table_sources import definition_text, source_statements
 from schemas.model.credentials import mask_credentials
 from schemas.model.errors import DdlError, SetupError
@@ -87,7 +88,7 @@ def statements_of(source: Path | str | None, db: str = "") -> list[DdlText]:
     if source is None or source == Path("stream"):
         return []
     try:
-        return source_statements(source, db, _mysql_client() if isinstance(source, str) else None)
+        return source_statements(source, db, _mysql_client).statements
     except (OSError, ValueError) as error:
         raise _usage_error(source, reason_of(error)) from error
 
@@ -96,7 +97,7 @@ def _mysql_client() -> Any:
     try:
         import pymysql
     except ImportError as error:
-        raise ValueError("a live TiDB needs the Python package PyMySQL: install it (pip install pymysql)") from error
+        raise ValueError(NO_CLIENT) from error
     return pymysql
 
 
