@@ -8,11 +8,20 @@ import io
 import lzma
 import zlib
 from collections.abc import Callable
-from typing import Any
+from typing import IO, Any, Final
 
 from schemas.model.reasons import reason_of
 
 LZ4_MAGIC = b"\x04\x22\x4d\x18"
+ZSTD_MAGIC = b"\x28\xb5\x2f\xfd"
+OPENERS: Final[dict[bytes, Callable[[IO[bytes]], Any]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ\x00": lzma.open,
+}
+"""First bytes of a file → what opens it for its content, of those that Python knows."""
+UNREADABLE: Final = (OSError, EOFError, zlib.error, lzma.LZMAError)
+"""What reading a file raises that is not there, or whose compressed content is damaged."""
 _JSON = (b"{", b" ", b"\t", b"\r", b"\n")
 _LZ4_GROWTH = 256  # a byte of LZ4 stands for 255 bytes at most
 
@@ -91,11 +100,11 @@ def _unzstd(data: bytes, most: int) -> bytes:
     return content
 
 
-def _by_file(opened: Callable[[io.BytesIO], Any]) -> Callable[[bytes, int], bytes]:
+def _by_file(opened: Callable[[IO[bytes]], Any]) -> Callable[[bytes, int], bytes]:
     def inflate(data: bytes, most: int) -> bytes:
         try:
             content: bytes = opened(io.BytesIO(data)).read(most + 1)
-        except (OSError, EOFError, zlib.error, lzma.LZMAError) as error:
+        except UNREADABLE as error:
             raise ValueError("the compressed file is cut, or damaged") from error
         if len(content) > most:
             raise ValueError(f"it inflates to more than {most} bytes")
@@ -105,10 +114,8 @@ def _by_file(opened: Callable[[io.BytesIO], Any]) -> Callable[[bytes, int], byte
 
 
 _FILES: dict[bytes, Callable[[bytes, int], bytes]] = {
-    b"\x1f\x8b": _by_file(lambda file: gzip.GzipFile(fileobj=file)),
-    b"BZh": _by_file(bz2.BZ2File),
-    b"\xfd7zXZ\x00": _by_file(lzma.LZMAFile),
-    b"\x28\xb5\x2f\xfd": _unzstd,
+    **{magic: _by_file(opened) for magic, opened in OPENERS.items()},
+    ZSTD_MAGIC: _unzstd,
     LZ4_MAGIC: unlz4,
 }
 """First bytes of a file → what inflates it."""

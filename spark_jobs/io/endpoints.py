@@ -14,6 +14,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, Protocol
 
+from schemas.codec.compression import UNREADABLE
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
@@ -25,7 +26,6 @@ from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
 from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_delta, refuse_delta_source, topic_of_location
 from spark_jobs.io.message_files import (
     MAX_LINE,
-    UNREADABLE,
     LineWriter,
     archive_files,
     is_plain_lines,

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
 import json
-import lzma
 import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC
@@ -16,6 +12,7 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from schemas.codec.compression import LZ4_MAGIC, OPENERS, UNREADABLE, ZSTD_MAGIC
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.inputs.message_lines import message_line as message_line
 from schemas.inputs.message_lines import parse_line as parse_line
@@ -82,10 +79,6 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
         raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
 
-UNREADABLE = (OSError, EOFError, zlib.error, lzma.LZMAError)
-"""What reading a file raises that is not there, or whose compressed content is damaged."""
-
-
 def is_plain_lines(path: Path) -> bool:
     """Whether a file is lines as they are: neither compressed nor a JSON document. SetupError USAGE."""
     try:
@@ -127,11 +120,9 @@ def _inflate_by_arrow(codec: str) -> Callable[[IO[bytes]], Any]:
 
 
 _COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
-    b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    b"\xfd7zXZ\x00": lzma.open,
-    b"\x28\xb5\x2f\xfd": _inflate_by_arrow("zstd"),
-    b"\x04\x22\x4d\x18": _inflate_by_arrow("lz4"),
+    **OPENERS,
+    ZSTD_MAGIC: _inflate_by_arrow("zstd"),
+    LZ4_MAGIC: _inflate_by_arrow("lz4"),
 }
 """First bytes of a file → what inflates it."""
 _LONGEST_MAGIC = max(map(len, _COMPRESSED))
