@@ -21,11 +21,11 @@ from schemas.columnar import READERS
 from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, freeze
 from schemas.formats.framing import SCHEMA_HEADERS, is_carried
 from schemas.model.event import Message
-from spark_jobs.arrow.change_schema import HEADERS
 from spark_jobs.arrow.input_batches import messages_of_lines
 from spark_jobs.arrow.view_checks import view_of
 from spark_jobs.arrow.worker_cache import get_cached
 from spark_jobs.io.message_files import rows_of
+from spark_jobs.io.parquet import HEADERS
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import MessageResult, Summary

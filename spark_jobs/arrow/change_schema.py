@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import pyarrow
-
 from schemas.model.spark_types import EXACT, SparkTypes, struct
 from schemas.model.table import Table, TableId
 from spark_jobs.arrow.arrow_types import arrow_schema_of
@@ -48,13 +46,6 @@ def arrow_schema(ddl: str) -> Any:
     schema = StructType.fromDDL(ddl)
     assert isinstance(schema, StructType)
     return arrow_schema_of(schema)
-
-
-pa: Any = pyarrow  # the stubs know less than the library
-
-
-HEADER = pa.struct([("key", pa.string()), ("value", pa.binary())])
-HEADERS = pa.list_(HEADER)
 
 
 SKIPPED = ("tombstone", "empty")

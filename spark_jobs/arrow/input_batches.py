@@ -11,9 +11,9 @@ import pyarrow
 from schemas.formats.framing import names_schema
 from schemas.model.errors import WireError
 from schemas.model.event import Message
-from spark_jobs.arrow.change_schema import HEADERS
 from spark_jobs.io.endpoints import plain_item
 from spark_jobs.io.message_files import message_of_row, parse_line
+from spark_jobs.io.parquet import HEADERS
 
 pa: Any = pyarrow  # the stubs know less than the library
 

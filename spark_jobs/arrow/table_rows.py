@@ -30,11 +30,11 @@ from schemas.model.table import Column, Table
 from schemas.model.values import integer_limits
 from spark_jobs.arrow.batches import headers_array, merge_in_order, numbers_in_message, op_array, read_rows, reader_of
 from spark_jobs.arrow.binary_rows import binary_rows
-from spark_jobs.arrow.change_schema import HEADERS
 from spark_jobs.arrow.columns import array_of_column, row_type
 from spark_jobs.arrow.event_rows import Batches, change_row, place_of
 from spark_jobs.arrow.view_checks import find_wrong_times
 from spark_jobs.io.message_files import message_of_row
+from spark_jobs.io.parquet import HEADERS
 from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one

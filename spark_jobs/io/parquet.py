@@ -16,7 +16,8 @@ from schemas.plain.reader import read_headers
 from spark_jobs.io.message_files import WholeFile
 
 _BATCH = 4096
-HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+HEADER: Any = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADERS: Any = pa.list_(HEADER)
 _MESSAGES: list[tuple[str, Any]] = [
     ("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.int64()),
     ("key", pa.binary()), ("value", pa.binary()), ("headers", HEADERS),

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pyarrow
 
-from spark_jobs.arrow.change_schema import HEADER, HEADERS
+from spark_jobs.io.parquet import HEADER, HEADERS
 from spark_jobs.spark.worker_tuning import Run, TunedWorker
 
 if TYPE_CHECKING:

@@ -24,12 +24,13 @@ from schemas.model.types import BY_NAME
 from schemas.plain.writer import json_line
 from spark_jobs.arrow import batches, input_batches, view_checks
 from spark_jobs.arrow.arrow_types import arrow_schema_of
-from spark_jobs.arrow.change_schema import HEADERS, tidb_row
+from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
 from spark_jobs.arrow.lines import LineReader
 from spark_jobs.arrow.worker_functions import DecodeBatches, _all_rows
 from spark_jobs.commands.main import main
 from spark_jobs.io.message_files import message_line, message_of_row
+from spark_jobs.io.parquet import HEADERS
 from spark_jobs.jobs import in_process_batches
 from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
