@@ -53,7 +53,7 @@ from spark_jobs.io.endpoints import read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
 from spark_jobs.io.storage_sink import is_storage_folder
-from spark_jobs.pipeline.arguments import result_in_python
+from spark_jobs.pipeline.arguments import check_choices, result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from spark_jobs.pipeline.result import MessageResult
@@ -126,8 +126,6 @@ class SourceOptions:
     """What the options say. SetupError USAGE."""
 
     def __init__(self, options: Mapping[str, str]) -> None:
-        from spark_jobs.pipeline.arguments import check_choices
-
         self.given = {k.lower(): v for k, v in options.items() if not k.lower().startswith("kafka.")}
         self.kafka = {k[6:]: v for k, v in options.items() if k.lower().startswith("kafka.")}
         unknown = sorted(self.given.keys() - set(_KNOWN))
