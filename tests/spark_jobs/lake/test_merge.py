@@ -122,6 +122,7 @@ def test_a_table_without_a_key_is_refused(spark: SparkSession, capsys: pytest.Ca
     assert "neither a primary key nor a NOT NULL unique key" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @ENGINES
 def test_a_key_of_which_the_old_row_has_what_changed(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
@@ -210,6 +211,7 @@ def test_what_added_columns_show_in_older_rows() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @ENGINES
 def test_types_that_change(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     """A text that is a number by the time of the ALTER, FLOAT to DOUBLE, the first DATETIME of a typed table."""

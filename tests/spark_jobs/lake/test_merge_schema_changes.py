@@ -222,6 +222,7 @@ def test_another_key_after_deletes(spark: SparkSession, capsys: pytest.CaptureFi
     assert "comes late, and the table has another key since" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @both(default="fresh")
 def test_names_in_other_letters(spark: SparkSession, how: str) -> None:
     """TiDB takes databases, tables and columns in any letters; so does --table. A column shows its first default."""
@@ -250,6 +251,7 @@ def test_statements_that_do_not_tell_which_rows_went(how: str, capsys: pytest.Ca
     assert "TRUNCATE PARTITION at commit_ts 40" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 @both(default="fresh")
 def test_such_statements_do_not_matter_before_a_truncate(spark: SparkSession, how: str) -> None:
     later: Changes = [*_IN_PART, {"commit_ts": 60, "after": {"id": "2", "v": "2"}}]
@@ -257,6 +259,7 @@ def test_such_statements_do_not_matter_before_a_truncate(spark: SparkSession, ho
     assert rows(spark, how) == [{"id": 2, "v": 2}]
 
 
+@pytest.mark.slow
 def test_what_came_before_a_truncate_need_not_fit(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """Such rows are counted and no more: a column of theirs may be another one by now, or hold a zero date."""
     ddl = [
@@ -270,6 +273,7 @@ def test_what_came_before_a_truncate_need_not_fit(spark: SparkSession, capsys: p
     assert rows(spark, "t") == [{"id": 1, "w": None, "v": datetime(2026, 1, 2, 3, 4, 5)}]
 
 
+@pytest.mark.slow
 @both(default="fresh")
 def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession, how: str) -> None:
     ddl = [
@@ -304,6 +308,7 @@ def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
     assert rows(spark, "t") == [{"id": "a", "V": b"\x00\xff", "w": 7, "x": 2}]
 
 
+@pytest.mark.slow
 @ENGINES
 def test_tables_that_swap_names_are_not_mixed(
     spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str
@@ -322,6 +327,7 @@ def test_tables_that_swap_names_are_not_mixed(
     assert "has the rows of what was d.t up to commit_ts" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_column_of_the_name_that_merge_needs(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     del spark
     changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "_COMMIT_TS": "1"}}]
@@ -373,6 +379,7 @@ def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None
     assert after.id.table == names[-1][1]
 
 
+@pytest.mark.slow
 @ENGINES
 def test_a_history_that_lacks_a_statement(spark: SparkSession, capsys: pytest.CaptureFixture[str], engine: str) -> None:
     """One that was given before and is not now, or came late: columns would go with their values, or be filled."""
