@@ -12,46 +12,33 @@ from pyspark.sql import functions as F
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import DdlEvent
-from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
 from schemas.model.type_text import type_text
 from spark_jobs.arrow import lines
 from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from spark_jobs.io.locations import KafkaClient, delta_path_of
-from spark_jobs.lake import tables
-from spark_jobs.lake.binlog_changes import are_by_binlog
-from spark_jobs.lake.column_history import schema_changes, sort_statements, statements_of_events
-from spark_jobs.lake.engines.base import AUTO
-from spark_jobs.lake.name_history import table_names
+from spark_jobs.lake.column_history import statements_of_events
 from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.newest_columns import newest_table, with_newest, zone_of
+from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.pipeline.watermark_buffer import no_watermark_error
 from spark_jobs.sources.table_history import HistoryTables
 from spark_jobs.spark.session import is_connect
-from spark_jobs.spark.sql_expressions import is_of, unfit_sql
+from spark_jobs.spark.sql_expressions import unfit_sql
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.ddl_events import collect_ddl
 from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
+from spark_jobs.streaming.merge_batch import merge_table, take_table
 from spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
 from spark_jobs.streaming.sinks import BatchSink, OrderedSink, TopicSink, sink_for
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 _PLACE = ("position", "number", "part")
-_CONNECTORS = ("debezium-mysql", "auto")  # whose changes may have binlog positions
-_TICDC = "set enable-tidb-extension=true in the changefeed's sink URI, and merge what it sends then"
-_UNTIMED = {
-    **dict.fromkeys(("avro", "canal-json", "debezium", "debezium-avro"), _TICDC),
-    "debezium-mysql": "debezium-mysql: their source block has no binlog file and pos (a flattened row has no source at"
-    " all). Merge the connector's whole envelopes",
-    "": "merge messages of a format that has it",
-}
-"""What to do about changes that nothing orders, by the format read."""
 
 
 @dataclass
@@ -207,7 +194,7 @@ class MicroBatchRunner:
         assert self._table is not None
         viewed = work.read.view is not None and bool(work.read.view.table.columns)
         read = work.read if viewed else with_newest(work.read)
-        ours = self._of_table(changes, [(0, self._table)], summary)
+        ours = take_table(changes, [(0, self._table)], summary)
         if not viewed:  # else the workers looked at each value
             assert read.view is not None
             _check_fit(ours, read.view.table)
@@ -216,54 +203,14 @@ class MicroBatchRunner:
 
     def _merge(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
         """The changes (None: there are none) applied to the Delta table; how many keys were written."""
-        from spark_jobs.lake.merge import MergeTarget
-
         assert self._table is not None
         assert self._path is not None
         statements = [*self._statements, *statements_of_events(self._learned_ddl)]
         if isinstance(self._work.read.tables, HistoryTables):
             statements += self._work.read.tables.statements()
-        steps, names = schema_changes(statements, self._table), table_names(sort_statements(statements), self._table)
-        definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
-        types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-        writer = tables.engine_of(session, work.merge or AUTO)
-        by_binlog = changes is not None and work.read.format in _CONNECTORS
-        by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), self._table)  # type: ignore[arg-type]
-        names = names[-1:] if by_binlog else names
-        target = MergeTarget(
-            session, self._table, self._path, writer, types, zone_of(work.read), names, by_binlog, on_lossy,
-            _UNTIMED.get(work.read.format, _UNTIMED[""]),
-        )  # fmt: skip
-        if changes is None:
-            if definition is not None:
-                target.follow(definition, steps)
-            return 0
-        table = definition or newest_table(work.read, self._table)
-        if not steps and work.read.format == "avro":
-            table = self._with_key(table, changes)
-        return target.merge(self._of_table(changes, names, summary), table, steps, summary)
-
-    def _with_key(self, table: Table, changes: DataFrame) -> Table:
-        """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
-        assert self._table is not None
-        row = changes.where(_is_of(self._table) & (F.col("kind") == "row")).select("key").first()
-        keys = row["key"] if row else []
-        return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
-
-    def _of_table(self, changes: DataFrame, names: list[tuple[int, TableId | None]], summary: Summary) -> DataFrame:
-        """The rows of one table, by its names over time (history.table_names); what is left out is counted."""
-
-        ours = _is_of(names[-1][1])
-        for _, id_ in names[:-1]:  # Avro's deletes tell no commit_ts: any of the names
-            ours = ours | (F.col("commit_ts").isNull() & _is_of(id_))
-        for until, id_ in reversed(names[:-1]):
-            ours = F.when(F.col("commit_ts") <= until, _is_of(id_)).otherwise(ours)
-        ours = F.coalesce((F.col("kind") == "row") & ours, F.lit(False))
-        for row in changes.where(~ours).groupBy("kind").count().collect():
-            summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
-        return changes.where(ours)
+        return merge_table(session, work, self._table, self._path, changes, statements, summary)
 
     def _learn(self, frame: DataFrame, number: int) -> Job:
         """The work, its sides knowing the tables that DDL of this batch and of those before defines."""
@@ -378,10 +325,3 @@ def _persist(frame: DataFrame) -> Iterator[DataFrame]:
         yield cached_frame
     finally:
         cached_frame.unpersist()
-
-
-def _is_of(id_: TableId | None) -> Column:
-    """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
-    if id_ is None:
-        return F.lit(False)
-    return is_of(id_, F.col("db"), F.col("table"))

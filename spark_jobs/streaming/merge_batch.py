@@ -1,0 +1,100 @@
+"""A micro-batch's changes, merged into a table of the lake."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.model.spark_types import EXACT
+from schemas.model.table import Table, TableId
+from spark_jobs.lake import tables
+from spark_jobs.lake.binlog_changes import are_by_binlog
+from spark_jobs.lake.column_history import schema_changes, sort_statements
+from spark_jobs.lake.engines.base import AUTO
+from spark_jobs.lake.name_history import table_names
+from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.newest_columns import newest_table, zone_of
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.spark.sql_expressions import is_of
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+Names = Sequence[tuple[int, TableId | None]]
+"""A table's names by time: spark_jobs.lake.name_history.table_names."""
+_CONNECTORS = ("debezium-mysql", "auto")  # whose changes may have binlog positions
+_TICDC = "set enable-tidb-extension=true in the changefeed's sink URI, and merge what it sends then"
+_UNTIMED = {
+    **dict.fromkeys(("avro", "canal-json", "debezium", "debezium-avro"), _TICDC),
+    "debezium-mysql": "debezium-mysql: their source block has no binlog file and pos (a flattened row has no source at"
+    " all). Merge the connector's whole envelopes",
+    "": "merge messages of a format that has it",
+}
+"""What to do about changes that nothing orders, by the format read."""
+
+
+def merge_table(
+    session: SparkSession, work: Job, id_: TableId, path: str, changes: DataFrame | None,
+    statements: Sequence[DdlText], summary: Summary,
+) -> int:  # fmt: skip
+    """Changes (None: there are none) applied to the Delta table; how many keys were written.
+
+    work: knows the tables as they are in this batch. statements: of the history, in any order.
+    """
+    from spark_jobs.lake.merge import MergeTarget
+
+    steps, names = schema_changes(statements, id_), table_names(sort_statements(statements), id_)
+    definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+    types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
+    writer = tables.engine_of(session, work.merge or AUTO)
+    by_binlog = changes is not None and work.read.format in _CONNECTORS
+    by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), id_)  # type: ignore[arg-type]
+    names = names[-1:] if by_binlog else names
+    target = MergeTarget(
+        session, id_, path, writer, types, zone_of(work.read), names, by_binlog, on_lossy,
+        _UNTIMED.get(work.read.format, _UNTIMED[""]),
+    )  # fmt: skip
+    if changes is None:
+        if definition is not None:
+            target.follow(definition, steps)
+        return 0
+    table = definition or newest_table(work.read, id_)
+    if not steps and work.read.format == "avro":
+        table = _with_key(table, id_, changes)
+    return target.merge(take_table(changes, names, summary), table, steps, summary)
+
+
+def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table:
+    """A table of registered schemas with the key that its rows name: the value's schema does not tell it."""
+    row = changes.where(_is_of(id_) & (F.col("kind") == "row")).select("key").first()
+    keys = row["key"] if row else []
+    return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
+
+
+def take_table(changes: DataFrame, names: Names, summary: Summary) -> DataFrame:
+    """The rows of one table; what is left out is counted."""
+    ours = F.coalesce((F.col("kind") == "row") & is_of_names(names), F.lit(False))
+    for row in changes.where(~ours).groupBy("kind").count().collect():
+        summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
+    return changes.where(ours)
+
+
+def is_of_names(names: Names) -> Column:
+    """Whether a row is of the table that had these names."""
+    ours = _is_of(names[-1][1])
+    for _, id_ in names[:-1]:  # Avro's deletes tell no commit_ts: any of the names
+        ours = ours | (F.col("commit_ts").isNull() & _is_of(id_))
+    for until, id_ in reversed(names[:-1]):
+        ours = F.when(F.col("commit_ts") <= until, _is_of(id_)).otherwise(ours)
+    return ours
+
+
+def _is_of(id_: TableId | None) -> Column:
+    """Whether an event is of the table; None: of no one. TiDB takes names in any letters."""
+    if id_ is None:
+        return F.lit(False)
+    return is_of(id_, F.col("db"), F.col("table"))
