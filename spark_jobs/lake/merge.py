@@ -17,14 +17,13 @@ from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
 from spark_jobs.lake.binlog_changes import ORDER, check_columns
-from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
+from spark_jobs.lake.column_history import SchemaChange, types_over_time
 from spark_jobs.lake.engines.base import Upsert
-from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, MergeColumns
+from spark_jobs.lake.merge_columns import APPLIED, NUMBERS
+from spark_jobs.lake.row_values import RowValues
 from spark_jobs.lake.tombstones import COMMIT_TS
-from spark_jobs.pipeline.conversions import converter
 from spark_jobs.pipeline.result import Summary
-from spark_jobs.pipeline.table_view import NOT_TYPED, OnLossy
-from spark_jobs.spark.sql_expressions import sql_literal
+from spark_jobs.pipeline.table_view import NOT_TYPED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -66,12 +65,11 @@ class NewestCounts:
 
 
 @dataclass(frozen=True)
-class MergeTarget(MergeColumns):
-    """A Delta table that changes are merged into. on_lossy: a value that its type can't hold stops the job, or is NULL
-    and counted. untimed: what to do where changes have neither commit_ts nor binlog position.
+class MergeTarget(RowValues):
+    """A Delta table that changes are merged into. untimed: what to do where changes have neither commit_ts nor binlog
+    position.
     """
 
-    on_lossy: OnLossy = "error"
     untimed: str = "the newest one can't be known"
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
@@ -153,15 +151,6 @@ class MergeTarget(MergeColumns):
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _find_unfit(self, table: Table, steps: list[SchemaChange]) -> Any:
-        """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""
-        unfit = F.lit(False)
-        for column in (c for c in table.columns if c.type.kind in self.types.kinds and not c.virtual):
-            for side in ("before", "after"):
-                text = self._text(side, column, steps)[0]
-                unfit = unfit | (F.expr(text).isNotNull() & self._convert(text, column).isNull())
-        return unfit
-
     def _refuse(self, counts: ChangeCounts) -> None:
         """Changes that can't be applied, the newest of which can't be known, or that lack their values."""
         if counts.unfit and self.on_lossy == "error":
@@ -202,11 +191,6 @@ class MergeTarget(MergeColumns):
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
         return NewestCounts(row["keys"], row["deleted"], row["late"])
-
-    def _bad_column(self, column: Column, steps: list[SchemaChange]) -> Any:
-        """The column's name where its value (after) can't be made one of the column's type."""
-        text, _, received = self._text("after", column, steps)
-        return F.when(F.expr(f"({received}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
 
     def _newest(
         self, rows: DataFrame, table: Table, keys: list[Column], steps: list[SchemaChange], bare_deletes: bool
@@ -273,45 +257,6 @@ class MergeTarget(MergeColumns):
         bound = F.when(bare & ~F.col("again"), F.col("slot") + 1)
         placed = placed.withColumn("turn", turn).withColumn("bound", bound).withColumn("commit_ts", F.col("slot"))
         return placed.drop("_row_ts", "_buried", "slot", "again")
-
-    def _value(self, side: str, column: Column, steps: list[SchemaChange]) -> Any:
-        """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
-        text, present, _ = self._text(side, column, steps)
-        typed = self._convert(text, column)
-        value = self._older_value(column, steps)
-        if value is None:
-            return typed
-        return F.when(F.expr(present), typed).otherwise(F.expr(self._constant(column, value)))
-
-    def _older_value(self, column: Column, steps: list[SchemaChange]) -> Any:
-        """What rows show that are older than the column; None: NULL, or not known."""
-        first = added_column(steps, column.name)
-        value = None if first is None else self._fill_value(first)[1]
-        for _, old, new in types_over_time(steps, column) if value is not None else ():
-            convert = converter(old, new)
-            try:
-                value = convert(value) if convert else value
-            except ValueError as error:
-                details = f"column {column.name}: nobody can tell what TiDB made of its default {value!r}: {error}"
-                raise SetupError("STOPPED", where=str(self.id), details=details) from error
-        return value
-
-    def _text(self, side: str, column: Column, steps: list[SchemaChange]) -> tuple[str, str, str]:
-        """SQL: a column's text in plain form, whether the row has the column, and the text as it was received."""
-        text = f"{side}[{sql_literal(column.name)}]"
-        present = f"map_contains_key({side}, {sql_literal(column.name)})"
-        for until, name in reversed(names_over_time(steps, column.name)):
-            then = "CAST(NULL AS string)" if name is None else f"{side}[{sql_literal(name)}]"
-            there = "false" if name is None else f"map_contains_key({side}, {sql_literal(name)})"
-            text = f"CASE WHEN commit_ts <= {until} THEN {then} ELSE {text} END"
-            present = f"CASE WHEN commit_ts <= {until} THEN {there} ELSE {present} END"
-        received = text
-        for until, old, new in types_over_time(steps, column):
-            if converter(old, new) is not None:
-                # Avro's deletes tell no commit_ts: digits and lengths can be brought to the new form all the same.
-                when = f"commit_ts <= {until}" + (" OR commit_ts IS NULL" if old.type.kind is new.type.kind else "")
-                text = f"CASE WHEN {when} THEN {self._conversion_sql(text, old, new)} ELSE {text} END"
-        return text, present, received
 
     def _apply(self, newest: DataFrame, table: Table, keys: list[Column], forgotten_ts: int) -> int:
         columns = [c for c in table.columns if not c.virtual]

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
 
 from pyspark.errors import AnalysisException
@@ -56,6 +56,11 @@ class MergeColumns:
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
     by_binlog: bool = False
+
+    metadata: ClassVar[tuple[TableColumn, ...]] = (TableColumn(COMMIT_TS, "bigint"),)
+    """Columns beside those of the table of TiDB."""
+    time_column: ClassVar[str] = COMMIT_TS
+    """That of them which tells the commit_ts of a row."""
 
     @property
     def delta(self) -> LakeTable:
@@ -122,7 +127,7 @@ class MergeColumns:
         for commit_ts, together in groupby((s for s in steps if s.commit_ts > applied), key=lambda s: s.commit_ts):
             for number, step in enumerate(together):
                 if step.emptied:
-                    self.delta.delete(f"{COMMIT_TS} <= {commit_ts}")
+                    self.delta.delete(f"{self.time_column} <= {commit_ts}")
                     tombstones.forget(commit_ts)
                 if step.emptied and step.before is None and step.after is not None:
                     self._begin_anew(step.after)
@@ -185,7 +190,7 @@ class MergeColumns:
         then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
         if not then or not applied:  # a definition without a commit_ts is that of now, whenever that is
             return
-        columns, have = _column_names(then[-1]), self._columns().keys() - {COMMIT_TS}
+        columns, have = _column_names(then[-1]), self._columns().keys() - self._metadata_names()
         if any(name.startswith(_BETWEEN) for name in have):
             return  # a run was cut off while columns got new names
         # Or it was while a later step was followed.
@@ -226,7 +231,7 @@ class MergeColumns:
             properties[_NAME] = str(self.names[-1][1])
         if self.by_binlog:
             properties[ORDER] = "binlog"
-        self.delta.create([*columns, TableColumn(COMMIT_TS, "bigint")], properties)
+        self.delta.create([*columns, *self.metadata], properties)
 
     def _lake_column(self, column: Column) -> TableColumn:
         return TableColumn(column.name, self._type(column), _comment(column))
@@ -247,10 +252,10 @@ class MergeColumns:
                 self._retype(column.name, have[column.name], kind)
             is_known, value = self._fill_value(column)
             if step is not None and is_added_by(step, column.name) and is_known and value is not None:
-                where = f"{COMMIT_TS} <= {step.commit_ts}"
+                where = f"{self.time_column} <= {step.commit_ts}"
                 self.delta.update(column.name, self._constant(column, value), where)
         self._tell_types(columns)
-        names = {c.name for c in columns} | {COMMIT_TS}
+        names = {c.name for c in columns} | self._metadata_names()
         for name in set(have) - names if drop else ():
             self.delta.drop(name)
 
@@ -316,6 +321,9 @@ class MergeColumns:
             details = f"column {name}: its rows don't fit from {have} to {kind}"
             raise SetupError("STOPPED", where=str(self.id), details=details)
         self.delta.overwrite(frame.withColumn(name, F.expr(f"try_cast({quote_name(name)} AS {kind})")))
+
+    def _metadata_names(self) -> set[str]:
+        return {column.name for column in self.metadata}
 
     def _columns(self) -> dict[str, str]:
         return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}

@@ -1,0 +1,79 @@
+"""Values of changes as columns of a table of the lake: each by the name and type of its column at its commit_ts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import functions as F
+
+from schemas.model.errors import SetupError
+from schemas.model.table import Column, Table
+from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
+from spark_jobs.lake.merge_columns import MergeColumns
+from spark_jobs.pipeline.conversions import converter
+from spark_jobs.pipeline.table_view import OnLossy
+from spark_jobs.spark.sql_expressions import sql_literal
+
+
+@dataclass(frozen=True)
+class RowValues(MergeColumns):
+    """A table of the lake, and what the changes have for its columns.
+
+    on_lossy: a value that its type can't hold stops the job, or is NULL and counted.
+    """
+
+    on_lossy: OnLossy = "error"
+
+    def _find_unfit(self, table: Table, steps: list[SchemaChange]) -> Any:
+        """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""
+        unfit = F.lit(False)
+        for column in (c for c in table.columns if c.type.kind in self.types.kinds and not c.virtual):
+            for side in ("before", "after"):
+                text = self._text(side, column, steps)[0]
+                unfit = unfit | (F.expr(text).isNotNull() & self._convert(text, column).isNull())
+        return unfit
+
+    def _bad_column(self, column: Column, steps: list[SchemaChange]) -> Any:
+        """The column's name where its value (after) can't be made one of the column's type."""
+        text, _, received = self._text("after", column, steps)
+        return F.when(F.expr(f"({received}) IS NOT NULL") & self._convert(text, column).isNull(), F.lit(column.name))
+
+    def _value(self, side: str, column: Column, steps: list[SchemaChange]) -> Any:
+        """A column of a row, by the name that it had at the row's commit_ts; what TiDB shows where it was not there."""
+        text, present, _ = self._text(side, column, steps)
+        typed = self._convert(text, column)
+        value = self._older_value(column, steps)
+        if value is None:
+            return typed
+        return F.when(F.expr(present), typed).otherwise(F.expr(self._constant(column, value)))
+
+    def _older_value(self, column: Column, steps: list[SchemaChange]) -> Any:
+        """What rows show that are older than the column; None: NULL, or not known."""
+        first = added_column(steps, column.name)
+        value = None if first is None else self._fill_value(first)[1]
+        for _, old, new in types_over_time(steps, column) if value is not None else ():
+            convert = converter(old, new)
+            try:
+                value = convert(value) if convert else value
+            except ValueError as error:
+                details = f"column {column.name}: nobody can tell what TiDB made of its default {value!r}: {error}"
+                raise SetupError("STOPPED", where=str(self.id), details=details) from error
+        return value
+
+    def _text(self, side: str, column: Column, steps: list[SchemaChange]) -> tuple[str, str, str]:
+        """SQL: a column's text in plain form, whether the row has the column, and the text as it was received."""
+        text = f"{side}[{sql_literal(column.name)}]"
+        present = f"map_contains_key({side}, {sql_literal(column.name)})"
+        for until, name in reversed(names_over_time(steps, column.name)):
+            then = "CAST(NULL AS string)" if name is None else f"{side}[{sql_literal(name)}]"
+            there = "false" if name is None else f"map_contains_key({side}, {sql_literal(name)})"
+            text = f"CASE WHEN commit_ts <= {until} THEN {then} ELSE {text} END"
+            present = f"CASE WHEN commit_ts <= {until} THEN {there} ELSE {present} END"
+        received = text
+        for until, old, new in types_over_time(steps, column):
+            if converter(old, new) is not None:
+                # Avro's deletes tell no commit_ts: digits and lengths can be brought to the new form all the same.
+                when = f"commit_ts <= {until}" + (" OR commit_ts IS NULL" if old.type.kind is new.type.kind else "")
+                text = f"CASE WHEN {when} THEN {self._conversion_sql(text, old, new)} ELSE {text} END"
+        return text, present, received
