@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -123,6 +124,51 @@ def test_more_connections_than_allowed() -> None:
         assert b"HTTP/1.1 503" in statuses
         assert statuses <= {b"HTTP/1.1 200", b"HTTP/1.1 503"}
         assert Client(url).get("/").status == 200
+
+
+GET = b"GET /schemas/ids/1 HTTP/1.1\r\nHost: x\r\n"
+CLOSE = b"Connection: close\r\n"
+AT_ONCE: dict[str, bytes] = {
+    "one": GET + CLOSE + b"\r\n",
+    "the first at once": (GET + b"\r\n") * 2 + GET + CLOSE + b"\r\n",
+    "behind one of the app": b"GET /subjects/s/versions/1 HTTP/1.1\r\nX-Request-Id: 1\r\n\r\n" + GET + CLOSE + b"\r\n",
+    "before one of the app": GET + b"\r\n" + b"GET /subjects/none/versions HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "HTTP/1.0": b"GET /schemas/ids/1 HTTP/1.0\r\n\r\n",
+    "HTTP/1.0 kept alive": b"GET /schemas/ids/1 HTTP/1.0\r\nConnection: keep-alive\r\n\r\n" + GET + CLOSE + b"\r\n",
+    "with a body": GET + b"Content-Length: 3\r\n\r\nabc" + GET + CLOSE + b"\r\n",
+    "with chunks": GET + b"Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n" + GET + CLOSE + b"\r\n",
+    "expecting": GET + b"Expect: 100-continue\r\nContent-Length: 1\r\n\r\na" + GET + CLOSE + b"\r\n",
+    "upgrading": GET + b"Connection: Upgrade\r\nUpgrade: h2c\r\n\r\n",
+    "HEAD": b"HEAD /schemas/ids/1 HTTP/1.1\r\n\r\n" + GET + CLOSE + b"\r\n",
+    "an absolute URL": b"GET http://x/schemas/ids/1 HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "an escape": b"GET /schemas/ids/%31 HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "a fragment": b"GET /schemas/ids/1#a HTTP/1.1\r\n" + CLOSE + b"\r\n",
+    "more heads than one may have bytes": (GET + b"\r\n") * (2 * LARGEST_HEAD // len(GET)) + GET + CLOSE + b"\r\n",
+}  # fmt: skip
+
+
+def test_answers_at_hand_are_those_of_the_app() -> None:
+    """By a service that has answered the same before, whatever comes on one connection."""
+    with running_service() as url, running_service(access_log=True) as by_the_app:  # which keeps no answers at hand
+        for one in (url, by_the_app):
+            client = Client(one)
+            assert client.register("s", record("A", column("a"))).status == 200
+            assert client.get("/schemas/ids/1").status == client.get("/schemas/ids/1", Accept="*/*").status == 200
+
+        def ask(url: str, requests: bytes) -> bytes:
+            with raw(url) as opened, ThreadPoolExecutor(1) as pool:
+                sending = pool.submit(opened.sendall, requests)
+                answer = everything(opened)
+                sending.result()
+            return re.sub(rb'(?i)(x-request-id|date): .*\r\n|"ts":[0-9]+', b"", answer)
+
+        def check(name: str) -> None:
+            ask(url, GET + CLOSE + b"\r\n")  # so that the store was looked at just now
+            answer = ask(url, AT_ONCE[name])
+            assert answer == ask(by_the_app, AT_ONCE[name])
+            assert b"HTTP/1.1 200 OK" in answer or name == "upgrading"
+
+        check_rows(AT_ONCE, check)
 
 
 def test_500_slow_clients_stop_nobody(tmp_path: Path) -> None:
