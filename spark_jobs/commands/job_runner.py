@@ -86,7 +86,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         stream = StreamJob(
             args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
             table=table_of(table), most=args.max_per_batch, master=args.master, metrics=args.metrics,
-            lineage=args.lineage, job=name, patience=seconds(args.patience, "--patience"), statements=tuple(statements),
+            metrics_host=args.metrics_host, lineage=args.lineage, job=name,
+            patience=seconds(args.patience, "--patience"), statements=tuple(statements),
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)

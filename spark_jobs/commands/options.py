@@ -89,6 +89,10 @@ def spark(p: argparse.ArgumentParser) -> None:
         "--patience", default="10m", metavar="T", help="how long a stream waits for what is down: registry, Kafka (10m)"
     )
     p.add_argument("--metrics", metavar="FILE|:PORT", help="Prometheus metrics: a text file, or served on a port")
+    p.add_argument(
+        "--metrics-host", metavar="HOST", default="127.0.0.1",
+        help="the address that --metrics :PORT listens on (127.0.0.1); 0.0.0.0: every address",
+    )  # fmt: skip
     lineage(p)
 
 

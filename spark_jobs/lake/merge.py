@@ -8,6 +8,7 @@ what TiDB made of its rows, as those do.
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS
 from spark_jobs.lake.row_values import RowValues
 from spark_jobs.lake.tombstones import COMMIT_TS
-from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.result import Summary, TableMerge
 from spark_jobs.pipeline.table_view import NOT_TYPED
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class ChangeCounts:
     emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
     hold. unsure: older than a statement after which nobody can tell which rows are there. untimed: neither a delete
     nor with a commit_ts. bare_deletes: deletes without one (Avro). key_only: without their values. first_…: the oldest
-    commit_ts of these.
+    commit_ts of these. newest_ts: the newest of all.
     """
 
     emptied: int
@@ -51,6 +52,7 @@ class ChangeCounts:
     key_only: int
     first_unfit: int | None
     first_key_only: int | None
+    newest_ts: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,7 @@ class MergeTarget(RowValues):
         table: the columns as they are now. steps: the table's history, [] where no DDL is known.
         SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
         """
-        keys = [c for c in table.columns if c.handle_key]
+        began, keys = time.monotonic(), [c for c in table.columns if c.handle_key]
         if not keys:
             details = f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart"
             raise SetupError("USAGE", details=details)
@@ -106,9 +108,12 @@ class MergeTarget(RowValues):
             summary.flags[NOT_TYPED] += counts.unfit
         newest = self._newest(changes.where(stays), table, keys, steps, bool(counts.bare_deletes)).persist()
         try:
-            return self._apply(newest, table, keys, forgotten_ts)
+            written = self._apply(newest, table, keys, forgotten_ts)
         finally:
             newest.unpersist()
+        newest_ts = None if self.by_binlog else counts.newest_ts
+        summary.merges[str(self.id)] = TableMerge(time.monotonic() - began, newest_ts)
+        return written
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
@@ -136,7 +141,7 @@ class MergeTarget(RowValues):
         kinds = changes.select("commit_ts", *(condition.alias(name) for name, condition in conditions.items()))
         counts = (F.count_if(name).alias(name) for name in conditions)
         oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST)
-        return ChangeCounts(**kinds.agg(*counts, *oldest).collect()[0].asDict())
+        return ChangeCounts(**kinds.agg(*counts, *oldest, F.max("commit_ts").alias("newest_ts")).collect()[0].asDict())
 
     def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
         """Whether the Delta table has rows from before a statement that it does not follow yet."""

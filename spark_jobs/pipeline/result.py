@@ -17,11 +17,20 @@ Used = tuple[str | None, str, str, int | None, int | None]
 """Where rows came from: topic, db, table, table version, schema id."""
 
 
+@dataclass(frozen=True, slots=True)
+class TableMerge:
+    """One merge into a table: how long it took, and the newest commit_ts of its changes, where they have one."""
+
+    seconds: float
+    newest_ts: int | None
+
+
 @dataclass
 class Summary:
     """Counts of one run. `out` are messages (or lines) written; errors are by code, flags by their name.
 
-    mismatches: rows that were read without their table's definition, by what does not fit.
+    mismatches: rows that were read without their table's definition, by what does not fit. merges: the last one into
+    each table, by its name.
     """
 
     messages: int = 0
@@ -36,6 +45,7 @@ class Summary:
     mismatches: Counter[str] = field(default_factory=Counter)
     dropped: int = 0
     held: int = 0
+    merges: dict[str, TableMerge] = field(default_factory=dict)
 
     def count(self, result: MessageResult, topic: str | None = None) -> None:
         """Counts one message of a topic and what became of it; what is written is counted by who writes it."""
@@ -77,6 +87,7 @@ class Summary:
         self.out += other.out
         self.dropped += other.dropped
         self.held = other.held
+        self.merges |= other.merges
         for name in (*_COUNTERS, "used"):
             getattr(self, name).update(getattr(other, name))
 

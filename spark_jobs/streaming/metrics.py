@@ -1,64 +1,89 @@
-"""`--metrics FILE|:PORT`: a job's counts in Prometheus' text form, written to a file or served on a port."""
+"""`--metrics FILE|:PORT`: a job's counts in Prometheus' text form, written to a file or served on a port.
+
+Series carry the job's name as `pipeline`: `job` is a label that Prometheus sets itself, so that a job's own would be
+renamed `exported_job` when it is read (docs/decisions/0037).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
+from schemas.model.event import tso_physical_ms
 from schemas.model.reasons import reason_of
 from spark_jobs.pipeline.result import Summary
 
 if TYPE_CHECKING:
     from prometheus_client import CollectorRegistry
 
+LOOPBACK = "127.0.0.1"
+PIPELINE, TABLE, TOPIC = "pipeline", "table", "topic"
+_NO_LAG: Mapping[str, int] = MappingProxyType({})
+
 
 class JobMetrics:
-    """Counters of one job. `update` takes the counts of a run, or of a micro-batch; `publish` shows them.
+    """Counters of one job. `update` takes the counts of a run, or of a micro-batch, and shows them.
 
-    lag is in messages (Kafka's newest offset less the last read), rate in messages a second.
+    place: a file, or :PORT of `host`; None: nothing is counted.
     """
 
-    def __init__(self, place: str | None, job: str) -> None:
+    def __init__(self, place: str | None, pipeline: str, host: str = LOOPBACK) -> None:
         """SetupError USAGE where the port can't be had, or the file's folder is not there."""
         if place is not None and not place.startswith(":"):
             check(place)
-        self._place, self._job = place, job
-        self._gauges: dict[str, Any] = {}
+        self._place, self._pipeline = place, pipeline
+        self._series: dict[str, Any] = {}
         self._registry: CollectorRegistry | None = None
         if place is None:
             return
-        from prometheus_client import CollectorRegistry, Counter, Gauge, start_http_server
+        from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
 
         self._registry = registry = CollectorRegistry()
-        for name, text, more in _COUNTERS:
-            self._gauges[name] = Counter(f"bridge_job_{name}", text, ["job", *more], registry=registry)
-        for name, text in _GAUGES:
-            self._gauges[name] = Gauge(f"bridge_job_{name}", text, ["job"], registry=registry)
+        for kind, rows in ((Counter, COUNTERS), (Gauge, GAUGES), (partial(Histogram, buckets=_SECONDS), TIMES)):
+            for name, text, more in rows:
+                self._series[name] = kind(f"bridge_job_{name}", text, [PIPELINE, *more], registry=registry)
         if place.startswith(":"):
             if not place[1:].isdigit():
                 raise SetupError("USAGE", details=f"--metrics {place}: a file or :PORT is needed")
             try:
-                start_http_server(int(place[1:]), "127.0.0.1", registry)
+                start_http_server(int(place[1:]), host, registry)
             except (OSError, OverflowError) as error:
-                raise SetupError("USAGE", details=f"--metrics {place}: {reason_of(error)}") from error
+                where = place if host == LOOPBACK else f"{place} --metrics-host {host}"
+                raise SetupError("USAGE", details=f"--metrics {where}: {reason_of(error)}") from error
 
-    def update(self, summary: Summary, **gauges: float) -> None:
-        """Adds the counts of `summary`; gauges: lag, rate."""
+    def update(self, summary: Summary, rate: float | None = None, lag: Mapping[str, int] = _NO_LAG) -> None:
+        """Adds the counts of `summary`.
+
+        rate: messages a second. lag: by topic, messages between the last one read and Kafka's newest.
+        """
         if self._registry is None:
             return
-        add = self._gauges
-        add["messages_in"].labels(self._job).inc(summary.messages)
-        add["messages_out"].labels(self._job).inc(summary.out)
-        add["dropped"].labels(self._job).inc(summary.dropped)
-        for name, counts in (
-            ("rows", summary.rows), ("failed", summary.errors), ("skipped", summary.skipped), ("flags", summary.flags)
-        ):  # fmt: skip
+        single = {"messages_in": summary.messages, "messages_out": summary.out, "dropped": summary.dropped}
+        counters = {"rows": summary.rows, "failed": summary.errors, "skipped": summary.skipped, "flags": summary.flags}
+        for name, count in single.items():
+            self._of(name).inc(count)
+        for name, counts in counters.items():
             for key, count in counts.items():
-                add[name].labels(self._job, key).inc(count)
-        for name, value in {"held": float(summary.held), **gauges}.items():
-            add[name].labels(self._job).set(value)
+                self._of(name, key).inc(count)
+        for (_, db, table, *_), count in summary.used.items():
+            self._of("table_rows", f"{db}.{table}").inc(count)
+        for table, merge in summary.merges.items():
+            self._of("table_merge_seconds", table).observe(merge.seconds)
+            if merge.newest_ts is not None:
+                self._of("table_commit_seconds", table).set(tso_physical_ms(merge.newest_ts) / 1000)
+        self._of("held").set(summary.held)
+        if rate is not None:
+            self._of("rate").set(rate)
+        for topic, messages in lag.items():
+            self._of("lag", topic).set(messages)
         self._publish()
+
+    def _of(self, name: str, *labels: str) -> Any:
+        return self._series[name].labels(self._pipeline, *labels)
 
     def _publish(self) -> None:
         if self._place and self._registry and not self._place.startswith(":"):
@@ -70,20 +95,25 @@ class JobMetrics:
                 raise SetupError("USAGE", details=f"--metrics {self._place}: {error.strerror or error}") from error
 
 
-_COUNTERS: tuple[tuple[str, str, list[str]], ...] = (
+_Series = tuple[tuple[str, str, list[str]], ...]
+COUNTERS: _Series = (
     ("messages_in", "Messages read.", []),
     ("messages_out", "Messages or lines written.", []),
     ("dropped", "Messages left out as --on-error drop says.", []),
     ("rows", "Row changes read, by operation.", ["op"]),
+    ("table_rows", "Row changes read, by table.", [TABLE]),
     ("failed", "Messages that failed, by reason.", ["reason"]),
     ("skipped", "Events left out on purpose, by kind.", ["kind"]),
     ("flags", "Flags of row changes.", ["flag"]),
 )
-_GAUGES = (
-    ("held", "Rows held back until the watermark covers them."),
-    ("lag", "Messages in the topic that were not read yet."),
-    ("rate", "Messages a second in the last micro-batch."),
+GAUGES: _Series = (
+    ("held", "Rows held back until the watermark covers them.", []),
+    ("lag", "Messages in the topic that were not read yet.", [TOPIC]),
+    ("rate", "Messages a second in the last micro-batch.", []),
+    ("table_commit_seconds", "When TiDB committed the newest change merged, in seconds since 1970.", [TABLE]),
 )
+TIMES: _Series = (("table_merge_seconds", "How long merging a batch's changes into a table took.", [TABLE]),)
+_SECONDS = (0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 
 
 def check(place: str | None) -> None:
@@ -94,6 +124,6 @@ def check(place: str | None) -> None:
         raise SetupError("USAGE", details=f"--metrics {place}: it is a folder, or in a folder that is not there")
 
 
-def write(place: str | None, job: str, summary: Summary) -> None:
+def write(place: str | None, pipeline: str, summary: Summary) -> None:
     """The counts of a run that ended, to a file."""
-    JobMetrics(place, job).update(summary)
+    JobMetrics(place, pipeline).update(summary)

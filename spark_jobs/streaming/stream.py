@@ -43,7 +43,7 @@ from spark_jobs.spark.frames import KAFKA_SQL, kafka_read_options
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming import lineage
 from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.metrics import JobMetrics
+from spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
 from spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
 from spark_jobs.streaming.sinks import session_of
 
@@ -75,6 +75,7 @@ class StreamJob:
     most: int | None = None
     master: str | None = None
     metrics: str | None = None
+    metrics_host: str = LOOPBACK
     lineage: str | None = None
     job: str = ""
     patience: float = 600.0
@@ -96,7 +97,7 @@ def run_stream(stream: StreamJob) -> int:
         "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.work.read.format,
         "to": write.format if write else "plain", "table": str(stream.table) if stream.table else None,
     }  # fmt: skip
-    metrics = JobMetrics(stream.metrics, stream.job)
+    metrics = JobMetrics(stream.metrics, stream.job, stream.metrics_host)
     checkpoint = Checkpoint(Path(stream.checkpoint), about)
     if not stream.work.until_resolved and (count := checkpoint.count_held()):
         text = f"{count} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
@@ -278,7 +279,7 @@ class _RunningStream:
             print(f"warning: {text}", file=sys.stderr)
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
         try:
-            self._metrics.update(summary, rate=rate, **({} if lag is None else {"lag": float(lag)}))
+            self._metrics.update(summary, rate, {} if lag is None else {self._topic: lag})
         except SetupError as error:  # the rows are written: they are not to be written again for this
             print(f"warning: {error.detail}", file=sys.stderr)
         lineage.post(stream.lineage, stream.job, stream.command, stream.source, stream.out, stream.work, summary)

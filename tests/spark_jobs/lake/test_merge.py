@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
@@ -65,7 +66,10 @@ def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSessi
     messages = numbered(AVRO)[:-1]  # the last one comes after TRUNCATE
     argv = ["merge", "--format", "avro", "--schemas", str(AVRO.meta_file), "--table", "test.evo", "--out", "delta:evo"]
     first, second = written(messages[:6], "a.jsonl"), written(messages[6:], "b.jsonl")
-    assert main([*argv, "--ddl", ddl("ADD COLUMN c2"), "--in", first]) == 0
+    assert main([*argv, "--ddl", ddl("ADD COLUMN c2"), "--in", first, "--metrics", "m.prom"]) == 0
+    text = Path("m.prom").read_text()
+    assert 'bridge_job_table_merge_seconds_count{pipeline="merge",table="test.evo"} 1.0' in text
+    assert re.search(r'bridge_job_table_commit_seconds{pipeline="merge",table="test.evo"} 1\.7\d+e\+09', text)
     have = dict(spark.read.format("delta").load(str(Path("evo").absolute())).dtypes)
     assert (have["c1"], set(have)) == ("bigint", {"c0", "id", "v", "c1", "_commit_ts"})
     early = rows(spark, "evo")
