@@ -27,6 +27,7 @@ from spark_jobs.io.storage_sink import schema_files
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.storage_definitions import StorageDefinitions
 from spark_jobs.pipeline.table_view import TableView, table_of
+from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
 from spark_jobs.sources.table_definitions import TableDefinitions
 from spark_jobs.sources.table_history import HistoryTables
@@ -143,6 +144,14 @@ def schemas_of(registry: str | None, file: Path | None, wait: str, of: Format) -
 
 def kafka_of(args: argparse.Namespace) -> KafkaClient:
     return KafkaClient(args.bootstrap_servers, args.kafka_config, offset(getattr(args, "from_offset", "earliest")))
+
+
+def spark_settings(args: argparse.Namespace, used: bool) -> SparkSettings:
+    """--master, --conf and --packages. used: whether the job runs in Spark. SetupError USAGE."""
+    if not used and (given := "--conf" if args.conf else "--packages" if args.packages else ""):
+        details = f"{given} goes with Spark (--spark, --stream, a table), and this job runs without it"
+        raise SetupError("USAGE", details=details)
+    return SparkSettings.of(getattr(args, "master", None), args.conf, args.packages)
 
 
 def offset(text: str) -> int:

@@ -11,7 +11,7 @@ from pathlib import Path
 from schemas.ddl.executor.versions import DdlText
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
-from spark_jobs.commands.codec_arguments import kafka_of, seconds
+from spark_jobs.commands.codec_arguments import kafka_of, seconds, spark_settings
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, line_sink, message_sink, plain_source, read_source
 from spark_jobs.io.locations import (
     KafkaClient,
@@ -31,6 +31,7 @@ from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.storage_definitions import stated_tables
 from spark_jobs.pipeline.table_view import table_of
 from spark_jobs.pipeline.topic_rules import check_topic_rule
+from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.streaming import lineage, metrics
 
 
@@ -72,6 +73,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
     table = getattr(args, "table", None)
     name = args.job or args.command
+    to_table = delta_path_of(args.out) is not None or (table and not args.out.endswith((".parquet", ".avro")))
+    settings = spark_settings(args, used=bool(args.spark or args.stream or to_table))
     if (archive_files(args.source) or args.out.endswith(".avro")) and (
         args.spark or args.stream or delta_path_of(args.out)
     ):
@@ -85,22 +88,22 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
         stream = StreamJob(
             args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
-            table=table_of(table), most=args.max_per_batch, master=args.master, metrics=args.metrics,
+            table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
             metrics_host=args.metrics_host, lineage=args.lineage, job=name,
             patience=seconds(args.patience, "--patience"), statements=tuple(statements),
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)
     if table and args.out.endswith((".parquet", ".avro")):
-        summary = _table_file(args, work, kafka, place)
-    elif delta_path_of(args.out) or table:
+        summary = _table_file(args, work, kafka, settings, place)
+    elif to_table:
         from spark_jobs.streaming.batch import run_to_table
 
-        summary = run_to_table(work, args.source, args.out, place, kafka, args.master, table, statements)
+        summary = run_to_table(work, args.source, args.out, place, kafka, settings, table, statements)
     else:
         dead = DeadLetters(place, kafka) if place else None
         out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
-        summary = _run(args, work, out, dead, kafka)
+        summary = _run(args, work, out, dead, kafka, settings)
     metrics.write(args.metrics, name, summary)
     lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
     tell_summary(args.command, summary, table_of(table))
@@ -108,13 +111,18 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
 
 
 def _run(
-    args: argparse.Namespace, work: Job, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient
+    args: argparse.Namespace,
+    work: Job,
+    out: LineSink | Sink,
+    dead: DeadLetters | None,
+    kafka: KafkaClient,
+    settings: SparkSettings,
 ) -> Summary:
     """In Spark or in this process."""
     if args.spark:
         from spark_jobs.streaming.batch import run_in_order
 
-        return run_in_order(work, args.source, out, dead, kafka, args.master)
+        return run_in_order(work, args.source, out, dead, kafka, settings)
     incoming: in_process.Incoming
     if args.command == "encode":
         incoming = plain_source(args.source, kafka)
@@ -126,7 +134,9 @@ def _run(
     )
 
 
-def _table_file(args: argparse.Namespace, work: Job, kafka: KafkaClient, place: str | None) -> Summary:
+def _table_file(
+    args: argparse.Namespace, work: Job, kafka: KafkaClient, settings: SparkSettings, place: str | None
+) -> Summary:
     """decode of one table to FILE.parquet or FILE.avro, its columns typed."""
     work = replace(work, read=with_newest(work.read))
     dead = DeadLetters(place, kafka) if place else None
@@ -140,7 +150,7 @@ def _table_file(args: argparse.Namespace, work: Job, kafka: KafkaClient, place: 
         from spark_jobs.jobs.table_parquet import TableParquet
 
         out = TableParquet(Path(args.out), work.read)
-    summary = _run(args, work, out, dead, kafka)
+    summary = _run(args, work, out, dead, kafka, settings)
     out.tell(summary)
     return summary
 

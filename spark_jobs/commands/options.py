@@ -79,6 +79,7 @@ def job(p: argparse.ArgumentParser, merges: bool = False) -> None:
 def spark(p: argparse.ArgumentParser) -> None:
     p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
     p.add_argument("--master", metavar="URL", type=with_retries, help="Spark master (local[*]); with --spark")
+    spark_conf(p)
     p.add_argument("--stream", action="store_true", help="go on: Structured Streaming; needs --checkpoint")
     p.add_argument("--checkpoint", metavar="DIR", help="where a stream keeps how far it is")
     p.add_argument(
@@ -94,6 +95,12 @@ def spark(p: argparse.ArgumentParser) -> None:
         help="the address that --metrics :PORT listens on (127.0.0.1); 0.0.0.0: every address",
     )  # fmt: skip
     lineage(p)
+
+
+def spark_conf(p: argparse.ArgumentParser) -> None:
+    """What goes to Spark as it is."""
+    p.add_argument("--conf", action="append", default=[], metavar="KEY=VALUE", help="a Spark setting (repeatable)")
+    p.add_argument("--packages", action="append", default=[], metavar="G:A:V,…", help="jars that Spark fetches (Maven)")
 
 
 def lineage(p: argparse.ArgumentParser) -> None:

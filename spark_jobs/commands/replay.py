@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from schemas.model.event import Message
     from spark_jobs.io.locations import KafkaClient
     from spark_jobs.jobs.replay import Incoming
+    from spark_jobs.runtime.spark_settings import SparkSettings
 
 _EXAMPLES = """\
 examples
@@ -39,14 +40,15 @@ def add(commands: Any) -> None:
     p.add_argument("--since", metavar="TIME", help="only from this time on: 2026-11-20T08:00:00Z, or ms since 1970")
     p.add_argument("--max-attempts", type=int, default=3, metavar="N", help="failures after which it ends (3)")
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    options.spark_conf(p)
     options.lineage(p)
     options.kafka(p)
 
 
 def run(args: argparse.Namespace) -> int:
-    from spark_jobs.commands.codec_arguments import kafka_of
+    from spark_jobs.commands.codec_arguments import kafka_of, spark_settings
     from spark_jobs.io.endpoints import message_sink
-    from spark_jobs.io.locations import check_different
+    from spark_jobs.io.locations import check_different, delta_path_of
     from spark_jobs.jobs.replay import LetterFilter, replay
     from spark_jobs.pipeline.progress import tell_lines
     from spark_jobs.streaming import lineage
@@ -56,10 +58,10 @@ def run(args: argparse.Namespace) -> int:
             raise SetupError("USAGE", details=f"--reason {code} is not known; known: {', '.join(sorted(ERRORS))}")
     if args.max_attempts < 1:
         raise SetupError("USAGE", details="--max-attempts: at least 1")
-    kafka = kafka_of(args)
+    kafka, settings = kafka_of(args), spark_settings(args, used=delta_path_of(args.source) is not None)
     check_different({"--in": args.source, "--out": args.out})
     choice = LetterFilter(frozenset(args.reason), _time(args.since), args.max_attempts)
-    done = replay(_letters(args.source, kafka), choice, message_sink(args.out, kafka))
+    done = replay(_letters(args.source, kafka, settings), choice, message_sink(args.out, kafka))
     edges = [lineage.edge(topic, rows) for topic, rows in sorted(done.topics.items(), key=repr)]
     lineage.tell(
         args.lineage,
@@ -71,27 +73,27 @@ def run(args: argparse.Namespace) -> int:
     return done.exit_code
 
 
-def _letters(place: str, kafka: KafkaClient) -> Callable[[], Incoming]:
+def _letters(place: str, kafka: KafkaClient, settings: SparkSettings) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
     from spark_jobs.io.endpoints import read_source
     from spark_jobs.io.locations import delta_path_of, topic_of_location
     from spark_jobs.pipeline.progress import show_progress
 
     if (path := delta_path_of(place)) is not None:
-        return lambda: show_progress(_of_table(path), "replay")
+        return lambda: show_progress(_of_table(path, settings), "replay")
     if topic_of_location(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
         letters = list(read_source(place, kafka))
         return lambda: letters
     return lambda: show_progress(read_source(place, kafka), "replay")
 
 
-def _of_table(path: str) -> Iterator[Message]:
+def _of_table(path: str, settings: SparkSettings) -> Iterator[Message]:
     """The rows of a Delta table with Kafka's columns. SetupError USAGE for any other place."""
     from spark_jobs.io.message_files import message_of_row
     from spark_jobs.lake import tables
     from spark_jobs.lake.engines import delta_files
 
-    spark = tables.session(None, delta=True)
+    spark = tables.session(settings, delta=True)
     frame = (
         spark.read.format("delta").load(delta_files.absolute_path(path)) if delta_files.exists(spark, path) else None
     )

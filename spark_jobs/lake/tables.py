@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from schemas.model.errors import SetupError
 from spark_jobs.lake.engines.base import AUTO, Engine, engine
 from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute_path, allow_ntz, exists
-from spark_jobs.spark.session import spark_session
+from spark_jobs.runtime.spark_settings import SparkSettings
+from spark_jobs.spark.session import check_running, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -25,33 +26,36 @@ SETTINGS: Mapping[str, str] = {
 _OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
 
 
-def session(
-    master: str | None, delta: bool, config: Mapping[str, str] | None = None, by: str = "delta-spark"
-) -> SparkSession:
-    """A session, with Delta's jars and extension where a table is read or written.
+def session(settings: SparkSettings, delta: bool, by: str = "delta-spark") -> SparkSession:
+    """A session with what the user gives Spark, and with Delta's jars and extension where a table is read or written.
 
     by: one of spark_jobs.lake.engines.base.ENGINES, or "auto": delta-spark, or deltalake where that can't be had, which
-    is told. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session runs already, without Delta.
+    is told. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session runs already, without Delta or with
+    settings that can't change any more.
     """
     from pyspark.sql import SparkSession
 
-    settings, active = dict(config or {}), SparkSession.getActiveSession()
+    active = SparkSession.getActiveSession()
     if active is None and "SPARK_REMOTE" in os.environ:  # a server that runs already, with Delta or without
-        active = spark_session("ticdc-bridge", master=master, config=settings)
+        active = spark_session("ticdc-bridge", master=settings.master)
+    if active is not None:
+        check_running(active, settings)
+    elif settings.packages and "PYSPARK_GATEWAY_PORT" in os.environ:
+        raise SetupError("USAGE", details="--packages: Spark's JVM runs already: give them to spark-submit")
     if delta and by != "deltalake":
         try:
-            settings |= _settings_of(active)
+            settings = settings.over(_settings_of(active, settings))
         except SetupError as error:
             if by != AUTO or find_spec("deltalake") is None:
                 raise
             why = str(error).split(". ")[0]
             print(f"deltalake writes the table, as delta-spark can't be had: {why}", file=sys.stderr)
-    if delta and active is not None:
+    if delta and active is not None and not settings.conf:
         return active
-    return spark_session("ticdc-bridge", master=master, config=settings)
+    return spark_session("ticdc-bridge", master=settings.master, config=settings.conf, packages=settings.packages)
 
 
-def _settings_of(active: SparkSession | None) -> Mapping[str, str]:
+def _settings_of(active: SparkSession | None, settings: SparkSettings) -> Mapping[str, str]:
     """What a session that is yet to start needs for Delta. SetupError USAGE where there is one without it, or
     spark-submit has no jars of Delta's; JAR_MISSING.
     """
@@ -61,7 +65,7 @@ def _settings_of(active: SparkSession | None) -> Mapping[str, str]:
             raise SetupError("USAGE", details=details)
         return {}
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return delta_config()
+        return delta_config(settings.artifacts)
     # Under spark-submit the jars are the user's (--packages, --jars).
     if not _submitted_with_delta():
         raise SetupError("USAGE", details="spark-submit was given no jars of Delta's: --packages, --jars")
@@ -88,11 +92,14 @@ def _submitted_with_delta() -> bool:
     return type(jvm.io.delta.sql.DeltaSparkSessionExtension).__name__ == "JavaClass"  # else JavaPackage: none is there
 
 
-def delta_config() -> dict[str, str]:
-    """The settings of a session that can write Delta tables, the pinned jars among them. SetupError JAR_MISSING."""
+def delta_config(brought: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The settings of a session that can write Delta tables, the pinned jars among them.
+
+    brought: artifacts that the user brings. SetupError JAR_MISSING.
+    """
     from spark_jobs.runtime.jars import jars
 
-    return {**SETTINGS, "spark.jars": ",".join(map(str, jars("delta")))}
+    return {**SETTINGS, "spark.jars": ",".join(map(str, jars("delta", brought)))}
 
 
 def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:

@@ -73,11 +73,13 @@ def table() -> tuple[Jar, ...]:
     )
 
 
-def jars(name: str = "spark") -> list[Path]:
+def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Path]:
     """The files of one set, fetched if need be.
 
     In: `spark` (for `spark.jars`) or `delta` (beside them, for Delta tables), for the Spark that is installed; `kafka`
     (a broker's class path); any other of SETS.
+    brought: artifacts that the user brings, with what they need: such rows of `spark` are left out, and all of any
+    other set that has one.
     Out: one path per row of the set; for `spark`, then whatever else is in `BRIDGE_JARS`. Where no connectors are
     pinned for this Spark, `spark` is that alone.
     Errors: SetupError JAR_MISSING (which jar, where it was looked for, what to do), JAVA_MISSING, USAGE.
@@ -85,13 +87,17 @@ def jars(name: str = "spark") -> list[Path]:
     if name not in SETS:
         raise SetupError("USAGE", details=f"no set of jars is named {name!r}: choose from {', '.join(SETS)}")
     kind, name = name, _set_for(name) if name in _BY_SPARK else name
+    if kind == "delta" and any(one.startswith("delta-spark_") for one in brought):
+        return []
     if kind == "delta" and name not in SETS:
         details = (
             f"no jars of Delta's are pinned for Spark {installed_version()}: start the session with Delta's own "
             "(spark.jars.packages), or write tables by deltalake (--engine deltalake)"
         )
         raise SetupError("JAR_MISSING", details=details)
-    jar_set = [jar for jar in table() if name in jar.sets]
+    jar_set = [jar for jar in table() if name in jar.sets and jar.artifact not in brought]
+    if kind != "spark" and len(jar_set) < sum(name in jar.sets for jar in table()):
+        return []
     own = own_jars(os.environ.get("BRIDGE_JARS", ""))
     chosen = {jar: _own_for(jar, own) for jar in jar_set}
     fetched = _fetch([jar for jar, path in chosen.items() if path is None])

@@ -14,7 +14,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING
 from schemas.model.errors import SetupError
 from spark_jobs.runtime.jars import jars
 from spark_jobs.runtime.java import spark_java_home
+from spark_jobs.runtime.spark_settings import PACKAGES, SparkSettings, join_lists
 from spark_jobs.runtime.spark_version import check_spark_version
 
 if TYPE_CHECKING:
@@ -83,12 +84,15 @@ appender.stderr.layout.pattern = %d{{HH:mm:ss}} %p %c{{1}}: %m%n%ex
 """
 
 
-def spark_session(app: str, *, master: str | None = None, config: Mapping[str, str] = _NO_CONFIG) -> SparkSession:
+def spark_session(
+    app: str, *, master: str | None = None, config: Mapping[str, str] = _NO_CONFIG, packages: Sequence[str] = ()
+) -> SparkSession:
     """The session for a job.
 
     In: the application's name; a master (default `local[*,4]`; left to spark-submit under it); settings that win over
     ours (`spark.jars` and the driver's Java options are added to ours; with `spark.jars.packages` the caller brings
-    all jars). `BRIDGE_SPARK_LOG` sets the JVM's log level (default `error`).
+    all jars); packages (G:A:V) that a new JVM fetches beside our jars.
+    `BRIDGE_SPARK_LOG` sets the JVM's log level (default `error`).
     Out: the active session if there is one, else a new one; with SPARK_REMOTE one of that Spark Connect server.
     Errors: SetupError USAGE for Spark 3; JAVA_MISSING, JAR_MISSING; whatever Spark raises where it can't start.
     """
@@ -111,7 +115,7 @@ def spark_session(app: str, *, master: str | None = None, config: Mapping[str, s
         return (builder.master(master) if master else builder).getOrCreate()
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
     master = master or config.get("spark.master") or "local[*,4]"
-    settings = _settings(master, config)
+    settings = _settings(master, config, packages)
     with _environment(_variables(local=_is_local(master))):
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
 
@@ -146,6 +150,17 @@ def is_connect(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def check_running(session: SparkSession, settings: SparkSettings) -> None:
+    """SetupError USAGE for what a session that runs already can't take of --conf and --packages."""
+    if settings.packages:
+        details = f"--packages {','.join(settings.packages)}: the Spark session runs already: give them where it starts"
+        raise SetupError("USAGE", details=details)
+    for name, value in settings.conf.items():
+        if not session.conf.isModifiable(name) and session.conf.get(name, None) != value:
+            details = f"--conf {name}: the Spark session runs already, and can't change it: give it where it starts"
+            raise SetupError("USAGE", details=details)
+
+
 def _adjust_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     if _LIMIT not in settings and _HUGE not in str(session.conf.get(_JVM_OPTIONS, "")):
         settings = {**settings, _LIMIT: "8000"}
@@ -155,7 +170,7 @@ def _adjust_session(session: SparkSession, settings: Mapping[str, str]) -> Spark
     return session
 
 
-def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
+def _settings(master: str, config: Mapping[str, str], packages: Sequence[str] = ()) -> dict[str, str]:
     scratch = _scratch()
     log4j = scratch / "log4j2.properties"
     level = os.environ.get("BRIDGE_SPARK_LOG", "error")
@@ -170,9 +185,13 @@ def _settings(master: str, config: Mapping[str, str]) -> dict[str, str]:
         _JVM_OPTIONS: " ".join([_HUGE, f"-Dlog4j2.configurationFile={log4j}", *_driver_options(master, config)]),
         _EXECUTOR_OPTIONS: _executor_options(config),
     }
-    if "spark.jars.packages" not in config:
-        caller_jars = [jar for jar in config.get("spark.jars", "").split(",") if jar]
-        ours["spark.jars"] = ",".join(dict.fromkeys([*map(str, jars("spark")), *caller_jars]))
+    if PACKAGES not in config:
+        brought = SparkSettings(packages=tuple(packages)).artifacts
+        ours["spark.jars"] = join_lists(*map(str, jars("spark", brought)), config.get("spark.jars", ""))
+    if packages:
+        ours[PACKAGES] = join_lists(config.get(PACKAGES, ""), *packages)
+        if own := os.environ.get("BRIDGE_IVY_SETTINGS"):
+            ours.setdefault("spark.jars.ivySettings", own)
     if _is_local(master):
         ours.setdefault("spark.executorEnv.PYTHONPATH", _python_path())
     return ours

@@ -12,6 +12,7 @@ from spark_jobs.pipeline.codec_config import check_any_order
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import table_of
+from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.spark.frames import input_of_job
 from spark_jobs.streaming.micro_batch import MicroBatchRunner
 from spark_jobs.streaming.sinks import OrderedSink, session_of
@@ -23,7 +24,7 @@ def run_to_table(
     out: str,
     dead: str | None,
     kafka: KafkaClient,
-    master: str | None,
+    settings: SparkSettings,
     table: str | None,
     statements: Sequence[DdlText] = (),
 ) -> Summary:
@@ -32,15 +33,20 @@ def run_to_table(
         raise SetupError("USAGE", details="--table goes with --out delta:PATH or FILE.parquet")
     if dead is not None and delta_path_of(dead) is None and topic_of_location(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
-    return _run(work, source, out, dead, kafka, master, table, statements)
+    return _run(work, source, out, dead, kafka, settings, table, statements)
 
 
 def run_in_order(
-    work: Job, source: str, out: LineSink | Sink, dead: DeadLetters | None, kafka: KafkaClient, master: str | None
+    work: Job,
+    source: str,
+    out: LineSink | Sink,
+    dead: DeadLetters | None,
+    kafka: KafkaClient,
+    settings: SparkSettings,
 ) -> Summary:
     """Outputs and counts are those of spark_jobs.jobs.in_process."""
     with complete_together(out, dead):
-        return _run(work, source, OrderedSink(work, source, out, dead), None, kafka, master)
+        return _run(work, source, OrderedSink(work, source, out, dead), None, kafka, settings)
 
 
 def _run(
@@ -49,14 +55,14 @@ def _run(
     out: str | OrderedSink,
     dead: str | None,
     kafka: KafkaClient,
-    master: str | None,
+    settings: SparkSettings,
     table: str | None = None,
     statements: Sequence[DdlText] = (),
 ) -> Summary:
     check_any_order(work.read)
-    spark = session_of(work, master, out if isinstance(out, str) else "", dead)
+    spark = session_of(work, settings, out if isinstance(out, str) else "", dead)
     topic = topic_of_location(source)
-    settings = kafka.java_settings() if topic else None
-    frame = input_of_job(spark, source, topic, settings, kafka.from_offset, work.read)
+    client = kafka.java_settings() if topic else None
+    frame = input_of_job(spark, source, topic, client, kafka.from_offset, work.read)
     runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
     return runner.process(frame, 0).summary

@@ -17,6 +17,7 @@ from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.progress import print_notes, show_progress
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.watermark_buffer import handle_failure
+from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.pieces import error_of_row
 
@@ -287,13 +288,13 @@ def sink_for(
     return _FileSink(Path(place)) if checkpoint is None else _FolderSink(Path(place), checkpoint, dead)
 
 
-def session_of(work: Job, master: str | None, out: str, dead: str | None) -> SparkSession:
+def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -> SparkSession:
     """The session of a job that writes to these places. SetupError as spark_jobs.lake.tables.session."""
     path, buried = delta_path_of(out), dead is not None and delta_path_of(dead) is not None
     if buried and work.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
     by = "delta-spark" if buried else work.merge or "delta-spark"
-    spark = tables.session(master, buried or path is not None, by=by)
+    spark = tables.session(settings, buried or path is not None, by=by)
     if path is not None and work.merge is not None:
         tables.engine_of(spark, work.merge)(spark, path)  # refuses a place that it can't write to
     return spark

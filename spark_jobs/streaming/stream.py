@@ -26,6 +26,7 @@ from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.progress import batch_line, tell_summary
 from spark_jobs.pipeline.result import Summary
+from spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
 from spark_jobs.sources.http_client import stop_requested
 from spark_jobs.sources.schema_registry import HttpSchemas
 from spark_jobs.sources.table_history import HistoryTables
@@ -73,7 +74,7 @@ class StreamJob:
     trigger: float | None
     table: TableId | None = None
     most: int | None = None
-    master: str | None = None
+    spark: SparkSettings = DEFAULT
     metrics: str | None = None
     metrics_host: str = LOOPBACK
     lineage: str | None = None
@@ -104,7 +105,7 @@ def run_stream(stream: StreamJob) -> int:
         print(f"{stream.command}: {text}", file=sys.stderr)
     partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
     _check_topic(stream, topic, checkpoint)
-    spark = session_of(stream.work, stream.master, stream.out, stream.dead)
+    spark = session_of(stream.work, stream.spark, stream.out, stream.dead)
     refuse_connect(spark)
     running = _RunningStream(stream, topic, spark, checkpoint, metrics)
     running.run_until_stopped()

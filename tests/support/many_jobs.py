@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from spark_jobs.commands.main import main
 from spark_jobs.lake import tables
+from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.spark.session import _JVM_OPTIONS
 from tests.support.spark_settings import INTERPRETED, QUICK, SHORT_LIVED
 
@@ -32,7 +33,7 @@ def run(spark: SparkSession, words: list[str]) -> int:
 
 
 def together(jobs: list[list[str]]) -> int:
-    spark = tables.session("local[2]", True, _SHORT)
+    spark = tables.session(SparkSettings("local[2]", _SHORT), True)
     with ThreadPoolExecutor(len(jobs)) as pool:
         codes = [one.result() for one in [pool.submit(run, spark, words) for words in jobs]]
     return next((code for code in codes if code > 1), 0)

@@ -19,6 +19,7 @@ from spark_jobs.commands.main import main
 from spark_jobs.lake import tables
 from spark_jobs.runtime import jars
 from spark_jobs.runtime.cache import cache_dir
+from spark_jobs.runtime.spark_settings import DEFAULT
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake import test_merge, test_merge_schema_changes
 from tests.spark_jobs.lake.test_merge import rows
@@ -127,11 +128,11 @@ def test_what_writes_where_deltas_jars_are_missing(
 ) -> None:
     """Without a real session, as this process has one with Delta's jars; test_no_jars_of_deltas has one."""
 
-    def missing() -> dict[str, str]:
+    def missing(_brought: frozenset[str]) -> dict[str, str]:
         raise SetupError("JAR_MISSING", details="could not fetch delta-spark. Is there a network?")
 
-    def session(_app: str, *, master: str | None, config: dict[str, str]) -> SparkSession:
-        del master
+    def session(_app: str, *, master: str | None, config: dict[str, str], packages: tuple[str, ...]) -> SparkSession:
+        del master, packages
         begun.append(config)
         return spark
 
@@ -139,16 +140,16 @@ def test_what_writes_where_deltas_jars_are_missing(
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
     monkeypatch.setattr(tables, "delta_config", missing)
     monkeypatch.setattr(tables, "spark_session", session)
-    assert tables.session(None, True, by="auto") is spark
+    assert tables.session(DEFAULT, True, by="auto") is spark
     assert capsys.readouterr().err == (
         "deltalake writes the table, as delta-spark can't be had: could not fetch delta-spark\n"
     )
-    assert tables.session(None, True, by="deltalake") is spark
+    assert tables.session(DEFAULT, True, by="deltalake") is spark
     assert (capsys.readouterr().err, begun) == ("", [{}, {}])
     for by in ("auto", "delta-spark"):
         monkeypatch.setattr(tables, "find_spec", lambda _: None)
         with pytest.raises(SetupError, match="could not fetch"):
-            tables.session(None, True, by=by)
+            tables.session(DEFAULT, True, by=by)
 
 
 @pytest.mark.slow

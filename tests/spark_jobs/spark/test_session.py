@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from schemas.model.errors import SetupError
 from spark_jobs.runtime.java import find_java, spark_java_home
-from spark_jobs.spark.session import RUNTIME, spark_session, submitted_options
+from spark_jobs.runtime.spark_settings import SparkSettings
+from spark_jobs.spark.session import RUNTIME, check_running, spark_session, submitted_options
 from tests.support.spark_settings import SHORT_LIVED
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -119,6 +121,13 @@ def test_active_session_is_used(spark: SparkSession) -> None:
     again = spark_session("another", config={"spark.sql.shuffle.partitions": "3", "spark.ui.enabled": "true"})
     try:
         assert again is spark
+        check_running(spark, SparkSettings.of(None, ["spark.sql.shuffle.partitions=5", "spark.ui.enabled=false"]))
+        for conf, packages, told in (
+            (["spark.ui.enabled=true"], [], "--conf spark.ui.enabled"),
+            ([], ["g:a:1"], "g:a:1"),
+        ):
+            with pytest.raises(SetupError, match=f"{told}.*: the Spark session runs already"):
+                check_running(spark, SparkSettings.of(None, conf, packages))
         assert spark.conf.get("spark.sql.shuffle.partitions") == "3"
         assert spark.conf.get("spark.ui.enabled") == "false"
     finally:
@@ -133,7 +142,7 @@ def test_import_starts_nothing() -> None:
 def test_user_jars_and_options_are_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     from spark_jobs.spark import session
 
-    monkeypatch.setattr(session, "jars", lambda name: [tmp_path / "ours.jar"])
+    monkeypatch.setattr(session, "jars", lambda name, brought: [tmp_path / "ours.jar"])
     config = {"spark.jars": "theirs.jar", "spark.driver.extraJavaOptions": "-Dtheirs=1", "spark.ui.enabled": "true"}
     settings = session._settings("local[1]", config)
     assert settings["spark.jars"] == f"{tmp_path / 'ours.jar'},theirs.jar"
@@ -144,6 +153,8 @@ def test_user_jars_and_options_are_added(monkeypatch: pytest.MonkeyPatch, tmp_pa
     assert session._settings("local[1]", {"spark.sql.shuffle.partitions": "7"})["spark.sql.shuffle.partitions"] == "7"
     packages = session._settings("spark://host:7077", {"spark.jars.packages": "g:a:1"})
     assert "spark.jars" not in packages
+    beside = session._settings("local[1]", {}, ["g:a:1", "g:b:2"])
+    assert (beside["spark.jars"], beside["spark.jars.packages"]) == (f"{tmp_path / 'ours.jar'}", "g:a:1,g:b:2")
     assert "spark.driver.host" not in packages
     assert "spark.sql.shuffle.partitions" not in packages
 
