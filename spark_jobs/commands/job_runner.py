@@ -18,7 +18,7 @@ from spark_jobs.io.locations import (
     check_different,
     check_is_path,
     delta_path_of,
-    refuse_delta_source,
+    refuse_table_source,
     topic_of_location,
 )
 from spark_jobs.io.message_files import archive_files
@@ -54,7 +54,7 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
 def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = replace(kafka_of(args), read=topic_of_location(args.source)), dead_letter_location(args)
-    refuse_delta_source(args.source)
+    refuse_table_source(args.source)
     if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
         raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
     for option in ("--checkpoint", "--metrics"):

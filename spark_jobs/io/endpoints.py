@@ -23,7 +23,7 @@ from schemas.model.reasons import reason_of
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
-from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_delta, refuse_delta_source, topic_of_location
+from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_table, refuse_table_source, topic_of_location
 from spark_jobs.io.message_files import (
     MAX_LINE,
     LineWriter,
@@ -50,7 +50,7 @@ def read_source(
 
     options: of the format read, for CSV files of a storage sink; tables: definitions, for what these leave out.
     """
-    refuse_delta_source(place)
+    refuse_table_source(place)
     topic = topic_of_location(place)
     if topic is None:
         path = Path("/dev/stdin" if place == "-" else place)
@@ -73,7 +73,7 @@ def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[Wir
 
     An error line gives its error and the message that failed; a line that is none, its error and the line.
     """
-    refuse_delta_source(place)
+    refuse_table_source(place)
     lines: Iterator[tuple[bytes, Message | None]]
     if topic_of_location(place) is not None:
         lines = ((m.value or b"", m) for m in read_source(place, kafka) if isinstance(m, Message))
@@ -179,7 +179,7 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
         from spark_jobs.io.kafka import TopicWriter
 
         return TopicWriter(None if rule else topic or None, kafka.settings(), kafka.read)
-    refuse_delta(place)
+    refuse_table(place)
     if place == "-":
         return _MessageLines(sys.stdout)
     refuse_avro(place)
@@ -231,7 +231,7 @@ def line_sink(place: str, kafka: KafkaClient) -> LineSink:
     topic = topic_of_location(place)
     if topic is not None:
         return _TopicLines(message_sink(place, kafka), topic)
-    refuse_delta(place)
+    refuse_table(place)
     refuse_avro(place)
     if place.endswith(".parquet"):
         from spark_jobs.io.parquet import EventParquet

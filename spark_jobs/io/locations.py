@@ -1,10 +1,11 @@
-"""What `--in` and `--out` say: `kafka:TOPIC`, `delta:PATH`, a file, or - for standard input and output."""
+"""What `--in` and `--out` say: `kafka:TOPIC`, a table of the lake, a file, or - for standard input and output."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from schemas.inputs.kafka_settings import client_settings, java_settings
 from schemas.model.errors import SetupError
@@ -44,17 +45,74 @@ def topic_of_location(place: str, empty: bool = False) -> str | None:
     return topic
 
 
+class TableLocation(NamedTuple):
+    """A table of the lake. format: `delta`, whose name is a path, or `iceberg`, whose name is CATALOG.DB.TABLE."""
+
+    format: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.format}:{self.name}"
+
+
+_TABLE_NAMES = {"delta": "delta:PATH: the path", "iceberg": "iceberg:CATALOG.DB.TABLE: the name"}
+TABLE_PREFIXES = tuple(f"{table_format}:" for table_format in _TABLE_NAMES)
+
+
+def table_location_of(place: str) -> TableLocation | None:
+    """`delta:PATH` or `iceberg:CATALOG.DB.TABLE`, None for anything else. SetupError USAGE when the name is empty, or
+    lacks the catalog or the database.
+    """
+    if not place.startswith(TABLE_PREFIXES):
+        return None
+    location = TableLocation(*place.split(":", 1))
+    if not location.name:
+        raise SetupError("USAGE", details=f"{_TABLE_NAMES[location.format]} is missing")
+    if location.format == "iceberg":
+        iceberg_name_parts(location.name)
+    return location
+
+
+_NAME_PIECE = r"`(?:[^`]|``)*`|[^.`]"
+_NAME_PART = re.compile(rf"((?:{_NAME_PIECE})+)(\.(?=.)|$)", re.DOTALL)
+
+
+def iceberg_name_parts(name: str) -> tuple[str, ...]:
+    """CATALOG.DB.TABLE as its parts: DB may be several, a part with a dot stands in backquotes. SetupError USAGE."""
+    parts, at = list[str](), 0
+    while (match := _NAME_PART.match(name, at)) is not None:
+        pieces = re.findall(_NAME_PIECE, match[1], re.DOTALL)
+        parts.append("".join(p[1:-1].replace("``", "`") if p[0] == "`" else p for p in pieces))
+        at = match.end()
+    if at < len(name) or len(parts) < 3 or not all(parts):
+        details = (
+            f"iceberg:{name}: write iceberg:CATALOG.DB.TABLE, the catalog's name in Spark's configuration"
+            " (spark.sql.catalog.CATALOG) first; a name with a dot in backquotes"
+        )
+        raise SetupError("USAGE", details=details)
+    return tuple(parts)
+
+
 def delta_path_of(place: str) -> str | None:
     """PATH of `delta:PATH`, None for anything else. SetupError USAGE when it is empty."""
-    if not place.startswith("delta:"):
-        return None
-    if place == "delta:":
-        raise SetupError("USAGE", details="delta:PATH: the path is missing")
-    return place.removeprefix("delta:")
+    location = table_location_of(place)
+    return location.name if location is not None and location.format == "delta" else None
+
+
+def name_of_place(place: str) -> str:
+    """A place without what it begins with: kafka:, delta:, iceberg:."""
+    for prefix in ("kafka:", *TABLE_PREFIXES):
+        place = place.removeprefix(prefix)
+    return place.rstrip("/")
 
 
 _URL = re.compile(r"(?!delta:/\w)([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")  # delta:/folder is a path of this machine
-_WITHOUT_SLASHES = {"kafka": "write kafka:TOPIC", "delta": "write delta:PATH", "file": "give the path alone"}
+_WITHOUT_SLASHES = {
+    "kafka": "write kafka:TOPIC",
+    "delta": "write delta:PATH",
+    "iceberg": "write iceberg:CATALOG.DB.TABLE",
+    "file": "give the path alone",
+}
 _OTHER_PLACE = (
     "files and folders of this machine are read and written, and topics (kafka:TOPIC): copy or mount it first "
     "(aws s3 cp, rclone …); in Spark, read it as a DataFrame and call spark_jobs.decode(). A table can be there: delta:s3a://…"
@@ -69,19 +127,19 @@ def check_is_path(place: str, option: str = "") -> None:
         raise SetupError("USAGE", details=f"{option} {place}: it is a URL ({match[1]}://): {advice}".strip())
 
 
-def refuse_delta_source(place: str) -> None:
-    """SetupError USAGE for a Delta table where messages are read."""
-    if delta_path_of(place) is not None:
-        details = f"{place}: messages are read from files and topics, not from Delta tables"
+def refuse_table_source(place: str) -> None:
+    """SetupError USAGE for a table of the lake where messages are read."""
+    if table_location_of(place) is not None:
+        details = f"{place}: messages are read from files and topics, not from tables of the lake"
         advice = (
             "in Spark, read the table as a DataFrame and use spark_jobs.decode(); `replay` reads dead letters there"
         )
         raise SetupError("USAGE", details=f"{details}: {advice}")
 
 
-def refuse_delta(place: str) -> None:
-    if delta_path_of(place) is not None:
-        raise SetupError("USAGE", details=f"{place}: a Delta table is written by Spark, as --out of a job")
+def refuse_table(place: str) -> None:
+    if table_location_of(place) is not None:
+        raise SetupError("USAGE", details=f"{place}: a table of the lake is written by Spark, as --out of a job")
 
 
 def refuse_avro(place: str) -> None:
@@ -95,7 +153,7 @@ def check_different(places: dict[str, str | None]) -> None:
     for option, place in places.items():
         if place is None or place in ("-", "kafka:"):
             continue
-        path = place if place.startswith(("kafka:", "delta:")) else Path(place).resolve()
+        path = place if place.startswith(("kafka:", *TABLE_PREFIXES)) else Path(place).resolve()
         if path in by_path:
             raise SetupError("USAGE", details=f"{by_path[path]} and {option} are the same place: {place}")
         by_path[path] = option

@@ -17,7 +17,7 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
-from spark_jobs.io.locations import KafkaClient, check_is_path, refuse_delta_source
+from spark_jobs.io.locations import KafkaClient, check_is_path, refuse_table_source
 from spark_jobs.io.message_files import read_messages
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
@@ -33,7 +33,7 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
 
     SetupError USAGE when there is no such message.
     """
-    refuse_delta_source(place)
+    refuse_table_source(place)
     check_is_path(place)
     at = _AT.match(place)
     if at and not Path(place).exists():

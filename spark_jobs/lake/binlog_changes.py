@@ -69,12 +69,12 @@ def check_columns(changes: DataFrame, table: Table) -> None:
         raise SetupError("STOPPED", where=str(table.id), details=details)
 
 
-def check_order(properties: dict[str, str], by_binlog: bool, path: str) -> None:
-    """SetupError STOPPED where the Delta table's rows came by the other order."""
+def check_order(properties: dict[str, str], by_binlog: bool, location: str) -> None:
+    """SetupError STOPPED where the rows of the table of the lake came by the other order."""
     if (properties.get(ORDER) == "binlog") != by_binlog:
         words = ("commit_ts", "binlog position")
         details = (
-            f"{path}: its rows are ordered by {words[not by_binlog]}, and these changes have a {words[by_binlog]}:"
+            f"its rows are ordered by {words[not by_binlog]}, and these changes have a {words[by_binlog]}:"
             " the two can't be compared. Merge them into another place"
         )
-        raise SetupError("STOPPED", where=f"delta:{path}", details=details)
+        raise SetupError("STOPPED", where=location, details=details)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, ClassVar
 from zlib import crc32
@@ -62,7 +63,7 @@ class MergeColumns:
     time_column: ClassVar[str] = COMMIT_TS
     """That of them which tells the commit_ts of a row."""
 
-    @property
+    @cached_property
     def delta(self) -> LakeTable:
         return self.engine(self.spark, self.path)
 
@@ -86,7 +87,7 @@ class MergeColumns:
         return F.expr(convert(f"({text})", column) if convert else text)
 
     def _type(self, column: Column) -> str:
-        return spark_type(column, self.types)
+        return self.delta.column_type(spark_type(column, self.types))
 
     def _fill_value(self, column: Column) -> tuple[bool, Any]:
         """What rows have that were there when the column came; TIMESTAMP text in the rows' zone."""
@@ -117,7 +118,7 @@ class MergeColumns:
         if types != self.types.types:
             details = f"{self.path} was made with --types {types}: its columns can't become {self.types.types}"
             raise SetupError("USAGE", details=details)
-        check_order(properties, self.by_binlog, self.path)
+        check_order(properties, self.by_binlog, self.delta.location)
         self._refuse_other(properties, applied)
         self._refuse_unknown(steps, applied)
         keys = [c for c in table.columns if c.handle_key]
@@ -258,6 +259,7 @@ class MergeColumns:
         names = {c.name for c in columns} | self._metadata_names()
         for name in set(have) - names if drop else ():
             self.delta.drop(name)
+        self.delta.reorder([c.name for c in columns])
 
     def _tell_types(self, columns: list[Column]) -> None:
         """A column's comment is its TiDB type, as that is now."""

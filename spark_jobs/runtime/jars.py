@@ -28,10 +28,21 @@ from spark_jobs.runtime import ivy
 from spark_jobs.runtime.cache import cache_dir, lock_file
 from spark_jobs.runtime.spark_version import PINNED, installed_version, major_minor
 
-SETS = ("spark", "kafka", "delta", "spark-4.0", "delta-4.0", "spark-4.2", "delta-4.2")
-"""`spark` and `delta` are those of the Spark that `make setup` installs; others are named with their Spark."""
-_BY_SPARK = ("spark", "delta")
+SETS = (
+    "spark", "kafka", "delta", "iceberg", "spark-4.0", "delta-4.0", "iceberg-4.0", "spark-4.2", "delta-4.2", "sqlite",
+)  # fmt: skip
+"""`spark`, `delta` and `iceberg` are those of the Spark that `make setup` installs; others are named with their Spark.
+`sqlite`: for tests."""
+_BY_SPARK = ("spark", "delta", "iceberg")
 
+_NOT_PINNED = {
+    "delta": "no jars of Delta's are pinned for Spark {version}: start the session with Delta's own"
+    " (spark.jars.packages), or write tables by deltalake (--engine deltalake)",
+    "iceberg": "no jars of Iceberg's are pinned for Spark {version} (its runtime is published for 4.0 and 4.1): use one"
+    " of these, or start the session with a runtime of your own (spark.jars.packages)",
+}
+_RUNTIMES = {"delta": "delta-spark_", "iceberg": "iceberg-spark-runtime-"}
+"""How the artifact of a set is called in any version, for any Spark."""
 _JARS_PER_RUN = 8
 _RUNS_AT_ONCE = 4
 
@@ -76,8 +87,8 @@ def table() -> tuple[Jar, ...]:
 def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Path]:
     """The files of one set, fetched if need be.
 
-    In: `spark` (for `spark.jars`) or `delta` (beside them, for Delta tables), for the Spark that is installed; `kafka`
-    (a broker's class path); any other of SETS.
+    In: `spark` (for `spark.jars`), `delta` or `iceberg` (beside them, for tables of the lake), for the Spark that is
+    installed; `kafka` (a broker's class path); any other of SETS.
     brought: artifacts that the user brings, with what they need: such rows of `spark` are left out, and all of any
     other set that has one.
     Out: one path per row of the set; for `spark`, then whatever else is in `BRIDGE_JARS`. Where no connectors are
@@ -87,14 +98,10 @@ def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Pat
     if name not in SETS:
         raise SetupError("USAGE", details=f"no set of jars is named {name!r}: choose from {', '.join(SETS)}")
     kind, name = name, _set_for(name) if name in _BY_SPARK else name
-    if kind == "delta" and any(one.startswith("delta-spark_") for one in brought):
+    if kind in _NOT_PINNED and any(one.startswith(_RUNTIMES[kind]) for one in brought):
         return []
-    if kind == "delta" and name not in SETS:
-        details = (
-            f"no jars of Delta's are pinned for Spark {installed_version()}: start the session with Delta's own "
-            "(spark.jars.packages), or write tables by deltalake (--engine deltalake)"
-        )
-        raise SetupError("JAR_MISSING", details=details)
+    if kind in _NOT_PINNED and name not in SETS:
+        raise SetupError("JAR_MISSING", details=_NOT_PINNED[kind].format(version=installed_version()))
     jar_set = [jar for jar in table() if name in jar.sets and jar.artifact not in brought]
     if kind != "spark" and len(jar_set) < sum(name in jar.sets for jar in table()):
         return []

@@ -1,11 +1,11 @@
-"""What `merge` asks of a Delta table, whichever library writes it: one file a library, one entry in ENGINES."""
+"""What `merge` asks of a table of the lake, whichever library writes it: one file a library, one entry in ENGINES."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class TableColumn:
-    """A column of a Delta table. type: as Spark writes it in DDL. comment: "" for none."""
+    """A column of a table of the lake. type: as Spark writes it in DDL. comment: "" for none."""
 
     name: str
     type: str
@@ -36,7 +36,12 @@ class Upsert:
 
 
 class LakeTable(Protocol):
-    """A Delta table of a path, which need not be there yet. Each method that changes it makes one commit."""
+    """A table of the lake, which need not be there yet. Each method that changes it makes one commit."""
+
+    @property
+    def location(self) -> str:
+        """As --out has it."""
+        ...
 
     def exists(self) -> bool: ...
 
@@ -45,6 +50,10 @@ class LakeTable(Protocol):
 
         SetupError STOPPED where this library can't write it.
         """
+        ...
+
+    def column_type(self, kind: str) -> str:
+        """The type that a column of this Spark type has in the table. SetupError USAGE where it has none for it."""
         ...
 
     def read(self) -> DataFrame: ...
@@ -73,6 +82,10 @@ class LakeTable(Protocol):
 
     def comment(self, name: str, text: str) -> None: ...
 
+    def reorder(self, names: Sequence[str]) -> None:
+        """Makes these the first columns, in this order, where that changes metadata only; else all stay in place."""
+        ...
+
     def widen(self, name: str, kind: str) -> bool:
         """Another type in place; False: the table must be written anew."""
         ...
@@ -88,15 +101,24 @@ class LakeTable(Protocol):
 
 Engine = Callable[["SparkSession", str], LakeTable]
 
-ENGINES: Mapping[str, str] = {
-    "delta-spark": "spark_jobs.lake.engines.delta_spark:SparkDelta",
-    "deltalake": "spark_jobs.lake.engines.delta_rs:Deltalake",
+
+class EngineEntry(NamedTuple):
+    """table_format: of the tables it writes (spark_jobs.io.locations.TableLocation). table_class: MODULE:CLASS."""
+
+    table_format: str
+    table_class: str
+
+
+ENGINES: Mapping[str, EngineEntry] = {
+    "delta-spark": EngineEntry("delta", "spark_jobs.lake.engines.delta_spark:SparkDelta"),
+    "deltalake": EngineEntry("delta", "spark_jobs.lake.engines.delta_rs:Deltalake"),
+    "iceberg-spark": EngineEntry("iceberg", "spark_jobs.lake.engines.iceberg_spark:SparkIceberg"),
 }
 AUTO = "auto"
 
 
 def engine(name: str) -> Engine:
     """An entry of ENGINES, imported."""
-    module, class_name = ENGINES[name].split(":")
+    module, class_name = ENGINES[name].table_class.split(":")
     table_class: Engine = getattr(import_module(module), class_name)
     return table_class

@@ -22,6 +22,7 @@ from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.lake.engines.spark_sql import set_for_now
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -48,7 +49,7 @@ def _convert_errors(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[
         try:
             return method(table, *args, **kwargs)
         except (DeltaError, OSError) as error:
-            raise SetupError("STOPPED", where=f"delta:{table.path}", details=f"deltalake: {error}") from error
+            raise SetupError("STOPPED", where=table.location, details=f"deltalake: {error}") from error
 
     return call_method
 
@@ -72,7 +73,14 @@ class Deltalake:
             details = f"delta:{self.path}: deltalake takes no folder with {' '.join(bad)} in its name"
             raise SetupError("USAGE", details=details)
 
+    @property
+    def location(self) -> str:
+        return f"delta:{self.path}"
+
     # ---- what is there
+    def column_type(self, kind: str) -> str:
+        return kind
+
     def exists(self) -> bool:
         from deltalake import DeltaTable
 
@@ -87,7 +95,7 @@ class Deltalake:
                 f"the table has {', '.join(names)}, which deltalake can't write: delta-spark made it, go on with"
                 " --engine delta-spark, or begin anew in another place"
             )
-            raise SetupError("STOPPED", where=f"delta:{self.path}", details=details)
+            raise SetupError("STOPPED", where=self.location, details=details)
         return self.properties()
 
     @_convert_errors
@@ -135,6 +143,9 @@ class Deltalake:
     @_convert_errors
     def comment(self, name: str, text: str) -> None:
         self._table().alter.set_column_metadata(name, {"comment": text})
+
+    def reorder(self, names: Sequence[str]) -> None:
+        """Columns stay where they are."""
 
     def widen(self, name: str, kind: str) -> bool:
         del name, kind
@@ -196,7 +207,7 @@ class Deltalake:
         # A name with an underscore is none of the table's files; beside them, as executors may be elsewhere.
         folder = Path(self._place, f"_bridge_rows-{uuid4().hex}")
         try:
-            with _set(frame.sparkSession, _TIMESTAMPS, "TIMESTAMP_MICROS"):  # INT96, Spark's own, has no zone
+            with set_for_now(frame.sparkSession, _TIMESTAMPS, "TIMESTAMP_MICROS"):  # INT96, Spark's own, has no zone
                 frame.write.parquet(str(folder))
             files = sorted(map(str, folder.glob("*.parquet")))
             yield _with_comments(ds.dataset(files, format="parquet"), frame)
@@ -224,16 +235,6 @@ def _field(column: TableColumn) -> Any:
         "metadata": {"comment": column.comment} if column.comment else {},
     }  # fmt: skip
     return Field.from_json(json.dumps(described))
-
-
-@contextmanager
-def _set(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
 
 
 def _quote(name: str) -> str:

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 from schemas.model.names import quote_name
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, view_of
 from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_SOURCE = "bridge_merge_source"
 _MAPPING = "delta.columnMapping.mode"
 
 
@@ -26,11 +26,18 @@ class SparkDelta:
     path: str
 
     @property
+    def location(self) -> str:
+        return f"delta:{self.path}"
+
+    @property
     def _name(self) -> str:
         return delta_files.sql_name(self.path)
 
     def exists(self) -> bool:
         return delta_files.exists(self.spark, self.path)
+
+    def column_type(self, kind: str) -> str:
+        return kind
 
     def prepare(self) -> dict[str, str]:
         return self.properties()
@@ -42,14 +49,14 @@ class SparkDelta:
         row = self.spark.sql(f"DESCRIBE DETAIL {self._name}").collect()[0]
         return dict(row["properties"])
 
-    def set_property(self, name: str, value: str) -> None:
-        self._alter(f"SET TBLPROPERTIES ({_property(name, value)})")
+    def setproperty_sql(self, name: str, value: str) -> None:
+        self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
 
     def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
         delta_files.clear_uncreated(self.spark, self.path)
-        pairs = ", ".join(_property(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
+        pairs = ", ".join(property_sql(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
         self.spark.sql(
-            f"CREATE TABLE {self._name} ({', '.join(map(_column_sql, columns))}) USING delta TBLPROPERTIES ({pairs})"
+            f"CREATE TABLE {self._name} ({', '.join(map(column_sql, columns))}) USING delta TBLPROPERTIES ({pairs})"
         )
 
     def overwrite(self, frame: DataFrame) -> None:
@@ -60,7 +67,7 @@ class SparkDelta:
         delta_files.allow_ntz(self.spark, self.path, types, have)
 
     def add(self, column: TableColumn) -> None:
-        self._alter(f"ADD COLUMNS ({_column_sql(column)})")
+        self._alter(f"ADD COLUMNS ({column_sql(column)})")
 
     def rename(self, old: str, new: str) -> None:
         self._map_columns()
@@ -72,6 +79,9 @@ class SparkDelta:
 
     def comment(self, name: str, text: str) -> None:
         self._alter(f"ALTER COLUMN {quote_name(name)} COMMENT {sql_literal(text)}")
+
+    def reorder(self, names: Sequence[str]) -> None:
+        """Columns stay where they are."""
 
     def widen(self, name: str, kind: str) -> bool:
         from pyspark.errors import PySparkException
@@ -89,31 +99,13 @@ class SparkDelta:
         self.spark.sql(f"UPDATE {self._name} SET {quote_name(name)} = {value} WHERE {where}")
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        frame.createOrReplaceTempView(_SOURCE)
-        on = " AND ".join(f"t.{quote_name(ours)} <=> s.{quote_name(theirs)}" for ours, theirs in upsert.keys)
-        pairs = [(quote_name(ours), f"s.{quote_name(theirs)}") for ours, theirs in upsert.values]
-        self.spark.sql(
-            f"MERGE INTO {self._name} t USING {_SOURCE} s ON {on}"
-            + (f" WHEN MATCHED AND ({upsert.delete}) THEN DELETE" if upsert.delete else "")
-            + f" WHEN MATCHED AND ({upsert.update}) THEN UPDATE SET {', '.join(f't.{a} = {b}' for a, b in pairs)}"
-            f" WHEN NOT MATCHED AND ({upsert.insert}) THEN INSERT ({', '.join(a for a, _ in pairs)})"
-            f" VALUES ({', '.join(b for _, b in pairs)})"
-        )
-        self.spark.catalog.dropTempView(_SOURCE)
+        with view_of(frame) as source:
+            self.spark.sql(merge_sql(self._name, source, upsert))
 
     def _map_columns(self) -> None:
         """What a table needs whose columns get other names, or go: one that deltalake made lacks it."""
         if self.properties().get(_MAPPING, "none") == "none":
-            self.set_property(_MAPPING, delta_files.PROPERTIES[_MAPPING])
+            self.setproperty_sql(_MAPPING, delta_files.PROPERTIES[_MAPPING])
 
     def _alter(self, change: str) -> None:
         self.spark.sql(f"ALTER TABLE {self._name} {change}")
-
-
-def _column_sql(column: TableColumn) -> str:
-    comment = f" COMMENT {sql_literal(column.comment)}" if column.comment else ""
-    return f"{quote_name(column.name)} {column.type}{comment}"
-
-
-def _property(name: str, value: str) -> str:
-    return f"'{name}' = {sql_literal(value)}"

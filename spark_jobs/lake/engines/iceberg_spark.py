@@ -1,0 +1,245 @@
+"""Iceberg tables written by Iceberg's runtime for Spark, in Spark's SQL: columns are known by field id.
+
+A rename, a wider type, another order, a comment, a column added or dropped is a change of metadata. The table's own
+properties decide between copy-on-write and merge-on-read (`write.merge.mode` …), its format version and layout.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+
+from schemas.model.errors import SetupError
+from schemas.model.names import quote_name
+from schemas.model.spark_types import widens
+from spark_jobs.io.locations import iceberg_name_parts
+from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, view_of
+from spark_jobs.spark.sql_expressions import sql_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+SUMMARY_SETTING = "spark.sql.iceberg.snapshot-property."
+"""What a session puts into the summary of each snapshot that it commits."""
+COMMIT_TS = "bridge.commit_ts"
+"""Key of a snapshot's summary: the highest commit_ts that was applied to the table."""
+_CATALOG = "spark.sql.catalog."
+_STORED: Mapping[str, str] = {"tinyint": "int", "smallint": "int"}
+"""Spark's types that Iceberg keeps as another."""
+_PARTITIONS = re.compile(r"^PARTITIONED BY \((.*)\)$", re.MULTILINE)
+_ICEBERG = re.compile(r"org\.apache\.iceberg\.\w+\.\w+: ([^\n]+)|Unsupported table change: ([^\n]+)")
+_NO_CLASS = re.compile(r"Cannot find catalog plugin class|ClassNotFoundException: org\.apache\.iceberg")
+
+
+def _convert_errors(method: Callable[Concatenate[SparkIceberg, P], R]) -> Callable[Concatenate[SparkIceberg, P], R]:
+    """What Iceberg or the catalog refuses is told as ours: SetupError STOPPED, JAR_MISSING."""
+
+    @wraps(method)
+    def call_method(table: SparkIceberg, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return method(table, *args, **kwargs)
+        except Exception as error:  # Java's as they are, or as pyspark's own
+            if (told := table.error_of(error)) is None:
+                raise
+            raise told from error
+
+    return call_method
+
+
+@dataclass(frozen=True)
+class SparkIceberg:
+    """A spark_jobs.lake.engines.base.LakeTable. name: CATALOG.DB.TABLE.
+
+    SetupError USAGE where the session does not know the catalog, or the name has fewer than three parts.
+    """
+
+    spark: SparkSession
+    name: str
+
+    def __post_init__(self) -> None:
+        catalog = iceberg_name_parts(self.name)[0]
+        if self.spark.conf.get(_CATALOG + catalog, None) is None:
+            raise SetupError("USAGE", details=_no_catalog(self.location, catalog))
+        # A catalog that keeps tables would show them as they were before another writer's commit.
+        cache = f"{_CATALOG}{catalog}.cache-enabled"
+        if self.spark.conf.get(cache, None) is None:
+            self.spark.conf.set(cache, "false")
+
+    @property
+    def location(self) -> str:
+        return f"iceberg:{self.name}"
+
+    @property
+    def _sql_name(self) -> str:
+        return ".".join(map(quote_name, iceberg_name_parts(self.name)))
+
+    # ---- what is there
+    @_convert_errors
+    def exists(self) -> bool:
+        return self.spark.catalog.tableExists(self._sql_name)
+
+    @_convert_errors
+    def prepare(self) -> dict[str, str]:
+        self.spark.catalog.refreshTable(self._sql_name)
+        properties = self.properties()
+        if not properties.get("format", "").startswith("iceberg"):
+            details = "the catalog has another kind of table there: choose another name"
+            raise SetupError("STOPPED", where=self.location, details=details)
+        return properties
+
+    def read(self) -> DataFrame:
+        return self.spark.table(self._sql_name)
+
+    @_convert_errors
+    def properties(self) -> dict[str, str]:
+        return {row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self._sql_name}").collect()}
+
+    @_convert_errors
+    def snapshots(self) -> list[tuple[int, dict[str, str]]]:
+        """(id, summary) of the snapshots that the table is made of, the newest first."""
+        rows = self.spark.sql(f"SELECT snapshot_id, parent_id, summary FROM {self._sql_name}.snapshots").collect()
+        by_id = {row["snapshot_id"]: row for row in rows}
+        now, chain = self.properties().get("current-snapshot-id", "none"), []
+        at = None if now == "none" else by_id.get(int(now))
+        while at is not None:
+            chain.append((at["snapshot_id"], dict(at["summary"])))
+            at = by_id.get(at["parent_id"])
+        return chain
+
+    def column_type(self, kind: str) -> str:
+        if kind.startswith("interval"):
+            details = f"{self.location}: Iceberg has no type for intervals: leave out --time interval (TIME is text)"
+            raise SetupError("USAGE", details=details)
+        return _STORED.get(kind, kind)
+
+    # ---- changes of the table
+    @_convert_errors
+    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
+        self._create_namespace()
+        pairs = ", ".join(property_sql(*one) for one in properties.items())
+        columns_sql = ", ".join(map(column_sql, columns))
+        given = f" TBLPROPERTIES ({pairs})" if pairs else ""
+        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING iceberg{given}")
+
+    @_convert_errors
+    def set_property(self, name: str, value: str) -> None:
+        self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
+
+    def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
+        """Every type that `column_type` gives can be added to every table."""
+
+    @_convert_errors
+    def add(self, column: TableColumn) -> None:
+        self._alter(f"ADD COLUMNS ({column_sql(column)})")
+
+    @_convert_errors
+    def rename(self, old: str, new: str) -> None:
+        self._alter(f"RENAME COLUMN {quote_name(old)} TO {quote_name(new)}")
+
+    @_convert_errors
+    def drop(self, name: str) -> None:
+        self._alter(f"DROP COLUMN {quote_name(name)}")
+
+    @_convert_errors
+    def comment(self, name: str, text: str) -> None:
+        self._alter(f"ALTER COLUMN {quote_name(name)} COMMENT {sql_literal(text)}")
+
+    @_convert_errors
+    def reorder(self, names: Sequence[str]) -> None:
+        have = self.read().columns
+        for n, name in enumerate(names):
+            if have[n] != name:
+                place = "FIRST" if n == 0 else f"AFTER {quote_name(names[n - 1])}"
+                self._alter(f"ALTER COLUMN {quote_name(name)} {place}")
+                have.remove(name)
+                have.insert(n, name)
+
+    @_convert_errors
+    def widen(self, name: str, kind: str) -> bool:
+        have = self.read().schema[name].dataType.simpleString()
+        same_scale = have.startswith("decimal") and widens(have, kind) and have.split(",")[1] == kind.split(",")[1]
+        if not (same_scale or (have, kind) in (("int", "bigint"), ("float", "double"))):
+            return False
+        self._alter(f"ALTER COLUMN {quote_name(name)} TYPE {kind}")
+        return True
+
+    # ---- changes of its rows
+    @_convert_errors
+    def overwrite(self, frame: DataFrame) -> None:
+        """Rows alone where the columns stay; else the table is replaced, under its partitioning and order of rows."""
+        from pyspark.sql import functions as F
+
+        if not self.exists():
+            self._create_namespace()
+            self._replace(frame, "")
+            return
+        if _columns_of(frame, self.column_type) == _columns_of(self.read(), self.column_type):
+            frame.writeTo(self._sql_name).overwrite(F.lit(True))
+            return
+        order, text = self.properties().get("sort-order"), self._create_text()
+        parts = _PARTITIONS.search(text)
+        self._replace(frame, f" PARTITIONED BY ({parts[1]})" if parts else "")
+        if order is not None:
+            self._alter(f"WRITE ORDERED BY {order}")
+
+    @_convert_errors
+    def delete(self, where: str) -> None:
+        self.spark.sql(f"DELETE FROM {self._sql_name} WHERE {where}")
+
+    @_convert_errors
+    def update(self, name: str, value: str, where: str) -> None:
+        self.spark.sql(f"UPDATE {self._sql_name} SET {quote_name(name)} = {value} WHERE {where}")
+
+    @_convert_errors
+    def merge(self, frame: DataFrame, upsert: Upsert) -> None:
+        with view_of(frame) as source:
+            self.spark.sql(merge_sql(self._sql_name, source, upsert))
+
+    # ---- how
+    def error_of(self, error: Exception) -> SetupError | None:
+        """What Iceberg, or the catalog, says; None for an error of the query's own."""
+        text = str(error)
+        if _NO_CLASS.search(text):
+            details = (
+                f"{self.location}: this Spark session has no jars of Iceberg's: start it with spark.jars.packages="
+                "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0 (4.0: …-4.0_2.13:1.11.0)"
+            )
+            return SetupError("JAR_MISSING", details=details)
+        match = _ICEBERG.search(text)
+        if match is None:
+            return None
+        return SetupError("STOPPED", where=self.location, details=f"Iceberg: {(match[1] or match[2]).strip()[:500]}")
+
+    def _create_namespace(self) -> None:
+        namespace = ".".join(map(quote_name, iceberg_name_parts(self.name)[:-1]))
+        self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {namespace}")
+
+    def _create_text(self) -> str:
+        return str(self.spark.sql(f"SHOW CREATE TABLE {self._sql_name}").collect()[0][0])
+
+    def _replace(self, frame: DataFrame, layout: str) -> None:
+        with view_of(frame) as source:
+            self.spark.sql(f"CREATE OR REPLACE TABLE {self._sql_name} USING iceberg{layout} AS SELECT * FROM {source}")
+
+    def _alter(self, change: str) -> None:
+        self.spark.sql(f"ALTER TABLE {self._sql_name} {change}")
+
+
+def _columns_of(frame: DataFrame, type_in_table: Callable[[str], str]) -> list[tuple[str, str]]:
+    return [(f.name, type_in_table(f.dataType.simpleString())) for f in frame.schema]
+
+
+def _no_catalog(location: str, catalog: str) -> str:
+    name = _CATALOG + catalog
+    return (
+        f"{location}: Spark knows no catalog {catalog}. Configure it (--conf, spark-defaults.conf):"
+        f" {name}=org.apache.iceberg.spark.SparkCatalog, and {name}.type=hadoop with {name}.warehouse=PATH,"
+        f" {name}.type=rest or jdbc with {name}.uri=URI, {name}.type=hive or glue"
+    )

@@ -1,0 +1,61 @@
+"""The SQL by which Spark changes tables, the same for each engine that writes by it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+from uuid import uuid4
+
+from schemas.model.names import quote_name
+from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.spark.sql_expressions import sql_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+
+def column_sql(column: TableColumn) -> str:
+    """A column as CREATE TABLE and ADD COLUMNS take it."""
+    comment = f" COMMENT {sql_literal(column.comment)}" if column.comment else ""
+    return f"{quote_name(column.name)} {column.type}{comment}"
+
+
+def property_sql(name: str, value: str) -> str:
+    """A table property as TBLPROPERTIES takes it."""
+    return f"{sql_literal(name)} = {sql_literal(value)}"
+
+
+def merge_sql(table: str, source: str, upsert: Upsert) -> str:
+    """MERGE INTO. table, source: names, quoted where they need it."""
+    on = " AND ".join(f"t.{quote_name(ours)} <=> s.{quote_name(theirs)}" for ours, theirs in upsert.keys)
+    pairs = [(quote_name(ours), f"s.{quote_name(theirs)}") for ours, theirs in upsert.values]
+    return (
+        f"MERGE INTO {table} t USING {source} s ON {on}"
+        + (f" WHEN MATCHED AND ({upsert.delete}) THEN DELETE" if upsert.delete else "")
+        + f" WHEN MATCHED AND ({upsert.update}) THEN UPDATE SET {', '.join(f't.{a} = {b}' for a, b in pairs)}"
+        f" WHEN NOT MATCHED AND ({upsert.insert}) THEN INSERT ({', '.join(a for a, _ in pairs)})"
+        f" VALUES ({', '.join(b for _, b in pairs)})"
+    )
+
+
+@contextmanager
+def view_of(frame: DataFrame) -> Iterator[str]:
+    """The frame under a name that no other has: several threads may merge in one session."""
+    name = f"bridge_source_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield name
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)
+
+
+@contextmanager
+def set_for_now(spark: SparkSession, name: str, value: str) -> Iterator[None]:
+    """A session's setting, as it was before at the end."""
+    before = spark.conf.get(name, None)
+    spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
