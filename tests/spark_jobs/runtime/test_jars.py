@@ -79,7 +79,8 @@ def test_table_is_pinned_and_unambiguous() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.slow] if "-" in name else []) for name in jars.SETS]
+    "name",
+    [pytest.param(name, marks=[] if name in ("spark", "kafka", "delta") else [pytest.mark.slow]) for name in jars.SETS],
 )
 def test_the_pinned_jars_can_be_had(name: str) -> None:
     rows = [row for row in jars.table() if name in row.sets]
