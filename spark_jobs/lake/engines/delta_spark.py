@@ -49,7 +49,7 @@ class SparkDelta:
         row = self.spark.sql(f"DESCRIBE DETAIL {self._name}").collect()[0]
         return dict(row["properties"])
 
-    def setproperty_sql(self, name: str, value: str) -> None:
+    def set_property(self, name: str, value: str) -> None:
         self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
 
     def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
@@ -105,7 +105,7 @@ class SparkDelta:
     def _map_columns(self) -> None:
         """What a table needs whose columns get other names, or go: one that deltalake made lacks it."""
         if self.properties().get(_MAPPING, "none") == "none":
-            self.setproperty_sql(_MAPPING, delta_files.PROPERTIES[_MAPPING])
+            self.set_property(_MAPPING, delta_files.PROPERTIES[_MAPPING])
 
     def _alter(self, change: str) -> None:
         self.spark.sql(f"ALTER TABLE {self._name} {change}")
