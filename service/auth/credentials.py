@@ -75,7 +75,10 @@ class Credentials:
 
 
 def read(text: str, source: str) -> Credentials:
-    """The credentials of an auth file's text. Raises SetupError that names the line, never what is in it."""
+    """The credentials of an auth file's text; of an empty one, nobody's.
+
+    Raises SetupError that names the line, never what is in it.
+    """
     passwords: dict[str, tuple[bytes, ...]] = {}
     tokens: dict[bytes, str] = {}
     cost = min(_COSTS)
@@ -94,8 +97,6 @@ def read(text: str, source: str) -> Credentials:
             raise SetupError("USAGE", details=f"{where}: bcrypt's cost must be {_COSTS[0]} to {_COSTS[-1]}")
         cost = max(cost, int(match[1]))
         passwords[name] = (*passwords.get(name, ()), hashed.encode())
-    if not passwords and not tokens:
-        raise SetupError("USAGE", details=f"{source}: nobody is in it")
     return Credentials(passwords, tokens, hash_of(secrets.token_hex(16), cost).encode())
 
 

@@ -68,9 +68,22 @@ class FileWatcher:
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
         if auth_file:
-            self.watch(auth_file, lambda text: self._set(credentials=credentials.read(text, auth_file)))
+            self.watch(auth_file, lambda text: self._use_credentials(text, auth_file))
         if acl_file:
             self.watch(acl_file, lambda text: self._set(acl=acl.read(text, acl_file)))
+
+    def _use_credentials(self, text: str, path: str) -> None:
+        """Nobody may be in it at first, as in a secret that is yet to be filled; a file that had somebody was cut."""
+        new = credentials.read(text, path)
+        if not new.names:
+            if self.rules.credentials.names:
+                raise SetupError("USAGE", details=f"{path}: nobody is in it")
+            _LOG.warning(
+                "%s: nobody is in it, so every request that needs a user is answered 401. Add a line NAME:HASH "
+                "(htpasswd -nB NAME); the file is read again when it changes",
+                path,
+            )
+        self._set(credentials=new)
 
     def _set(self, **parts: Credentials | Acl) -> None:
         self.rules = replace(self.rules, **parts)  # type: ignore[arg-type]

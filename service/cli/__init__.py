@@ -14,6 +14,7 @@ from service.cli.access import check_acl, hash_password, new_token
 from service.cli.backup import backup, restore
 from service.cli.check_ddl import check_ddl
 from service.cli.doctor import doctor
+from service.cli.health import health
 from service.cli.history import history
 from service.cli.mirror import mirror
 from service.cli.serve import serve
@@ -22,6 +23,7 @@ from service.cli.transfer import export, import_
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 app.command()(serve)
+app.command()(health)
 app.command()(check_acl)
 app.command()(hash_password)
 app.command()(new_token)

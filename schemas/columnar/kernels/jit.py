@@ -7,15 +7,19 @@ Machine code is cached by the content of all files of this folder, in a folder t
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
+import stat
 import tempfile
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from importlib import import_module, resources
 from pathlib import Path
 from typing import Any, TypeVar
 
 F = TypeVar("F", bound=Callable[..., Any])
+_CODE = "__pycache__"  # where numba keeps the code of a file beside it
 
 try:
     numba: Any = import_module("numba")
@@ -68,18 +72,45 @@ def digest_sources(sources: Mapping[str, bytes]) -> str:
 
 
 def _cache_folder() -> Path | None:
-    """The folder of this version's sources and code; None where it can't be written: then nothing is cached."""
+    """The folder of this version's sources and code; None where none can be written: then nothing is cached."""
     own = os.environ.get("NUMBA_CACHE_DIR")
     base = os.environ.get("BRIDGE_CACHE") or os.environ.get("XDG_CACHE_HOME", "~/.cache") + "/ticdc-bridge"
     sources = read_sources()
     folder = Path(own or base + "/numba").expanduser().absolute() / digest_sources(sources)
-    try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        for name, text in sources.items():
-            _write(folder / name, text)
-    except OSError:
-        return None
+    for make in (_fill, _fill_temporary):
+        try:
+            return make(folder, sources)
+        except OSError:
+            continue
+    return None
+
+
+def _fill(folder: Path, sources: Mapping[str, bytes]) -> Path:
+    """The folder with the sources in it. OSError where it, or numba's own below it, can't be written."""
+    folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    for name, text in sources.items():
+        _write(folder / name, text)
+    for one in (folder, folder / _CODE):
+        if one.exists() and not os.access(one, os.W_OK):
+            raise PermissionError(errno.EACCES, "cannot be written", str(one))
     return folder
+
+
+def _fill_temporary(folder: Path, sources: Mapping[str, bytes]) -> Path:
+    """A temporary folder of this user's in its place, with links to its code. OSError where that can't be had."""
+    if not hasattr(os, "getuid"):
+        raise OSError(errno.ENOSYS, "no users here")
+    home = Path(tempfile.gettempdir(), f"ticdc-bridge-kernels-{os.getuid()}")
+    home.mkdir(exist_ok=True, mode=0o700)
+    status = home.lstat()  # numba runs what is in there: nobody else may have made it, or write to it
+    if status.st_uid != os.getuid() or not stat.S_ISDIR(status.st_mode) or status.st_mode & 0o077:
+        raise PermissionError(errno.EACCES, "is not this user's alone", str(home))
+    made = _fill(home / folder.name, sources)
+    (made / _CODE).mkdir(exist_ok=True)
+    for file in (folder / _CODE).iterdir() if os.access(folder / _CODE, os.R_OK | os.X_OK) else ():
+        with suppress(FileExistsError):
+            (made / _CODE / file.name).symlink_to(file)
+    return made
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -1,0 +1,128 @@
+"""Whether the service on this machine is ready, asked as a container's health check asks: often, so with little.
+
+Nothing of the app is imported, and no more than sockets where the environment says where the service listens.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import urlsplit
+
+READY: Final = 0
+NOT_READY: Final = 1
+USAGE: Final = 2
+_SECONDS: Final = 4.0
+_LONGEST: Final = 64 * 1024
+# What a service listens on → where it is reached on its own machine.
+_LOOPBACK: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a service answers. certificate: its own PEM file, if it has one; key: its key's, "" where that is in it.
+
+    The certificate is not checked: it is for the name that clients use, and nobody stands between on one machine.
+    """
+
+    host: str
+    port: int
+    is_tls: bool = False
+    certificate: str = ""
+    key: str = ""
+    password: str = ""
+
+
+def place_of(environment: Mapping[str, str]) -> Place:
+    """Where the service with these variables (BRIDGE_HOST, BRIDGE_PORT, BRIDGE_TLS_CERT, …) answers.
+
+    Raises ValueError for a port that is no number.
+    """
+    host, port = environment.get("BRIDGE_HOST"), environment.get("BRIDGE_PORT")
+    certificate = environment.get("BRIDGE_TLS_CERT", "")
+    if host is None or port is None:  # a default, or another registry's variable
+        from service.settings import Settings
+
+        settings = Settings()
+        host, port, certificate = settings.host, str(settings.port), settings.tls_cert
+    if not (port.isascii() and port.isdecimal() and 0 < int(port) < 65536):
+        raise ValueError(f"BRIDGE_PORT is {port!r}: 1 to 65535 is needed, or --url")
+    return Place(
+        _LOOPBACK.get(host, host), int(port), bool(certificate), certificate,
+        environment.get("BRIDGE_TLS_KEY", ""), environment.get("BRIDGE_TLS_KEY_PASSWORD", ""),
+    )  # fmt: skip
+
+
+def place_of_url(url: str) -> Place:
+    """Raises ValueError for what is no http://HOST:PORT or https://HOST:PORT."""
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ValueError(f"--url {url}: http://HOST:PORT or https://HOST:PORT is needed")
+    is_tls = parts.scheme == "https"
+    return Place(parts.hostname, parts.port or (443 if is_tls else 80), is_tls)
+
+
+def check_health(place: Place) -> tuple[int, str]:
+    """READY or NOT_READY, and a sentence: what `/health/ready` answered, or why nothing did, within four seconds."""
+    where = f"{'https' if place.is_tls else 'http'}://{place.host}:{place.port}/health/ready"
+    try:
+        status, body = _ask(place)
+    except OSError as error:  # of TLS and of time too
+        return NOT_READY, f"not ready: {where}: {_reason(error)}"
+    if status == "200":
+        return READY, f"ready: {where}"
+    if not status:
+        maybe = ": it may want a client certificate, so check the port alone" if place.is_tls else ""
+        return NOT_READY, f"not ready: {where} closed the connection without an answer in HTTP{maybe}"
+    return NOT_READY, f"not ready: {where} answered {status}: {body.strip()[:500]}"
+
+
+def _reason(error: OSError) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer in {_SECONDS:g} s"
+    return str(getattr(error, "reason", None) or error.strerror or "the connection was closed")
+
+
+def _ask(place: Place) -> tuple[str, str]:
+    """The status and the body. Raises OSError."""
+    with socket.create_connection((place.host, place.port), _SECONDS) as plain:
+        connection: socket.socket = plain
+        if place.is_tls:
+            import ssl
+
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+            if place.certificate:
+                context.load_cert_chain(place.certificate, place.key or None, lambda: place.password)
+            connection = context.wrap_socket(plain)
+        host = f"[{place.host}]" if ":" in place.host else place.host
+        connection.sendall(f"GET /health/ready HTTP/1.0\r\nHost: {host}\r\n\r\n".encode("ascii", "replace"))
+        answer = b""
+        while len(answer) < _LONGEST and (part := connection.recv(_LONGEST)):
+            answer += part
+        if place.is_tls:
+            connection.close()
+    head, _, body = answer.partition(b"\r\n\r\n")
+    words = head.decode("latin-1").split(" ", 2)
+    return (words[1] if len(words) > 1 and words[0].startswith("HTTP/") else ""), body.decode("utf-8", "replace")
+
+
+def run(url: str | None) -> int:
+    """Print what is so on stderr, or on stdout where the service is ready. Out: the exit code."""
+    try:
+        place = place_of_url(url) if url is not None else place_of(os.environ)
+    except ValueError as error:
+        print(f"ticdc-bridge: {error}", file=sys.stderr)
+        return USAGE
+    code, text = check_health(place)
+    print(text, file=sys.stdout if code == READY else sys.stderr)
+    return code
+
+
+def is_plain(arguments: Sequence[str]) -> bool:
+    """Whether these arguments of the command line ask for this check and nothing else."""
+    return list(arguments) == ["health"]

@@ -1,0 +1,131 @@
+"""`health`: what a container asks its service, with an exit code for an answer."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+from typer.testing import CliRunner
+
+from service.cli import app
+from service.health_check import NOT_READY, READY, Place, check_health, place_of, place_of_url
+from service.testing import running_service
+from tests.support.access import files
+from tests.support.certificates import Authority
+from tests.support.service import ROOT
+from tests.support.table import check_rows
+
+_ALL = {"BRIDGE_HOST": "0.0.0.0", "BRIDGE_PORT": "8081"}
+PLACES: list[tuple[Mapping[str, str], Place]] = [
+    (_ALL, Place("127.0.0.1", 8081)),
+    ({**_ALL, "BRIDGE_HOST": "::"}, Place("::1", 8081)),
+    ({**_ALL, "BRIDGE_HOST": ""}, Place("127.0.0.1", 8081)),
+    ({**_ALL, "BRIDGE_HOST": "10.0.0.7", "BRIDGE_PORT": "9000"}, Place("10.0.0.7", 9000)),
+    ({**_ALL, "BRIDGE_TLS_CERT": "c.pem"}, Place("127.0.0.1", 8081, True, "c.pem")),
+    (
+        {**_ALL, "BRIDGE_TLS_CERT": "c.pem", "BRIDGE_TLS_KEY": "k.pem", "BRIDGE_TLS_KEY_PASSWORD": "x"},
+        Place("127.0.0.1", 8081, True, "c.pem", "k.pem", "x"),
+    ),
+    ({}, Place("127.0.0.1", 8081)),
+    ({"KARAPACE_PORT": "8085", "KARAPACE_HOST": "0.0.0.0"}, Place("127.0.0.1", 8085)),
+    ({"SCHEMA_REGISTRY_LISTENERS": "http://0.0.0.0:8090", "BRIDGE_HOST": "127.0.0.1"}, Place("127.0.0.1", 8090)),
+]
+URLS = [
+    ("http://127.0.0.1:9000", Place("127.0.0.1", 9000)),
+    ("https://[::1]:9000/", Place("::1", 9000, True)),
+    ("https://registry", Place("registry", 443, True)),
+]
+WRONG = [("8081", "--url"), ("ftp://x", "--url"), ("http://", "--url"), ("http://x:99999", "ort")]
+
+
+def test_where_the_service_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(row: tuple[Mapping[str, str], Place]) -> None:
+        with monkeypatch.context() as patch:
+            for name, value in row[0].items():
+                patch.setenv(name, value)
+            assert place_of(row[0]) == row[1]
+
+    check_rows(PLACES, check)
+    check_rows(URLS, lambda row: _is_equal(place_of_url(row[0]), row[1]))
+    with pytest.raises(ValueError, match="BRIDGE_PORT is '80a'"):
+        place_of({**_ALL, "BRIDGE_PORT": "80a"})
+
+
+def _is_equal(one: object, other: object) -> None:
+    assert one == other
+
+
+def test_exit_codes() -> None:
+    with running_service() as url:
+        result = CliRunner().invoke(app, ["health", "--url", url])
+        assert (result.exit_code, result.output) == (0, f"ready: {url}/health/ready\n")
+    result = CliRunner().invoke(app, ["health", "--url", url])
+    assert result.exit_code == 1
+    assert "Connection refused" in result.output
+
+    def check(row: tuple[str, str]) -> None:
+        result = CliRunner().invoke(app, ["health", "--url", row[0]])
+        assert result.exit_code == 2
+        assert row[1] in result.output
+
+    check_rows(WRONG, check)
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    (tmp_path / "ca").mkdir()
+    return Authority(tmp_path / "ca")
+
+
+def test_tls_passwords_and_client_certificates(authority: Authority, tmp_path: Path) -> None:
+    """Users are not asked for. The service's own certificate stands for a client's where one is needed."""
+    server = authority.issue("server")
+    other = Authority(tmp_path, "other")
+    tls = {"tls_cert": server.certificate, "tls_key": server.key}
+
+    def rows() -> Iterator[tuple[dict[str, str], bool]]:
+        yield {**files(tmp_path), **tls}, True
+        yield {**files(tmp_path), **tls, "tls_client_ca": authority.file}, True
+        yield {**files(tmp_path), **tls, "tls_client_ca": other.file}, False
+
+    def check(row: tuple[dict[str, str], bool]) -> None:
+        with running_service(**row[0]) as url:
+            parts = urlsplit(url)
+            place = Place(str(parts.hostname), parts.port or 0, True, server.certificate, server.key)
+            code, text = check_health(place)
+            assert (code == READY) == row[1], text
+            assert row[1] or "certificate" in text
+
+    check_rows(rows(), check, lambda row: "client CA" if "tls_client_ca" in row[0] else "TLS")
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-x\r\n", b'HTTP/1.1 500 No\r\n\r\n{"message":"the store"}'])
+def test_what_is_no_good_answer(answer: bytes) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        place = Place(*listening.getsockname()[:2])
+        ask = f"from service.health_check import *; print(check_health(Place{(place.host, place.port)})[0])"
+        with subprocess.Popen([sys.executable, "-c", ask], cwd=ROOT, stdout=subprocess.PIPE, text=True) as asking:
+            client, _ = listening.accept()
+            with client:
+                client.recv(1000)
+                client.sendall(answer)
+            assert asking.communicate()[0] == f"{NOT_READY}\n"
+
+
+def test_it_imports_nothing_of_the_service() -> None:
+    """It runs every ten seconds in each container."""
+    code = (
+        "import sys, runpy; sys.argv = ['service', 'health']\n"
+        "try: runpy.run_module('service', run_name='__main__')\n"
+        "except SystemExit as end: print(end.code, {'typer', 'pydantic', 'ssl', 'http'} & {*sys.modules})\n"
+    )
+    environment = {"BRIDGE_HOST": "127.0.0.1", "BRIDGE_PORT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout == "1 set()\n", done.stderr
