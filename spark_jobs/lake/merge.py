@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
+from spark_jobs.lake.bare_deletes import PLACE, place_bare_deletes, place_of_source
 from spark_jobs.lake.binlog_changes import ORDER, check_columns
 from spark_jobs.lake.column_history import SchemaChange, types_over_time
 from spark_jobs.lake.engines.base import Upsert
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _WITH_OLDEST = ("unfit", "key_only")
 """Kinds of changes of which an error names the oldest."""
+_PLACED = "delete_place"
+"""Column of the newest changes, where some deletes have no commit_ts (spark_jobs.lake.bare_deletes)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +109,12 @@ class MergeTarget(RowValues):
             summary.skipped["before TRUNCATE"] += counts.emptied
         if counts.unfit:
             summary.flags[NOT_TYPED] += counts.unfit
-        newest = self._newest(changes.where(stays), table, keys, steps, bool(counts.bare_deletes)).persist()
+        newest = self._newest(changes.where(stays), table, keys, steps, bool(counts.bare_deletes))
+        if _PLACED in newest.columns:
+            # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys,
+            # of which each delete would then look like one that was read before.
+            newest = self._tombstones(keys).mark_late(newest).localCheckpoint()
+        newest.persist()
         try:
             written = self._apply(newest, table, keys, forgotten_ts)
         finally:
@@ -176,7 +184,7 @@ class MergeTarget(RowValues):
         is_gone, lacking = F.col("gone"), (F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys))
         row = newest.agg(
             F.count(F.lit(1)).alias("keys"),
-            F.count_if(F.col("buried").isNotNull()).alias("deleted"),
+            F.count_if(_is_deleted(newest)).alias("deleted"),
             F.count_if(~is_gone & (F.col("commit_ts") < forgotten_ts)).alias("late"),
             _oldest(F.when(~is_gone, F.col("bad"))).alias("bad"),
             _oldest(F.coalesce(*lacking)).alias("lacking"),
@@ -202,7 +210,8 @@ class MergeTarget(RowValues):
     ) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key.
 
-        bare_deletes: some have no commit_ts. `buried`: up to where older changes bring no row of the key back.
+        bare_deletes: some have no commit_ts. `buried`: up to where older changes bring no row of the key back;
+        `delete_place`: of the last delete without a commit_ts; `place`: of the change, where that may matter.
         """
         from pyspark.sql import Window
 
@@ -214,7 +223,9 @@ class MergeTarget(RowValues):
         old = [c.alias(f"k_{n}") for n, c in enumerate(old_keys)]
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
-        place = [F.col("commit_ts"), F.col("position"), F.col("row")]
+        tombstones = self._tombstones(keys)
+        placed = bare_deletes or tombstones.have_places()
+        place = [F.col("commit_ts"), F.col("position"), F.col("row"), *([place_of_source()] if placed else [])]
         changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
         bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
         upserts = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
@@ -224,44 +235,23 @@ class MergeTarget(RowValues):
         key = Window.partitionBy(*names)
         both = upserts.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
         both = both.withColumn("gone", (F.col("turn") == 0) | ~F.col("known"))
-        bound = F.lit(None).cast("bigint")
+        bound, moments = F.lit(None).cast("bigint"), list[Any]()
         if bare_deletes:
-            both, bound = self._place_bare_deletes(both, keys), F.max("bound").over(key)
+            both = place_bare_deletes(both, names, self._row_times(keys, names), tombstones.by_key(names))
+            bound, moments = F.max("bound").over(key), [F.desc("moment")]
+        elif placed:
+            both = both.withColumn(_PLACED, F.lit(None).cast(PLACE))
         # At one commit_ts a delete comes before an insert.
-        last = key.orderBy(F.desc_nulls_last("commit_ts"), F.desc("turn"), F.desc("position"), F.desc("row"))
+        order = (F.desc_nulls_last("commit_ts"), F.desc("turn"), *moments, F.desc("position"), F.desc("row"))
+        last = key.orderBy(*order)
         both = both.withColumn("_n", F.row_number().over(last)).withColumn("buried", bound)
-        newest = both.where("_n = 1").drop("_n", "position", "row", "turn", "bound")
+        newest = both.where("_n = 1").drop("_n", "position", "row", "turn", "bound", "moment")
         return newest.withColumn("buried", F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)")))
 
-    def _place_bare_deletes(self, changes: DataFrame, keys: list[Column]) -> DataFrame:
-        """Deletes without a commit_ts get that of the change before them, in the input or in the table.
-
-        They come after that change, also where it comes again: `bound` is where older changes end. But of a key that
-        was deleted before, a delete may be that one come again, and the change that follows the row's: there the order
-        of the input decides.
-        """
-        from pyspark.sql import Window
-
-        names = [f"k_{n}" for n in range(len(keys))]
-        input_order = Window.partitionBy(*names).orderBy("position", "row")
-        so_far = input_order.rowsBetween(Window.unboundedPreceding, 0)
-        bare, before = ~F.col("known"), input_order.rowsBetween(Window.unboundedPreceding, -1)
-        of = changes.where(bare).select(*names).distinct()
-        for name, table in (("_row_ts", self.delta), ("_buried", self._tombstones(keys).table)):
-            if table.exists():
-                columns = (F.col(quote_name(c.name)).alias(key) for key, c in zip(names, keys, strict=True))
-                there = table.read().select(*columns, F.col(COMMIT_TS).alias(name))
-                of = of.join(there, names, "left")
-            else:
-                of = of.withColumn(name, F.lit(None).cast("bigint"))
-        placed = changes.join(of, names, "left")
-        placed = placed.withColumn("slot", F.coalesce("commit_ts", F.max("commit_ts").over(so_far), "_row_ts"))
-        earlier = F.least(F.min(F.when(bare, F.col("slot"))).over(before), F.col("_buried") - 1)
-        placed = placed.withColumn("again", F.coalesce(earlier < F.col("slot"), F.lit(False)))
-        turn = F.when(F.col("known"), F.col("turn")).when(F.col("again"), 1).otherwise(2)
-        bound = F.when(bare & ~F.col("again"), F.col("slot") + 1)
-        placed = placed.withColumn("turn", turn).withColumn("bound", bound).withColumn("commit_ts", F.col("slot"))
-        return placed.drop("_row_ts", "_buried", "slot", "again")
+    def _row_times(self, keys: list[Column], names: list[str]) -> DataFrame:
+        """The commit_ts (_row_ts) of the rows that are there, by key (`names`)."""
+        columns = [F.col(quote_name(c.name)).alias(name) for name, c in zip(names, keys, strict=True)]
+        return self.delta.read().select(*columns, F.col(COMMIT_TS).alias("_row_ts"))
 
     def _apply(self, newest: DataFrame, table: Table, keys: list[Column], forgotten_ts: int) -> int:
         columns = [c for c in table.columns if not c.virtual]
@@ -271,8 +261,7 @@ class MergeTarget(RowValues):
             return 0
         tombstones = self._tombstones(keys)
         if counts.deleted:
-            buried = newest.where("buried IS NOT NULL").select(*names, F.col("buried").alias("commit_ts"))
-            tombstones.add_deleted(buried)
+            tombstones.add_deleted(newest.where(_is_deleted(newest)))
         if counts.late:
             self._refuse_forgotten(newest, keys, forgotten_ts)
         pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
@@ -282,7 +271,8 @@ class MergeTarget(RowValues):
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
         update_if = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
-        changes = tombstones.drop_late(newest.drop("bad", "buried"))
+        timely = (newest if "late" in newest.columns else tombstones.mark_late(newest)).where("NOT late")
+        changes = timely.drop("bad", "buried", "late", "place", _PLACED)
         self.delta.merge(changes, Upsert(pairs, values, update_if, "NOT s.gone", delete_if))
         return counts.keys
 
@@ -308,6 +298,12 @@ def _emptied_at(steps: list[SchemaChange]) -> int:
 def _unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
     """The last statement after which nobody can tell which rows are there, unless the table was emptied since."""
     return next((step for step in reversed(steps) if step.unsure and step.commit_ts > emptied), None)
+
+
+def _is_deleted(newest: DataFrame) -> Any:
+    """Whether a key of the newest changes has a delete to remember."""
+    is_deleted = F.col("buried").isNotNull()
+    return is_deleted | F.col(_PLACED).isNotNull() if _PLACED in newest.columns else is_deleted
 
 
 def _oldest(column: Any) -> Any:

@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from operator import or_
+from operator import and_, or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
 from schemas.model.names import quote_name
 from schemas.model.table import Column
+from spark_jobs.lake.bare_deletes import PLACE, is_before
 from spark_jobs.lake.column_history import SchemaChange
-from spark_jobs.lake.engines.base import Engine, LakeTable, Upsert
+from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn, Upsert
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 COMMIT_TS = "_commit_ts"
 """Column of a merged table and of its deleted keys: the commit_ts of their newest change."""
+_PLACE = "_place"
+"""Column of deleted keys, where deletes have no commit_ts: the last one's place. Its commit_ts is NULL where it was not
+known what it deleted.
+"""
 
 
 @dataclass(frozen=True)
@@ -40,28 +45,71 @@ class Tombstones:
     def table(self) -> LakeTable:
         return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
+    def have_places(self) -> bool:
+        """Whether some are deletes without a commit_ts (spark_jobs.lake.bare_deletes)."""
+        return self.table.exists() and _PLACE in self.table.read().columns
+
     def add_deleted(self, deletions: DataFrame) -> None:
-        """Takes deleted keys (k_0 …, commit_ts); of a key the newest."""
+        """Takes deleted keys (k_0 …, buried: up to which commit_ts changes are late; of deletes without a commit_ts
+        `delete_place`).
+        """
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
-        rows = deletions.select(*names, F.col("commit_ts").alias(COMMIT_TS))
+        has_places = "delete_place" in deletions.columns
+        places = [F.col("delete_place").alias(_PLACE)] if has_places else []
+        rows = deletions.select(*names, F.col("buried").alias(COMMIT_TS), *places)
         if not self.table.exists():
             self.table.overwrite(rows)
             return
+        if has_places and _PLACE not in self.table.read().columns:
+            self.table.add(TableColumn(_PLACE, PLACE))
         keys = [(c.name, c.name) for c in self.keys]
         values = [*keys, (COMMIT_TS, COMMIT_TS)]
-        self.table.merge(rows, Upsert(keys, values, update=f"s.{COMMIT_TS} > t.{COMMIT_TS}"))
+        if not has_places:
+            self.table.merge(rows, Upsert(keys, values, update=f"s.{COMMIT_TS} > t.{COMMIT_TS}"))
+            return
+        stored = self.table.read().alias("b")
+        joined = rows.alias("s").join(stored, self._has_key("s", [c.name for c in self.keys]), "left")
+        newer = F.greatest(f"s.{COMMIT_TS}", f"b.{COMMIT_TS}").alias(COMMIT_TS)
+        place = F.coalesce(f"s.{_PLACE}", f"b.{_PLACE}").alias(_PLACE)
+        rows = joined.select(*(F.col(f"s.{quote_name(c.name)}") for c in self.keys), newer, place)
+        self.table.merge(rows, Upsert(keys, [*values, (_PLACE, _PLACE)], update="true"))
 
-    def drop_late(self, newest: DataFrame) -> DataFrame:
-        """Changes (k_0 …, commit_ts, gone) without those that are older than their key's delete."""
+    def mark_late(self, newest: DataFrame) -> DataFrame:
+        """Changes (k_0 …, commit_ts, gone, buried) with `late`: whether they are older than their key's delete.
+
+        One that is by its place in Kafka tells up to which commit_ts others are: `buried`.
+        """
         if not self.table.exists():
-            return newest
-        buried = self.table.read().alias("b")
-        condition = F.lit(True)
-        for n, column in enumerate(self.keys):
-            condition = condition & F.col(f"s.k_{n}").eqNullSafe(F.col(f"b.{quote_name(column.name)}"))
-        late = ~F.col("s.gone") & (F.col(f"b.{COMMIT_TS}") > F.col("s.commit_ts"))
-        joined = newest.alias("s").join(buried, condition, "left")
-        return joined.where(~F.coalesce(late, F.lit(False))).select("s.*")
+            return newest.withColumn("late", F.lit(False))
+        stored, stays = self.table.read().alias("b"), ~F.col("s.gone")
+        condition = self._has_key("s", [f"k_{n}" for n in range(len(self.keys))])
+        joined = newest.alias("s").join(stored, condition, "left")
+        late = F.coalesce(stays & (F.col(f"b.{COMMIT_TS}") > F.col("s.commit_ts")), F.lit(False))
+        if "place" not in newest.columns or _PLACE not in stored.columns:
+            return joined.select("s.*", late.alias("late"))
+        by_place = stays & is_before("s.place", f"b.{_PLACE}")
+        buried = F.greatest("s.buried", F.when(by_place, F.col("s.commit_ts") + 1)).alias("buried")
+        others = [F.col(f"s.{name}") for name in newest.columns if name != "buried"]
+        return joined.select(*others, buried, (late | by_place).alias("late"))
+
+    def by_key(self, names: Sequence[str]) -> DataFrame:
+        """Deleted keys (`names`) as spark_jobs.lake.bare_deletes.place_bare_deletes takes them."""
+        if not self.table.exists():
+            kinds = [f"{name} {kind}" for name, kind in zip(names, self.types, strict=True)]
+            columns = ", ".join([*kinds, f"_buried bigint, _delete_place {PLACE}, _was_deleted boolean"])
+            return self.spark.createDataFrame([], columns)
+        frame = self.table.read()
+        place = F.col(_PLACE) if _PLACE in frame.columns else F.lit(None).cast(PLACE)
+        keys = (F.col(quote_name(c.name)).alias(name) for name, c in zip(names, self.keys, strict=True))
+        return frame.select(
+            *keys, F.col(COMMIT_TS).alias("_buried"), place.alias("_delete_place"), F.lit(True).alias("_was_deleted")
+        )
+
+    def _has_key(self, of: str, names: Sequence[str]) -> SparkColumn:
+        """Whether a deleted key `b` is that of a frame with this alias, whose key columns have these names."""
+        pairs = zip(names, self.keys, strict=True)
+        same = (F.col(f"{of}.{quote_name(n)}").eqNullSafe(F.col(f"b.{quote_name(c.name)}")) for n, c in pairs)
+        return reduce(and_, same)
 
     # ---- the key as it changes
     def forget(self, commit_ts: int) -> None:
@@ -101,7 +149,9 @@ class Tombstones:
         if not self.table.exists():
             return None
         frame = self.table.read()
-        have, types = dict(frame.dtypes), {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
+        places = [_PLACE] if _PLACE in frame.columns else []
+        have = dict(frame.drop(_PLACE).dtypes)
+        types = {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
         if have == {**types, COMMIT_TS: "bigint"}:
             return None
         if have.keys() == {*types, COMMIT_TS}:
@@ -109,7 +159,7 @@ class Tombstones:
             losses = [f"NOT {quote_name(name)} <=> try_cast({text} AS {have[name]})" for name, text in casts.items()]
             if frame.where(" OR ".join(losses)).isEmpty():
                 self.table.overwrite(
-                    frame.select(*(F.expr(text).alias(name) for name, text in casts.items()), COMMIT_TS)
+                    frame.select(*(F.expr(text).alias(name) for name, text in casts.items()), COMMIT_TS, *places)
                 )
                 return None
         return self._forget_all(frame)

@@ -36,7 +36,7 @@ def _merge(engine: str, *more: str) -> int:
 
 
 # ---------------------------------------------------------------------------------- Avro's deletes
-BASE = 463_299_738_777_157_634
+BASE, T0 = 463_299_738_777_157_634, 1_767_348_246_678
 _INT = {"type": "int", "connect.parameters": {"tidb_type": "INT"}}
 _TEXT = {"type": "string", "connect.parameters": {"tidb_type": "TEXT"}}
 _KEY = {"type": "record", "name": "orders", "namespace": "default.shop", "fields": [{"name": "id", "type": _INT}]}
@@ -50,7 +50,9 @@ _VALUE = {
     ],
 }
 
-# What comes, by runs: an insert or update at a time A < B < C, a delete "-"; and the name the row has at last.
+# What comes, by runs: an insert or update at a time A < B < C, a delete "-"; and the name the row has at last. After
+# ">" messages go to another partition, which a reader has after the first one, after "<" to one before it. A digit: the
+# messages of that run are read again. `X|N`: X was sent before all of run N.
 AVRO: list[tuple[Sequence[str], str | None]] = [
     (["A"], "A"),
     (["A", "B"], "B"),
@@ -77,6 +79,35 @@ AVRO: list[tuple[Sequence[str], str | None]] = [
     (["A-B-", "A-B-"], None),
     (["A-B-C", "-B-C"], "C"),
     (["-", "A"], "A"),
+    (["-B-B"], "B"),
+    (["-B", "-B"], "B"),
+    (["-", "B", "-B"], "B"),
+    (["-B", "-", "B"], "B"),
+    (["-B-", "B"], "B"),
+    # Read again, as by a job that begins anew.
+    (["A-", "B", "0"], "B"),
+    (["A", "-", "B", "1"], "B"),
+    (["A-B", "-C", "0"], "C"),
+    (["A-B-", "C", "0", "1"], "C"),
+    (["-", "A", "0"], "A"),
+    (["A-", "0", "B", "0"], "B"),
+    (["A-B", "0", "-", "0"], None),
+    # The topic has more partitions than before.
+    (["A>-"], None),
+    (["A<-"], None),
+    (["A<-B"], "B"),
+    (["A>-<B"], "B"),
+    (["A", "<-", "B"], "B"),
+    (["A", ">-", "A"], None),
+    (["A-", ">B"], "B"),
+    (["A-B>-B"], "B"),
+    (["A-B<-B-"], None),
+    (["A-B", "<-", "<B"], "B"),
+    # A reader is behind in the old partition.
+    ([">-", "A|0"], None),
+    ([">-B", "A|0"], "B"),
+    ([">-", "B|1", "A|0"], "B"),
+    (["A", ">-", "B|0", ">B"], None),
 ]
 
 
@@ -84,14 +115,35 @@ def _long(number: int) -> bytes:
     return uvarint(zigzag(number))
 
 
-def _avro_message(key: int, step: str, offset: int) -> Message:
+def _runs(sequence: Sequence[str], key: int) -> list[list[Message]]:
+    """The messages of a key, by runs."""
+    runs = list[list[Message]]()
+    offsets = [1000 * key] * 3
+    for number, steps in enumerate(sequence):
+        if steps.isdigit():
+            runs.append(runs[int(steps)])
+            continue
+        steps, _, late = steps.partition("|")
+        partition, clock, made = 1, (number + 1) * 100 if not late else int(late) * 100, list[Message]()
+        for step in steps:
+            if step in "<>":
+                partition = 0 if step == "<" else 2
+                continue
+            made.append(_avro_message(key, step, partition, offsets[partition], T0 + clock))
+            offsets[partition] += 1
+            clock += 1
+        runs.append(made)
+    return runs
+
+
+def _avro_message(key: int, step: str, partition: int, offset: int, time: int) -> Message:
     data = b"\0\0\0\0\1" + _long(key)
     if step == "-":
-        return Message(data, None, "orders", 0, offset)
+        return Message(data, None, "orders", partition, offset, time)
     commit_ts = BASE + (ord(step) << 20)
     text = step.encode()
     value = _long(key) + b"\x02" + _long(1) + text + b"\x02c" + _long(commit_ts) + _long(commit_ts >> 18)
-    return Message(data, b"\0\0\0\0\2" + value, "orders", 0, offset)
+    return Message(data, b"\0\0\0\0\2" + value, "orders", partition, offset, time)
 
 
 @ENGINES
@@ -103,13 +155,11 @@ def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str
         )
     )
     runs = defaultdict[int, list[Message]](list)
-    offsets = defaultdict[int, int](int)
     for key, (sequence, _) in enumerate(AVRO):
-        for run, steps in enumerate(sequence):
-            for step in steps:
-                runs[run].append(_avro_message(key, step, 1000 * run + offsets[run]))
-                offsets[run] += 1
+        for run, made in enumerate(_runs(sequence, key)):
+            runs[run] += made
     for run, messages in sorted(runs.items()):
+        messages.sort(key=lambda m: (m.partition, m.offset))  # as Kafka gives them
         place = written(messages, f"{run}.jsonl")
         assert _merge(engine, "--format", "avro", "--schemas", "schemas.jsonl", "--in", place) == 0
     there = {row["id"]: row["name"] for row in rows(spark, "lake")}

@@ -1,0 +1,199 @@
+"""`merge` of random histories: rows, keys and columns change, messages come again and are read in pieces, jobs are
+killed at each of their commits; then the table is TiDB's. BRIDGE_SOAK=N: N rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas import Encoder
+from schemas.model.event import Message
+from spark_jobs.commands.main import main
+from spark_jobs.lake import tables
+from tests.spark_jobs.commands.test_encode import written
+from tests.support.golden import Registry
+from tests.support.lake_histories import Change, Delivery, History, comparable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from spark_jobs.lake.engines.base import Engine, LakeTable
+
+ROUNDS = int(os.environ.get("BRIDGE_SOAK", "8"))
+SEED = os.environ.get("BRIDGE_SEED", "1")
+ENGINES = ("deltalake", "delta-spark")
+FORMATS = (
+    "avro", "open", "debezium", "craft", "canal-json", "binlog", "debezium-avro", "debezium-mysql", "open-tiflow",
+    "debezium-tidb",
+)  # fmt: skip
+_BATCHES = 4
+_OPTIONS = {name: {"enable_tidb_extension": True} for name in ("avro", "debezium", "debezium-avro")}
+
+
+class _Killed(BaseException):
+    """The job's end in the middle of it."""
+
+
+class _KillingTable:
+    """A table of which the `kills`th change ends the job: before it or after it was made."""
+
+    def __init__(self, table: LakeTable, kills: _Kills) -> None:
+        self._table, self._kills = table, kills
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._table, name)
+        if name not in _CHANGES:
+            return method
+
+        def call(*args: Any, **kwargs: Any) -> Any:
+            self._kills.step(name)
+            result = method(*args, **kwargs)
+            self._kills.step(name)
+            return result
+
+        return call
+
+
+_CHANGES = ("set_property", "create", "overwrite", "allow", "add", "rename", "drop", "comment", "widen", "delete",
+            "update", "merge")  # fmt: skip
+
+
+class _Kills:
+    def __init__(self) -> None:
+        self.left, self.count, self.of = -1, 0, list[str]()
+
+    def step(self, name: str) -> None:
+        self.left -= 1
+        if self.left == 0:
+            self.count += 1
+            self.of.append(name)
+            raise _Killed(name)
+
+
+@pytest.fixture
+def kills(monkeypatch: pytest.MonkeyPatch) -> _Kills:
+    real, made = tables.engine_of, _Kills()
+
+    def engine_of(spark: SparkSession, name: str) -> Engine:
+        engine = real(spark, name)
+        return lambda session, path: _KillingTable(engine(session, path), made)
+
+    monkeypatch.setattr(tables, "engine_of", engine_of)
+    return made
+
+
+def _encoded(format_: str, history: History, registry: Registry) -> list[list[Message]]:
+    """Messages of each change."""
+    if format_ == "canal-json":
+        return [[_canal_message(change)] for change in history.changes]
+    name = "debezium-mysql" if format_ == "binlog" else format_
+    encoder = Encoder(name, registry=registry, ddl="all.jsonl", on_lossy="flag", options=_OPTIONS.get(name, {}))
+    made = [encoder.encode(change.line(), topic="t") for change in history.changes]
+    return [[_connector_message(m, n) for m in one] for n, one in enumerate(made)] if format_ == "binlog" else made
+
+
+def _canal_message(change: Change) -> Message:
+    row = change.after or change.before or {}
+    value = {
+        "id": 0, "database": "d", "table": "t", "pkNames": ["id"], "isDdl": False, "es": change.commit_ts >> 18,
+        "type": {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[change.op], "ts": 1, "sql": "",
+        "sqlType": dict.fromkeys(row, 12), "mysqlType": change.types, "data": [row],
+        "old": [change.before] if change.op == "u" else None, "_tidb": {"commitTs": change.commit_ts},
+    }  # fmt: skip
+    return Message(None, json.dumps(value).encode(), "t")
+
+
+def _connector_message(message: Message, number: int) -> Message:
+    """As Debezium's connector has it: no commit_ts, a binlog position. number: of the change."""
+    if message.value is None:
+        return message
+    value = json.loads(message.value)
+    envelope = value.get("payload", value)
+    source = envelope["source"]
+    source.pop("commit_ts", None)
+    source |= {"file": f"bin.{98 + number // 50:06}", "pos": 4 + (number % 50) * 100, "row": 0}
+    return replace(message, value=json.dumps(value).encode())
+
+
+def _write_ddl(statements: list[tuple[int, str]], name: str) -> str:
+    lines = [{"commit_ts": ts, "db": "d", "query": text} for ts, text in statements]
+    Path(name).write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return name
+
+
+def _rounds() -> Iterator[tuple[str, str, str]]:
+    """(seed, format, engine): each pair of them in turn."""
+    pairs = [(f, e) for n, f in enumerate(FORMATS) for e in (ENGINES if n % 2 else ENGINES[::-1])]
+    pairs = [pairs[i] for i in (*range(0, len(pairs), 2), *range(1, len(pairs), 2))]
+    for number in range(ROUNDS):
+        yield f"{SEED}/{number}", *pairs[number % len(pairs)]
+
+
+@pytest.mark.slow
+def test_the_table_is_tidbs_after_any_delivery(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: _Kills
+) -> None:
+    wrong = {}
+    for seed, format_, engine in _rounds():
+        if (only := os.environ.get("BRIDGE_ONLY")) and only not in f"{seed} {format_} {engine}":
+            continue
+        place = tmp_path / seed.replace("/", "-")
+        place.mkdir()
+        monkeypatch.chdir(place)
+        history = _history(seed, format_)
+        _write_ddl(history.statements, "all.jsonl")
+        registry = Registry()
+        encoded = _encoded(format_, history, registry)
+        schemas = [
+            {"subject": subject, "version": n, "id": registry.id_of(subject, text), "schema": text}
+            for subject, texts in registry.subjects.items() for n, text in enumerate(texts, 1)
+        ]  # fmt: skip
+        Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
+        argv = ["merge", "--format", "debezium-mysql" if format_ == "binlog" else format_, "--table", "d.t"]
+        argv += ["--out", "delta:lake", "--engine", engine, "--time-zone", "UTC"]
+        argv += ["--schemas", "schemas.jsonl"] if schemas else []
+        chance, code = random.Random(f"{seed} kills"), 0
+        for number, (batch, newest) in enumerate(Delivery(history, encoded, format_ == "avro").batches(_BATCHES)):
+            ddl = _write_ddl([s for s in history.statements if s[0] <= newest or number == _BATCHES - 1], "ddl.jsonl")
+            run = [*argv, "--in", written(batch, f"{number}.jsonl"), "--ddl", ddl]
+            kills.left = chance.randint(1, 12)
+            try:
+                code = main(run)
+            except _Killed:
+                kills.left = -1
+                code = main(run)
+            if code:
+                break
+        if code:
+            wrong[f"{seed} {format_} {engine}"] = f"exit code {code} {place}"
+            continue
+        difference = _difference(spark, history)
+        if difference:
+            wrong[f"{seed} {format_} {engine}"] = f"{difference} {place}"
+    assert not wrong, "\n".join(f"{name}: {what}" for name, what in wrong.items())
+    print("kills", kills.count, kills.of)
+
+
+def _history(seed: str, format_: str) -> History:
+    split = format_ == "avro" or seed.endswith(("0", "3", "6"))
+    return History(seed, split, schema=format_ != "binlog", swaps=format_ != "binlog")
+
+
+def _difference(spark: SparkSession, history: History) -> str:
+    frame = spark.read.format("delta").load(str(Path("lake").absolute())).drop("_commit_ts")
+    there = {
+        str(row["id"]): {name: comparable(value) for name, value in row.asDict().items()} for row in frame.collect()
+    }
+    expected = history.table()
+    if there == expected:
+        return ""
+    keys = sorted(k for k in {*there, *expected} if there.get(k) != expected.get(k))
+    return f"{len(keys)} keys differ, such as {keys[0]}: {there.get(keys[0])}, TiDB has {expected.get(keys[0])}"

@@ -1,0 +1,245 @@
+"""Random histories of one table: what TiDB did, the table at the end, and how Kafka may deliver the changes."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from typing import Any
+
+from schemas.model.event import Message
+
+START = 463_299_738_777_157_634
+_STEP = 5 << 18  # 5 ms
+_DDL_KINDS = ("add", "add", "drop", "rename", "widen", "readd", "truncate", "swap")
+_WIDER = {"int": "bigint", "varchar(10)": "varchar(40)", "decimal(8,2)": "decimal(12,4)", "smallint": "int"}
+_TYPES = (*_WIDER, "bigint", "varchar(40)")
+
+Row = dict[str, str | None]
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change. types: of its row's columns."""
+
+    commit_ts: int
+    op: str
+    before: Row | None
+    after: Row | None
+    types: dict[str, str] = field(default_factory=dict)
+
+    def line(self) -> dict[str, Any]:
+        return {
+            "kind": "row", "format": "open", "topic": "t", "db": "d", "table": "t", "op": self.op,
+            "commit_ts": self.commit_ts, "schema_id": None, "table_version": None, "key": ["id"],
+            "before": self.before, "after": self.after, "flags": [],
+        }  # fmt: skip
+
+    @property
+    def ids(self) -> set[str]:
+        """Keys of the rows that it touches."""
+        return {str(row["id"]) for row in (self.before, self.after) if row is not None}
+
+
+@dataclass
+class History:
+    """`changes` and `statements` in the order of their commits, `rows`: the table after all of them.
+
+    split: an update of a key is a delete and an insert, as TiCDC sends it for Avro, and newer versions always. schema:
+    DDL beside CREATE TABLE. swaps: two rows exchange their keys in one transaction, which MySQL can't do.
+    """
+
+    seed: str
+    split: bool = True
+    schema: bool = True
+    swaps: bool = True
+    keys: int = 40
+    steps: int = 160
+    changes: list[Change] = field(default_factory=list)
+    statements: list[tuple[int, str]] = field(default_factory=list)
+    rows: dict[str, Row] = field(default_factory=dict)
+    columns: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self._random, self._ts, self._names = random.Random(self.seed), START, 0
+        self._key_type = self._random.choice(["int", "varchar(20)"])
+        self.columns = {"a": "int", "b": "varchar(10)", "c": "decimal(8,2)"}
+        columns = ", ".join(f"{name} {kind}" for name, kind in self.columns.items())
+        self._ddl(f"CREATE TABLE t (id {self._key_type} PRIMARY KEY, {columns})")
+        for _ in range(self.steps):
+            if self.schema and self._random.random() < 0.05:
+                self._alter(self._random.choice(_DDL_KINDS))
+            else:
+                self._transaction()
+
+    # ---- what TiDB does
+    def _next_ts(self) -> int:
+        self._ts += _STEP * self._random.randint(1, 3)
+        return self._ts
+
+    def _ddl(self, text: str) -> None:
+        self.statements.append((self._next_ts(), text))
+
+    def _alter(self, kind: str) -> None:
+        pick = self._random.choice(sorted(self.columns)) if self.columns else None
+        if kind in ("add", "readd") or pick is None:
+            self._names += 1
+            type_ = self._random.choice(_TYPES)
+            name = f"n{self._names}" if kind != "readd" else self._random.choice(["a", "b", "c", "n1"])
+            if name in self.columns:
+                return
+            value, clause = self._random.choice([(None, ""), ("7", "DEFAULT '7'"), ("3", "NOT NULL DEFAULT '3'")])
+            self._ddl(f"ALTER TABLE t ADD COLUMN {name} {type_} {clause}")
+            self.columns[name] = type_
+            for row in self.rows.values():
+                row[name] = value
+        elif kind == "drop":
+            self._ddl(f"ALTER TABLE t DROP COLUMN {pick}")
+            del self.columns[pick]
+            for row in self.rows.values():
+                del row[pick]
+        elif kind == "rename":
+            self._names += 1
+            self._rename({pick: f"r{self._names}"})
+        elif kind == "swap" and len(self.columns) > 1:
+            one, other = self._random.sample(sorted(self.columns), 2)
+            self._rename({one: other, other: one})
+        elif kind == "widen" and self.columns[pick] in _WIDER:
+            self.columns[pick] = _WIDER[self.columns[pick]]
+            self._ddl(f"ALTER TABLE t MODIFY COLUMN {pick} {self.columns[pick]}")
+        elif kind == "truncate" and self._random.random() < 0.4:
+            self._ddl("TRUNCATE TABLE t")
+            self.rows.clear()
+
+    def _rename(self, names: dict[str, str]) -> None:
+        self._ddl("ALTER TABLE t " + ", ".join(f"RENAME COLUMN {a} TO {b}" for a, b in names.items()))
+        self.columns = {names.get(name, name): kind for name, kind in self.columns.items()}
+        self.rows = {id_: {names.get(n, n): v for n, v in row.items()} for id_, row in self.rows.items()}
+
+    def _transaction(self) -> None:
+        """Up to four changes at one commit_ts, of other keys each."""
+        commit_ts, touched, made = self._next_ts(), set[str](), list[Change]()
+        for _ in range(self._random.choice([1, 1, 1, 2, 4])):
+            id_ = str(self._random.randrange(self.keys))
+            if id_ in touched:
+                continue
+            touched.add(id_)
+            old = self.rows.get(id_)
+            if old is None:
+                self.rows[id_] = self._row(id_)
+                made.append(Change(commit_ts, "c", None, dict(self.rows[id_])))
+                continue
+            kind = self._random.choice(["update", "update", "delete", "key", "swap"])
+            if kind == "delete":
+                del self.rows[id_]
+                made.append(Change(commit_ts, "d", dict(old), None))
+            elif kind == "update":
+                self.rows[id_] = self._row(id_)
+                made.append(Change(commit_ts, "u", dict(old), dict(self.rows[id_])))
+            else:
+                other = str(self._random.randrange(self.keys))
+                if other in touched or (kind == "key") == (other in self.rows) or (kind == "swap" and not self.swaps):
+                    continue
+                touched.add(other)
+                made += self._move(commit_ts, id_, other)
+        types = {"id": self._key_type, **self.columns}
+        made = [replace(c, types=types) for c in made]
+        deletes = [c for c in made if c.op == "d"]
+        self.changes += [*deletes, *(c for c in made if c.op != "d")]
+
+    def _move(self, commit_ts: int, id_: str, other: str) -> Iterator[Change]:
+        """The row gets another key; the row that has that, gets this."""
+        old, there = self.rows.pop(id_), self.rows.pop(other, None)
+        for before, key in ((old, other), (there, id_)):
+            if before is None:
+                continue
+            after = self.rows[key] = {**before, "id": key}
+            if self.split:
+                yield Change(commit_ts, "d", dict(before), None)
+                yield Change(commit_ts, "c", None, dict(after))
+            else:
+                yield Change(commit_ts, "u", dict(before), dict(after))
+
+    def _row(self, id_: str) -> Row:
+        return {"id": id_, **{name: self._value(kind) for name, kind in self.columns.items()}}
+
+    def _value(self, kind: str) -> str | None:
+        number = self._random.randrange(1000)
+        return f"{number}.{number % 100:02}" + "00" * (kind == "decimal(12,4)") if "decimal" in kind else str(number)
+
+    def table(self) -> dict[str, dict[str, Any]]:
+        """The rows by key, in a form that rows of a lake's table can be brought to (`comparable`)."""
+        return {id_: {name: comparable(value) for name, value in row.items()} for id_, row in self.rows.items()}
+
+
+def comparable(value: Any) -> Any:
+    """A value without what types of columns add: 1.50 and 1.5000 are one, 7 and "7" too."""
+    try:
+        return None if value is None else Decimal(str(value)).normalize()
+    except ArithmeticError:
+        return value
+
+
+@dataclass
+class Delivery:
+    """How Kafka gives a history's messages to a reader: partitions, what is sent again, batches.
+
+    by_key: all changes of a key in one partition (Avro's deletes tell no commit_ts); else in any.
+    """
+
+    history: History
+    encoded: list[list[Message]]
+    by_key: bool
+    partitions: int = 3
+
+    def batches(self, count: int) -> Iterator[tuple[list[Message], int]]:
+        """(messages as a batch reads them, the newest commit_ts sent so far). Each message has its place and time."""
+        random_ = random.Random(f"{self.history.seed} delivery")
+        logs: list[list[tuple[Message, int]]] = [[] for _ in range(self.partitions)]
+        for clock, n in enumerate(self._sent(random_)):
+            where = self._partition(n) if self.by_key else random_.randrange(self.partitions)
+            log = logs[where]
+            for message in self.encoded[n]:
+                placed = Message(message.key, message.value, "t", where, len(log), 1_767_348_246_678 + clock)
+                log.append((placed, self.history.changes[n].commit_ts))
+        ends = [[*sorted(random_.randint(0, len(log)) for _ in range(count - 1)), len(log)] for log in logs]
+        begun, newest = [0] * len(logs), START
+        for number in range(count):
+            batch: list[Message] = []
+            for where, log in enumerate(logs):
+                # Now and then a reader begins at an earlier place than it stopped (its checkpoint was lost).
+                first = random_.randint(0, begun[where]) if random_.random() < 0.2 else begun[where]
+                for message, commit_ts in log[first : ends[where][number]]:
+                    batch.append(message)
+                    newest = max(newest, commit_ts)
+                begun[where] = ends[where][number]
+            yield batch, newest
+
+    def _partition(self, n: int) -> int:
+        return hash_of(min(self.history.changes[n].ids)) % self.partitions
+
+    def _sent(self, random_: random.Random) -> Iterator[int]:
+        """Numbers of changes as a changefeed sends them: it restarts at an earlier checkpoint, and repeats one."""
+        changes, n = self.history.changes, 0
+        restarts = 3
+        while n < len(changes):
+            yield n
+            n += 1
+            if random_.random() < 0.04 and (changes[n - 1].op != "d" or not self.by_key):
+                yield random_.randrange(n) if not self.by_key else self._earlier_row(random_, n)
+            if restarts and random_.random() < 0.03:
+                restarts -= 1
+                n = max(0, n - random_.randint(1, 40))
+                # A changefeed begins after a commit_ts: with all changes of a transaction.
+                while n and changes[n - 1].commit_ts == changes[n].commit_ts:
+                    n -= 1
+
+    def _earlier_row(self, random_: random.Random, n: int) -> int:
+        """A change that is no delete: of Avro's a lone one that comes again looks like another."""
+        rows = [i for i in range(n) if self.history.changes[i].op != "d"]
+        return random_.choice(rows) if rows else n - 1
+
+
+def hash_of(text: str) -> int:
+    return sum(text.encode()) * 31
