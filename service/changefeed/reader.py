@@ -15,12 +15,12 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
+from schemas.model.table_filter import PatternError, TableFilter
 from service.changefeed import setting_checks, topics
 from service.changefeed.cloud_form import from_cloud
 from service.changefeed.known_faults import version_of
 from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, OTHER_TABLES, PROTOCOLS, Key
 from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, texts
-from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import PARTITION_RULES, Dispatcher
 
 MAX_CONFIG = 1 << 20

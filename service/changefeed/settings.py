@@ -9,8 +9,8 @@ from typing import Any, Literal
 from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.table import Table, TableId
+from schemas.model.table_filter import TableFilter
 from service.changefeed.setting_keys import BY_PATH, BY_URI, WITH_REGISTRY
-from service.changefeed.table_filter import TableFilter
 from service.changefeed.topics import Dispatcher, subject_names, topic_name
 
 Severity = Literal["error", "warning", "info"]

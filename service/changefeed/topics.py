@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from schemas.model.names import avro_subject
-from service.changefeed.table_filter import TableFilter
+from schemas.model.table_filter import TableFilter
 
 MAX_TOPIC: Final = 249
 _PLACEHOLDER = re.compile(r"\{(schema|table|column:[^}]*)\}")

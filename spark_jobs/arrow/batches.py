@@ -28,7 +28,8 @@ from spark_jobs.io.message_files import rows_of
 from spark_jobs.io.parquet import HEADERS
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
-from spark_jobs.pipeline.result import MessageResult, Summary
+from spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, Summary
+from spark_jobs.pipeline.table_choice import TableChoice
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -248,6 +249,23 @@ def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, s
             summary.flags[name.partition(":")[0]] += count
 
 
+def leave_out(rows: Rows, chosen: TableChoice, slow: Any, summary: Summary | None) -> Any:
+    """Which rows (bool) are made by kernels, where only some tables' are taken; the others are counted.
+
+    slow: the messages that are left to the codec; those with rows of both kinds become some.
+    """
+    taken = np.array([chosen.takes(shape.table.id) for shape in rows.shapes], bool)[rows.shape]
+    has_taken, has_others = np.zeros(len(slow), bool), np.zeros(len(slow), bool)
+    has_taken[rows.message[taken]] = True
+    has_others[rows.message[~taken]] = True
+    slow |= has_taken & has_others
+    fast = ~slow[rows.message]
+    if summary is not None and (count := int(np.count_nonzero(fast & ~taken))):
+        summary.messages += len(np.unique(rows.message[fast & ~taken]))
+        summary.skipped[OTHER_TABLE] += count
+    return fast & taken
+
+
 class BatchReader(ABC):
     """One task's decoders, plain and compiled. Not for several threads at once."""
 
@@ -258,8 +276,8 @@ class BatchReader(ABC):
 
     @cached_property
     def _plain(self) -> Any:
-        decoder, verify = self._side.decoder(), self._side.verify_checksum
-        return lambda message: decode_one(decoder, message, verify)
+        decoder, verify, chosen = self._side.decoder(), self._side.verify_checksum, self._side.chosen
+        return lambda message: decode_one(decoder, message, verify, chosen=chosen)
 
     def one(self, message: Message) -> MessageResult:
         """A message by the plain codec."""

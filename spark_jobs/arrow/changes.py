@@ -66,6 +66,8 @@ class ChangeReader(BatchReader):
             slow[rows.message[self._view.find_doubtful(rows, texts)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
         mask = ~slow[rows.message]
+        if self._side.chosen is not None:
+            mask = cells.leave_out(rows, self._side.chosen, slow, summary)
         events = _events(rows, np.flatnonzero(mask), texts, batch, self._schema, self._view)
         if summary is not None:
             cells.count_rows(rows, {}, mask, topics, summary)

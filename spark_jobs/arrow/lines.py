@@ -72,6 +72,8 @@ class LineReader(BatchReader):
             slow[rows.message[self._view.find_doubtful(rows, cells.arrow_array(texts, pa.string()))]] = True
         lines = self._lines(rows, texts, batch, topics, extra)
         mask = ~slow[rows.message]
+        if self._side.chosen is not None:
+            mask = cells.leave_out(rows, self._side.chosen, slow, summary)
         if summary is not None:
             cells.count_rows(rows, {}, mask, topics, summary)
         message, part = rows.message, cells.numbers_in_message(rows.message)

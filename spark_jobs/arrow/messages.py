@@ -26,6 +26,7 @@ from spark_jobs.arrow.batches import (
     carried_array,
     count_rows,
     instantiate,
+    leave_out,
     milliseconds,
     numbers_in_message,
     other_messages,
@@ -101,8 +102,8 @@ class Transcoder:
 
     @cached_property
     def _plain(self) -> Any:
-        decoder, encoder = self._read.decoder(), self._write.encoder()
-        return lambda message: transcode_one(decoder, encoder, message, self._topic, self._marked)
+        decoder, encoder, chosen = self._read.decoder(), self._write.encoder(), self._read.chosen
+        return lambda message: transcode_one(decoder, encoder, message, self._topic, self._marked, chosen)
 
     @cached_property
     def _reader(self) -> RowsReader:
@@ -144,6 +145,8 @@ class Transcoder:
         slow[rows.message[output.left | self._find_refused(rows)]] = True
         slow |= odd
         mask = ~slow[rows.message]
+        if self._read.chosen is not None:
+            mask = leave_out(rows, self._read.chosen, slow, summary)
         if summary is not None:
             count_rows(rows, output.flags, mask, topics, summary)
         yield batch, _kernel_output(rows, output, mask, to), np.flatnonzero(slow)

@@ -26,7 +26,8 @@ from spark_jobs.io.message_files import archive_files
 from spark_jobs.io.storage_sink import schema_files
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.storage_definitions import StorageDefinitions
-from spark_jobs.pipeline.table_view import TableView, table_of
+from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule
+from spark_jobs.pipeline.table_view import ANY_TABLE, TableView, table_id, table_of
 from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, RegisteredSchema, Schemas
 from spark_jobs.sources.table_definitions import TableDefinitions
@@ -83,9 +84,12 @@ def view_of(args: argparse.Namespace) -> TableView | None:
     """
     types, missing = SparkTypes(args.types, getattr(args, "time", "text")), vars(args).get("missing", "null")
     id_ = table_of(args.table)
+    if id_ is None and is_rule(args.out):
+        id_ = ANY_TABLE
     if id_ is None:
         if types != EXACT or missing != "null":
-            raise SetupError("USAGE", details="--types, --time and --missing go with --table DB.TABLE")
+            details = "--types, --time and --missing go with --table DB.TABLE, or --out delta:PATH with {table} in PATH"
+            raise SetupError("USAGE", details=details)
         return None
     if types != EXACT and args.out.endswith(".avro"):
         raise SetupError("USAGE", details="--types and --time: an Avro file has the types of TiCDC's schema")
@@ -111,6 +115,47 @@ def write_side(args: argparse.Namespace, read: CodecConfig) -> CodecConfig:
     return CodecConfig(args.to, schemas, options, strategy=args.subject_strategy)
 
 
+def choose_tables(args: argparse.Namespace) -> TableChoice | None:
+    """The tables of --table or --tables; None: all. Where it is one table for one place, it becomes --table.
+
+    SetupError USAGE.
+    """
+    table, many = vars(args).get("table"), is_rule(args.out)
+    if table is not None and args.tables:
+        raise SetupError("USAGE", details="--table DB.TABLE and --tables both choose tables: give one")
+    if table is not None and re.search(r"[*?,]", table):
+        raise SetupError("USAGE", details=f"--table {table}: one table is needed; --tables takes patterns and lists")
+    if many:
+        check_rule(args.out)
+    if table is not None:
+        args.table = None if many else table
+        return TableChoice.one(table_id(table)) if many else None
+    choice = TableChoice.of(args.tables) if args.tables else None
+    typed = args.command == "merge" or (args.command == "decode" and _takes_one_table(args.out))
+    if choice is not None and choice.only and typed and not many:
+        args.table = choice.only
+        return None
+    if args.command == "merge" and not many:
+        if choice is None:
+            raise SetupError("USAGE", details="merge: which tables? Give --table DB.TABLE, or --tables PATTERNS")
+        details = f"--tables {choice} may be several tables: name their places with {{schema}} and {{table}} in --out"
+        raise SetupError("USAGE", details=details)
+    return choice
+
+
+def _takes_one_table(place: str) -> bool:
+    return place.startswith(("delta:", "iceberg:")) or place.endswith((".parquet", ".avro"))
+
+
+def default_database(args: argparse.Namespace) -> str:
+    """The database of names in definitions that have none: that of the table asked for, where it is one."""
+    table = vars(args).get("table")
+    patterns = TableChoice.of(args.tables).patterns if vars(args).get("tables") else ()
+    names = {pattern.partition(".")[0] for pattern in (*patterns, table or "") if not pattern.startswith("!")} - {""}
+    name = names.pop() if len(names) == 1 else ""
+    return name if re.fullmatch(r"[\w$-]*", name) else ""
+
+
 def tables_of(args: argparse.Namespace) -> TableSource | None:
     """--ddl FILE or --history URL; else the schema files of the folder that is read. SetupError USAGE,
     REGISTRY_UNREACHABLE.
@@ -121,8 +166,7 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
     if args.history is None:
         if file is None and (files := schema_files(getattr(args, "source", None) or "")):
             return StorageDefinitions(files)
-        db = (getattr(args, "table", None) or "").partition(".")[0]
-        return TableDefinitions.read(file, args.ddl_time_zone, db) if file else None
+        return TableDefinitions.read(file, args.ddl_time_zone, default_database(args)) if file else None
     if file is not None:
         raise SetupError("USAGE", details="--ddl FILE and --history URL both define tables: give one")
     wait = seconds(args.registry_wait, "--registry-wait")

@@ -41,10 +41,12 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from schemas.inspect.format_lookup import format_named
-    from spark_jobs.commands.codec_arguments import read_side, view_of
+    from spark_jobs.commands.codec_arguments import choose_tables, read_side, view_of
     from spark_jobs.commands.job_runner import run_job
     from spark_jobs.pipeline.job import Job
 
+    chosen = choose_tables(args)
     zoned = args.types == "typed" and format_named(args.format).zone is None  # TIMESTAMP text becomes a time
-    read = replace(read_side(args, "flag", warn=zoned), view=view_of(args))
-    return run_job(args, Job(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved))
+    read = replace(read_side(args, "flag", warn=zoned), view=view_of(args), chosen=chosen)
+    work = Job(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved)
+    return run_job(args, work)

@@ -23,7 +23,7 @@ skipped and counted by kind.
 def add(commands: Any) -> None:
     p = options.command(commands, "encode", "change events in plain form → messages of a format", _EXAMPLES)
     p.add_argument("--to", "--format", dest="to", required=True, choices=sorted(FORMATS), help="format written")
-    options.job(p)
+    options.job(p, chooses=False)
     options.target(p)
 
 

@@ -29,6 +29,7 @@ from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.progress import show_progress, tell_summary
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.storage_definitions import stated_tables
+from spark_jobs.pipeline.table_choice import is_rule
 from spark_jobs.pipeline.table_view import table_of
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.runtime.spark_settings import SparkSettings
@@ -43,6 +44,10 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
     if args.dead_letter or (has_error_lines and not (args.stream or delta_path_of(args.out))):
         location: str | None = args.dead_letter
         return location
+    if is_rule(args.out):  # beside the tables
+        folder = args.out.partition("{")[0].rpartition("/")[0]
+        beside = folder.removeprefix("delta:") if folder.startswith("delta:") else "."
+        return f"{beside}/{args.command}.dead{'' if args.stream else '.jsonl'}"
     if args.stream and args.on_error == "dead-letter":
         return f"{args.out.removeprefix('kafka:').removeprefix('delta:').rstrip('/') or args.command}.dead"
     if args.out == "-":

@@ -16,6 +16,8 @@ examples
       --in kafka:shop_orders --table shop.orders --out delta:/lake/orders
   python -m spark_jobs merge --format debezium --in kafka:shop --table shop.orders --out delta:/lake/orders \\
       --stream --checkpoint /lake/_checkpoints/orders --trigger 30s
+  python -m spark_jobs merge --format simple --in kafka:shop --tables 'shop.*' --out 'delta:/lake/{schema}/{table}' \\
+      --stream --checkpoint /lake/_checkpoints/shop
 
 The newest change of a key wins by commit_ts, which is kept in `_commit_ts`. The columns follow the table's history:
 from --ddl, from DDL in the topic, or (Avro without either) from the registered schemas, which can't tell a rename from
@@ -29,7 +31,14 @@ none: for a folder of this machine; a column that is renamed, dropped or of anot
 def add(commands: Any) -> None:
     p = options.command(commands, "merge", "a changelog → a Delta table as the table in TiDB is", _EXAMPLES)
     p.add_argument("--format", required=True, choices=options.READ, help="format of the messages")
-    p.add_argument("--table", required=True, metavar="DB.TABLE", help="the table")
+    p.add_argument("--table", metavar="DB.TABLE", help="the table; --tables takes several")
+    p.add_argument(
+        "--at-once",
+        type=options.number,
+        default=4,
+        metavar="N",
+        help="of several tables, how many are written at a time (4)",
+    )
     p.add_argument(
         "--engine", choices=(AUTO, *ENGINES), default=AUTO, help="what writes the table (delta-spark, else deltalake)"
     )
@@ -39,7 +48,7 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from schemas.inspect.format_lookup import format_named
-    from spark_jobs.commands.codec_arguments import read_side, view_of
+    from spark_jobs.commands.codec_arguments import choose_tables, default_database, read_side, view_of
     from spark_jobs.commands.job_runner import run_job
     from spark_jobs.io.locations import delta_path_of
     from spark_jobs.pipeline.job import Job
@@ -47,7 +56,8 @@ def run(args: argparse.Namespace) -> int:
 
     if delta_path_of(args.out) is None:
         raise SetupError("USAGE", details="merge writes --out delta:PATH")
+    chosen = choose_tables(args)
     zoned = args.types == "typed" and format_named(args.format).zone is None
-    read = replace(read_side(args, "error", warn=zoned), view=view_of(args))
-    work = Job(read, None, None, args.on_error, merge=args.engine)
-    return run_job(args, work, statements_of(args.ddl, args.table.partition(".")[0]))
+    read = replace(read_side(args, "error", warn=zoned), view=view_of(args), chosen=chosen)
+    work = Job(read, None, None, args.on_error, merge=args.engine, at_once=args.at_once)
+    return run_job(args, work, statements_of(args.ddl, default_database(args)))

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from schemas.formats.format_table import FORMATS
 from schemas.inputs.table_sources import definition_source
+from spark_jobs.pipeline.table_choice import means_definitions
 from spark_jobs.sources.subject_names import STRATEGIES
 
 READ = [*sorted(FORMATS), "auto"]
@@ -21,7 +22,7 @@ places
   -               standard output
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
                   each message's own topic (or the one --topic names)
-  delta:PATH      a Delta table (with --spark or --stream)
+  delta:PATH      a Delta table (with --spark or --stream); with {schema} and {table} in PATH one for each table
   --ddl SOURCE    JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
                   "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
                   holds from the beginning
@@ -52,11 +53,18 @@ def command(commands: Any, name: str, text: str, examples: str, epilog: str = EP
     return parser
 
 
-def job(p: argparse.ArgumentParser, merges: bool = False) -> None:
-    """What decode, encode, transcode and merge share. merges: each key's newest change is applied to a Delta table."""
+def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) -> None:
+    """What decode, encode, transcode and merge share. merges: each key's newest change is applied to a Delta table.
+    chooses: only some tables' messages may be taken.
+    """
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="where messages come from")
     if merges:
-        p.add_argument("--out", required=True, metavar="delta:PATH", help="the Delta table")
+        p.add_argument(
+            "--out",
+            required=True,
+            metavar="delta:PATH",
+            help="the Delta table; of several tables with {schema} and {table}, such as delta:/lake/{schema}/{table}",
+        )
     else:
         p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|delta:PATH", help="where the result goes (-)")
     p.add_argument(
@@ -71,7 +79,7 @@ def job(p: argparse.ArgumentParser, merges: bool = False) -> None:
             "--until-resolved", action="store_true", help="only rows that no other comes before: by the watermarks"
         )
         p.add_argument("--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (the source's)")
-    add_reading(p)
+    add_reading(p, chooses)
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     spark(p)
 
@@ -108,17 +116,37 @@ def lineage(p: argparse.ArgumentParser) -> None:
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
 
 
-def add_reading(p: argparse.ArgumentParser) -> None:
-    """How messages are read."""
+class _TablesAction(argparse.Action):
+    """--tables: patterns of tables, or a source of definitions, which --ddl is too."""
+
+    def __call__(
+        self, _p: argparse.ArgumentParser, args: argparse.Namespace, value: Any, _o: str | None = None
+    ) -> None:
+        if means_definitions(value):
+            args.ddl = definition_source(value)
+        else:
+            args.tables = [*(args.tables or ()), value]
+
+
+def add_reading(p: argparse.ArgumentParser, chooses: bool = False) -> None:
+    """How messages are read. chooses: only some tables' may be taken."""
     registry(p)
+    both = () if chooses else ("--tables",)
     p.add_argument(
         "--ddl",
-        "--tables",
+        *both,
         type=definition_source,
         metavar="SOURCE",
         help="table definitions: a FILE (JSON lines of DDL, or SQL), a folder (dumpling's), a live TiDB"
         " (mysql://USER@HOST:4000/DB), or `stream`: from what is read",
     )
+    if chooses:
+        p.add_argument(
+            "--tables",
+            action=_TablesAction,
+            metavar="PATTERNS|SOURCE",
+            help="the tables taken, by TiDB's table filter: 'shop.*,!shop.tmp_*'; or definitions, as --ddl",
+        )
     p.add_argument("--history", metavar="URL", help="table definitions from this service's history, instead of a file")
     p.add_argument("--changefeed", metavar="NAME", help="whose history, where the service has several")
     p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in DDL")
@@ -140,6 +168,14 @@ def count(text: str) -> int:
     if not text.isascii() or not text.isdigit() or len(text) > 9:
         raise argparse.ArgumentTypeError(f"{text!r}: a number from 0 on is needed")
     return int(text)
+
+
+def number(text: str) -> int:
+    """A number from 1 on."""
+    value = count(text)
+    if not value:
+        raise argparse.ArgumentTypeError(f"{text!r}: a number from 1 on is needed")
+    return value
 
 
 def with_retries(master: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from typing import Any
 
 from schemas.formats.format_table import FORMATS
@@ -28,10 +29,12 @@ def add(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     from schemas.inspect.format_lookup import format_named
-    from spark_jobs.commands.codec_arguments import read_side, write_side
+    from spark_jobs.commands.codec_arguments import choose_tables, read_side, write_side
     from spark_jobs.commands.job_runner import run_job
     from spark_jobs.pipeline.job import Job
 
+    chosen = choose_tables(args)
     read = read_side(args, "error", warn=None in (format_named(args.format).zone, FORMATS[args.to].zone))
+    read = replace(read, chosen=chosen)
     write = write_side(args, read)
     return run_job(args, Job(read, write, args.topic, args.on_error, args.dedupe, args.until_resolved))

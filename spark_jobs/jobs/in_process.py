@@ -81,6 +81,6 @@ def _message_function(work: Job) -> _MessageFunction:
     learning = LearningDecoder(work.read)
     decoder, marked = learning.decoder, work.needs_order
     if work.write is None:
-        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)
+        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked, work.read.chosen)
     encoder = replace(work.write, tables=learning.tables).encoder()
-    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked)
+    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked, work.read.chosen)

@@ -12,7 +12,7 @@ from schemas.formats.base import Encoder
 from schemas.model.errors import SetupError, WireError
 from spark_jobs.io.avro_files import ArchiveWriter
 from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from spark_jobs.sources.avro_versions import registered_versions
 
 
@@ -54,4 +54,4 @@ class TableAvro(ArchiveWriter):
     def tell(summary: Summary) -> None:
         """Names what was left out as decode does elsewhere."""
         if rows := summary.skipped.pop("row", 0):
-            summary.skipped["other table"] += rows
+            summary.skipped[OTHER_TABLE] += rows

@@ -19,7 +19,7 @@ from spark_jobs.arrow.columns import arrow_type
 from spark_jobs.io.parquet import HEADERS, ParquetFile, header_structs
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import zone_of
-from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.result import OTHER_TABLE, Summary
 
 pc: Any = pyarrow.compute  # the stubs know less than the library
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -82,7 +82,7 @@ class TableParquet(ParquetFile):
         """Rows of the table, and of others, which are left out and counted."""
         ours = pc.equal(changes.column("kind"), "row")
         if others := len(changes) - pc.sum(ours).as_py():
-            self._left["other table"] += others
+            self._left[OTHER_TABLE] += others
             changes = changes.filter(ours)
         source = changes.column("source")
         place = pa.StructArray.from_arrays([source.field(f.name) for f in _SOURCE], fields=list(_SOURCE))
@@ -103,7 +103,7 @@ class TableParquet(ParquetFile):
             self.add({"kind": "error", **place, "error": error})
             return
         if value["kind"] != "row" or TableId(value["db"], value["table"]).folded != self._id:
-            self._left["other table" if value["kind"] == "row" else value["kind"]] += 1
+            self._left[OTHER_TABLE if value["kind"] == "row" else value["kind"]] += 1
             return
         ts = value["commit_ts"]
         time = None if ts is None else _EPOCH + timedelta(milliseconds=tso_physical_ms(ts))

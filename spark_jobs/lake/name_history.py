@@ -56,6 +56,13 @@ class RenameChain:
 
 def rename_chain(ordered: Iterable[DdlText], id_: TableId) -> RenameChain:
     """The table that has the name at the end; else the last one that had it. ordered: by commit_ts, each once."""
+    now, lines = rename_chains(ordered)
+    by_name = next((line for line in reversed(lines) if line.has_name(id_)), None)
+    return now.get(id_.folded) or by_name or RenameChain(id_)
+
+
+def rename_chains(ordered: Iterable[DdlText]) -> tuple[dict[TableId, RenameChain], list[RenameChain]]:
+    """The tables that got another name, or the name of one that did: by their folded names at the end, and all."""
     now, lines = dict[TableId, RenameChain](), list[RenameChain]()
     for number, commit_ts, old, new in _moves(ordered):
         if old is None:
@@ -71,8 +78,7 @@ def rename_chain(ordered: Iterable[DdlText], id_: TableId) -> RenameChain:
             line.past.append(NamePeriod(number, commit_ts, line.name))
             line.name = new
         now[new.folded] = line
-    by_name = next((line for line in reversed(lines) if line.has_name(id_)), None)
-    return now.get(id_.folded) or by_name or RenameChain(id_)
+    return now, lines
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:

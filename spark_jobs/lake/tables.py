@@ -26,18 +26,22 @@ SETTINGS: Mapping[str, str] = {
 _OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
 
 
-def session(settings: SparkSettings, delta: bool, by: str = "delta-spark") -> SparkSession:
+def session(
+    settings: SparkSettings, delta: bool, by: str = "delta-spark", shared: bool = False
+) -> SparkSession:  # fmt: skip
     """A session with what the user gives Spark, and with Delta's jars and extension where a table is read or written.
 
     by: one of spark_jobs.lake.engines.base.ENGINES, or "auto": delta-spark, or deltalake where that can't be had, which
     is told. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session runs already, without Delta or with
-    settings that can't change any more.
+    settings that can't change any more. shared: several tables are written at a time, each with a share of the cores.
     """
     from pyspark.sql import SparkSession
 
     active = SparkSession.getActiveSession()
     if active is None and "SPARK_REMOTE" in os.environ:  # a server that runs already, with Delta or without
         active = spark_session("ticdc-bridge", master=settings.master)
+    if shared and active is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        settings = settings.over({"spark.scheduler.mode": "FAIR"})
     if active is not None:
         check_running(active, settings)
     elif settings.packages and "PYSPARK_GATEWAY_PORT" in os.environ:

@@ -10,7 +10,8 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
-from spark_jobs.pipeline.table_view import TableView, ViewDecoder
+from spark_jobs.pipeline.table_choice import TableChoice
+from spark_jobs.pipeline.table_view import ANY_TABLE, TableView, ViewDecoder
 from spark_jobs.sources.schema_registry import Schemas
 from spark_jobs.sources.subject_names import Strategy, with_strategy
 
@@ -23,8 +24,8 @@ class CodecConfig:
     """One side of a job: a format with its schemas, options and table definitions. Pickles into workers.
 
     verify_checksum: rows that come with a row checksum are compared with it. strategy: the subjects that schemas
-    are registered under. view: one table's rows must fit its columns' Spark types. damaged_topics: as in Context; one
-    set for all decoders of the side in a process.
+    are registered under. view: one table's rows must fit its columns' Spark types. chosen: the tables whose rows and
+    DDL are taken; None: all. damaged_topics: as in Context; one set for all decoders of the side in a process.
     """
 
     format: str
@@ -36,6 +37,7 @@ class CodecConfig:
     learn: bool = False
     strategy: Strategy = "topic"
     view: TableView | None = None
+    chosen: TableChoice | None = None
     damaged_topics: set[str | None] = field(default_factory=set, compare=False)
 
     @property
@@ -45,7 +47,8 @@ class CodecConfig:
         return side_format.needs_schemas or side_format.uses_schemas
 
     def context(self) -> Context:
-        schemas, table = with_strategy(self.schemas, self.strategy), self.view.table.id if self.view else None
+        schemas = with_strategy(self.schemas, self.strategy)
+        table = self.view.table.id if self.view and self.view.table.id != ANY_TABLE else None
         return Context(schemas, self.tables, self.options, self.claims, table, self.damaged_topics)
 
     def decoder(self) -> Decoder:

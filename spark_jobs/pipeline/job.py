@@ -16,6 +16,7 @@ class Job:
 
     topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
     applied to a table instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
+    at_once: how many tables of the lake are written at a time.
     """
 
     read: CodecConfig
@@ -25,6 +26,7 @@ class Job:
     dedupe: bool = False
     until_resolved: bool = False
     merge: str | None = None
+    at_once: int = 4
 
     @property
     def needs_order(self) -> bool:

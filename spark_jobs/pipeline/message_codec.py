@@ -12,19 +12,24 @@ from schemas.formats.definitions import name_mismatch
 from schemas.formats.framing import carried_headers
 from schemas.inspect import checksum
 from schemas.model.errors import WireError
-from schemas.model.event import MAX_TSO, Bootstrap, Event, Message, RowChange
+from schemas.model.event import MAX_TSO, Bootstrap, DdlEvent, Event, Message, RowChange
+from schemas.model.table import TableId
 from schemas.plain.writer import plain_error, plain_event
 from spark_jobs.pipeline.event_order import order_of
-from spark_jobs.pipeline.result import MessageResult, skipped_kind
+from spark_jobs.pipeline.result import OTHER_TABLE, MessageResult, skipped_kind
+from spark_jobs.pipeline.table_choice import TableChoice
 from spark_jobs.pipeline.topic_rules import topic_by_rule
 
 
 def decode_one(
-    decoder: Decoder, message: Message, verify_checksum: bool = False, marked: bool = False
-) -> MessageResult:
-    """Message → its events, or the error."""
+    decoder: Decoder, message: Message, verify_checksum: bool = False, marked: bool = False,
+    chosen: TableChoice | None = None,
+) -> MessageResult:  # fmt: skip
+    """Message → its events, or the error. chosen: the tables whose events are taken."""
     try:
         result = _decode(decoder, message)
+        if chosen is not None:
+            _leave_out(result, chosen)
         if marked:
             result.marks = [order_of(event, message, n) for n, event in enumerate(result.events)]
         if verify_checksum:
@@ -66,16 +71,29 @@ def _decode(decoder: Decoder, message: Message) -> MessageResult:
     )
 
 
+def _leave_out(result: MessageResult, chosen: TableChoice) -> None:
+    """Takes rows and DDL of other tables out, which are counted; what is of no table stays."""
+    named = ((event, event.table_name) for event in result.events if isinstance(event, RowChange | DdlEvent))
+    out = {id(event) for event, name in named if name and not chosen.takes(TableId(event.db, name))}
+    if out:
+        result.events = [event for event in result.events if id(event) not in out]
+        result.skipped += [OTHER_TABLE] * len(out)
+
+
 def transcode_one(
-    decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None, marked: bool = False
-) -> MessageResult:
+    decoder: Decoder, encoder: Encoder, message: Message, topic: str | None = None, marked: bool = False,
+    chosen: TableChoice | None = None,
+) -> MessageResult:  # fmt: skip
     """Message → messages of the other format or the error.
 
     topic: TiCDC's topic rule for what is written, such as tidb_{schema}_{table}; None: the message's own topic.
     marked: with the marks of what is written; then rows are written one by one, also in formats with batches.
+    chosen: the tables whose events are taken.
     """
     try:
         read, message = _decode(decoder, message), _carried(message)
+        if chosen is not None:
+            _leave_out(read, chosen)
         if marked:
             for number, event in enumerate(read.events):
                 before = len(read.out)

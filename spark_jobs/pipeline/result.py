@@ -13,6 +13,8 @@ from schemas.model.event import TRUNCATE_TABLE, Bootstrap, DdlEvent, Event, Mess
 from schemas.model.table import DefinitionMismatch, TableId
 from spark_jobs.pipeline.event_order import EventOrder
 
+OTHER_TABLE = "other table"
+"""What rows and DDL of tables that are not taken are counted as."""
 Used = tuple[str | None, str, str, int | None, int | None]
 """Where rows came from: topic, db, table, table version, schema id."""
 

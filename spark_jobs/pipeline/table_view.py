@@ -27,6 +27,8 @@ from schemas.model.types import Kind
 from spark_jobs.pipeline.row_conversion import RowConversion
 
 _EPOCH = datetime(1970, 1, 1)
+ANY_TABLE = TableId("", "")
+"""Whose view has all tables, by whatever columns their definitions say."""
 NOT_TYPED, FOLD = "not_typed", "timestamp_fold"
 Missing = Literal["null", "default"]
 OnLossy = Literal["error", "flag"]
@@ -136,7 +138,7 @@ class TableView:
 
     def has(self, id_: TableId) -> bool:
         """Whether a name, in any letters, is the table's."""
-        return id_ == self.table.id or id_.folded == self._folded_id
+        return id_ == self.table.id or id_.folded == self._folded_id or self.table.id == ANY_TABLE
 
     def row(self, row: Mapping[str, Value] | None, zone: str) -> dict[str, Any] | None:
         """A row that was checked → Python values as Arrow takes them for the columns' types; NULL where flagged."""

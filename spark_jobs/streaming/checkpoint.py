@@ -106,6 +106,16 @@ class Checkpoint:
         if rows:
             write_atomically(self.folder / "ddl" / f"{number:012d}.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
 
+    # ---- tables of the lake
+    def table_places(self) -> dict[str, dict[str, str | int]]:
+        """By the folded name: what spark_jobs.streaming.many_tables keeps of each table."""
+        path = self.folder / "tables.json"
+        places: dict[str, dict[str, str | int]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        return places
+
+    def keep_table_places(self, places: dict[str, dict[str, str | int]]) -> None:
+        write_atomically(self.folder / "tables.json", json.dumps(places))
+
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
         path = self.folder / "watermarks" / f"{number - 1:012d}.json"

@@ -18,8 +18,9 @@ from spark_jobs.lake.engines.base import AUTO
 from spark_jobs.lake.name_history import table_names
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
-from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from spark_jobs.spark.sql_expressions import is_of
+from spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -39,16 +40,19 @@ _UNTIMED = {
 
 def merge_table(
     session: SparkSession, work: Job, id_: TableId, path: str, changes: DataFrame | None,
-    statements: Sequence[DdlText], summary: Summary,
+    statements: Sequence[DdlText], summary: Summary, alone: bool = True,
 ) -> int:  # fmt: skip
     """Changes (None: there are none) applied to the Delta table; how many keys were written.
 
-    work: knows the tables as they are in this batch. statements: of the history, in any order.
+    work: knows the tables as they are in this batch. statements: of the history, in any order. alone: other tables'
+    changes are among them, which are counted.
     """
     from spark_jobs.lake.merge import MergeTarget
 
-    steps, names = schema_changes(statements, id_), table_names(sort_statements(statements), id_)
-    definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+    with DEFINITIONS_LOCK:
+        steps, names = schema_changes(statements, id_), table_names(sort_statements(statements), id_)
+        definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
+        table = definition or (newest_table(work.read, id_) if changes is not None else None)
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
     writer = tables.engine_of(session, work.merge or AUTO)
     by_binlog = changes is not None and work.read.format in _CONNECTORS
@@ -58,14 +62,14 @@ def merge_table(
         session, id_, path, writer, types, zone_of(work.read), names, by_binlog, on_lossy,
         _UNTIMED.get(work.read.format, _UNTIMED[""]),
     )  # fmt: skip
-    if changes is None:
+    if changes is None or table is None:
         if definition is not None:
             target.follow(definition, steps)
         return 0
-    table = definition or newest_table(work.read, id_)
     if not steps and work.read.format == "avro":
         table = _with_key(table, id_, changes)
-    return target.merge(take_table(changes, names, summary), table, steps, summary)
+    ours = take_table(changes, names, summary) if alone else changes
+    return target.merge(ours, table, steps, summary)
 
 
 def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table:
@@ -79,7 +83,7 @@ def take_table(changes: DataFrame, names: Names, summary: Summary) -> DataFrame:
     """The rows of one table; what is left out is counted."""
     ours = F.coalesce((F.col("kind") == "row") & is_of_names(names), F.lit(False))
     for row in changes.where(~ours).groupBy("kind").count().collect():
-        summary.skipped["other table" if row["kind"] == "row" else row["kind"]] += row["count"]
+        summary.skipped[OTHER_TABLE if row["kind"] == "row" else row["kind"]] += row["count"]
     return changes.where(ours)
 
 

@@ -12,8 +12,7 @@ from pyspark.sql import functions as F
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import DdlEvent
-from schemas.model.table import Table, TableId
-from schemas.model.type_text import type_text
+from schemas.model.table import TableId
 from spark_jobs.arrow import lines
 from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
@@ -23,17 +22,19 @@ from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.stream_definitions import StreamDefinitions
+from spark_jobs.pipeline.table_choice import TableChoice, is_rule
 from spark_jobs.pipeline.watermark_buffer import no_watermark_error
 from spark_jobs.sources.table_history import HistoryTables
 from spark_jobs.spark.session import is_connect
-from spark_jobs.spark.sql_expressions import unfit_sql
 from spark_jobs.spark.transport import map_messages
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.ddl_events import collect_ddl
 from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
+from spark_jobs.streaming.many_tables import ManyTables, TableWork
 from spark_jobs.streaming.merge_batch import merge_table, take_table
 from spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
-from spark_jobs.streaming.sinks import BatchSink, OrderedSink, TopicSink, sink_for
+from spark_jobs.streaming.sinks import BatchSink, OrderedSink, TableSink, TopicSink, sink_for
+from spark_jobs.streaming.typed_batch import typed_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -65,6 +66,13 @@ class MicroBatchRunner:
         self._checkpoint = checkpoint
         self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
         self._path = delta_path_of(out) if isinstance(out, str) else None
+        self._tables: ManyTables | None = None
+        self.written: list[TableWork] = []
+        """What the newest batch did, by table, where each has a place of its own."""
+        if isinstance(out, str) and self._path and is_rule(out):
+            chosen = work.read.chosen or TableChoice()
+            self._tables = ManyTables(chosen, out, work.at_once, work.merge is not None, checkpoint)
+            self._work = replace(work, read=replace(work.read, chosen=None))  # renames may bring others in
         self._form: Form = "message" if work.write else "change" if self._path or table else "line"
         self._out: BatchSink | OrderedSink
         if isinstance(out, OrderedSink):
@@ -163,6 +171,9 @@ class MicroBatchRunner:
 
     def _write(self, sink: BatchSink, out: DataFrame, number: int, work: Job, summary: Summary, in_order: bool) -> int:
         count = out.count()
+        if self._tables is not None:
+            changes = out.select("change.*", "position") if count else None
+            return self._write_tables(self._tables, changes, number, work, summary)
         if not count:
             sink.write_nothing(number)
             return self._merge(None, work, summary) if self._work.merge else 0
@@ -189,28 +200,48 @@ class MicroBatchRunner:
 
     def _apply_view(self, changes: DataFrame, work: Job, summary: Summary) -> tuple[DataFrame, int]:
         """The changes of one table, its columns as they are now."""
-        from spark_jobs.spark.decode_plan import apply_view
-
         assert self._table is not None
-        viewed = work.read.view is not None and bool(work.read.view.table.columns)
-        read = work.read if viewed else with_newest(work.read)
         ours = take_table(changes, [(0, self._table)], summary)
-        if not viewed:  # else the workers looked at each value
-            assert read.view is not None
-            _check_fit(ours, read.view.table)
-        frame = apply_view(ours, read)
+        frame = typed_rows(ours, self._table, work.read)
         return frame, frame.count()
 
     def _merge(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
         """The changes (None: there are none) applied to the Delta table; how many keys were written."""
         assert self._table is not None
         assert self._path is not None
+        # A micro-batch has a session of its own: its views are not seen from another.
+        session = self._spark if changes is None else changes.sparkSession
+        return merge_table(session, work, self._table, self._path, changes, self._history(), summary)
+
+    def _history(self) -> list[DdlText]:
+        """All DDL that is known."""
         statements = [*self._statements, *statements_of_events(self._learned_ddl)]
         if isinstance(self._work.read.tables, HistoryTables):
             statements += self._work.read.tables.statements()
-        # A micro-batch has a session of its own: its views are not seen from another.
+        return statements
+
+    def _write_tables(
+        self, tables: ManyTables, changes: DataFrame | None, number: int, work: Job, summary: Summary
+    ) -> int:
+        """The changes (None: there are none) to their tables; how many keys or rows were written."""
+        if isinstance(self._work.read.tables, HistoryTables):
+            self._work.read.tables.forget_newest()
         session = self._spark if changes is None else changes.sparkSession
-        return merge_table(session, work, self._table, self._path, changes, statements, summary)
+
+        def write_table(one: TableWork) -> int:
+            path = delta_path_of(one.location)
+            assert path is not None
+            if work.merge:
+                return merge_table(
+                    session, work, one.id, path, one.changes, one.statements, one.summary, alone=False
+                )  # fmt: skip
+            assert one.changes is not None
+            rows = typed_rows(one.changes.drop("position"), one.id, work.read)
+            TableSink(path, self._checkpoint, dead=False).write(rows.drop("error"), number, False)
+            return one.rows
+
+        self.written = tables.write(changes, self._history() if work.merge else (), summary, write_table, session)
+        return sum(one.out for one in self.written)
 
     def _learn(self, frame: DataFrame, number: int) -> Job:
         """The work, its sides knowing the tables that DDL of this batch and of those before defines."""
@@ -281,23 +312,6 @@ class MicroBatchRunner:
             checkpoint.keep_watermarks(number, marks)
             checkpoint.forget("held", number - 2)
         return out.where(f"commit_ts is null or commit_ts <= {resolved}")
-
-
-def _check_fit(changes: DataFrame, table: Table) -> None:
-    """SetupError STOPPED where a row of another version has a value that a column of this one can't hold exactly."""
-    if (condition := unfit_sql(table)) is None:
-        return
-    row = changes.withColumn("_unfit", F.expr(condition)).where("_unfit IS NOT NULL").first()
-    if row is None:
-        return
-    source, name = row["source"], row["_unfit"]
-    where = f"{source['topic']}/{source['partition']}/{source['offset']}"
-    column = table.by_name[name]
-    details = (
-        f"table {table.id}, column {name}: it is {type_text(column)} in the newest version, and this row's value does "
-        "not fit: its version's column was another. Leave --table out (each row by its own version), or use merge"
-    )
-    raise SetupError("STOPPED", where=where, details=details)
 
 
 def _outcome(pieces: DataFrame, ordered: bool) -> BatchResult:

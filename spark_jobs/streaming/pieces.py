@@ -48,9 +48,9 @@ def message_function(work: Job) -> Callable[[Message], MessageResult]:
     """Message → what becomes of it. Compiled once a task."""
     decoder, marked = work.read.decoder(), work.needs_order
     if work.write is None:
-        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked)
+        return lambda m: decode_one(decoder, m, work.read.verify_checksum, marked, work.read.chosen)
     encoder = work.write.encoder()
-    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked)
+    return lambda m: transcode_one(decoder, encoder, m, work.topic, marked, work.read.chosen)
 
 
 def row_of_error(error: BridgeError) -> dict[str, str]:

@@ -16,6 +16,7 @@ from spark_jobs.lake.engines import delta_files
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.progress import print_notes, show_progress
 from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.table_choice import is_rule
 from spark_jobs.pipeline.watermark_buffer import handle_failure
 from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.streaming.checkpoint import Checkpoint
@@ -132,7 +133,7 @@ def _topic_or_error(read: str) -> Column:
     return F.when(F.col("topic") == read, F.raise_error(same_topic_error(read))).otherwise(F.col("topic"))
 
 
-class _TableSink:
+class TableSink:
     """Exactly once: the batch's number stands in the table's own log.
 
     Dead letters: where others failed than in an earlier try of the batch, all of the batch come once more, so that
@@ -282,7 +283,7 @@ def sink_for(
             raise SetupError("USAGE", details="kafka:TOPIC: decode needs the topic's name")
         return TopicSink(topic or None, kafka, rule, checkpoint is not None)
     if path is not None:
-        return _TableSink(path, checkpoint, dead)
+        return TableSink(path, checkpoint, dead)
     if form == "change" or place == "-" or place.endswith(".parquet"):
         raise SetupError("USAGE", details=f"--out {place}: choose delta:PATH, kafka:TOPIC or a folder")
     return _FileSink(Path(place)) if checkpoint is None else _FolderSink(Path(place), checkpoint, dead)
@@ -294,7 +295,7 @@ def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -
     if buried and work.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
     by = "delta-spark" if buried else work.merge or "delta-spark"
-    spark = tables.session(settings, buried or path is not None, by=by)
+    spark = tables.session(settings, buried or path is not None, by=by, shared=is_rule(out))
     if path is not None and work.merge is not None:
         tables.engine_of(spark, work.merge)(spark, path)  # refuses a place that it can't write to
     return spark

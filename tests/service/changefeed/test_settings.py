@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from schemas.ddl.executor.catalog import new_catalog
 from schemas.model.errors import SetupError
 from schemas.model.table import TableId
+from schemas.model.table_filter import PatternError, TableFilter
 from service.changefeed.doctor import examine
 from service.changefeed.doctor_input import DoctorInput, topic_patterns
 from service.changefeed.reader import read
-from service.changefeed.table_filter import PatternError, TableFilter
 from service.changefeed.topics import expression_error, topic_name
 from service.ddl_check.check_input import with_snapshots
 from tests.service.changefeed.test_doctor import PER_TABLE, feed

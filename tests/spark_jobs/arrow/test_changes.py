@@ -16,13 +16,16 @@ from schemas import columnar
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.plain_lines import EXTRA_FIELDS
 from schemas.columnar.rows import CellForm
+from schemas.formats.base import BatchEncoder
 from schemas.model.errors import WireError
 from schemas.model.event import Event, Message, RowChange
+from schemas.model.options import Options
 from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME
 from schemas.plain.writer import json_line
 from spark_jobs.arrow import batches, input_batches, view_checks
+from spark_jobs.arrow import messages as arrow_messages
 from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
@@ -38,9 +41,12 @@ from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.table_choice import TableChoice
 from spark_jobs.pipeline.table_view import TableView, check_number
+from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.sources.table_definitions import TableDefinitions
 from spark_jobs.spark import data_source
-from spark_jobs.streaming.pieces import PieceBatches
+from spark_jobs.streaming.pieces import Form, PieceBatches
 from tests.spark_jobs.arrow.test_messages import PIECES, STEPS, _batch, _mixed, _pieces
 from tests.spark_jobs.spark.test_temporal_sql import strange
 from tests.support.golden import Golden, cases
@@ -152,6 +158,55 @@ def test_lines_of_golden_cases(format_: str, step: int) -> None:
             messages = messages * (12 if len(messages) < 20 else 2 if len(messages) < 100 else 1)
         taken += _same_lines(messages, golden.side(ddl=True))
     assert taken > 100 // step, "the kernels took next to nothing"
+
+
+# ---------------------------------------------------------------------------------------------- some tables alone
+_DEFINED = (
+    ("shop", "CREATE TABLE orders (id INT PRIMARY KEY, note TEXT)"),
+    ("shop", "CREATE TABLE items (sku VARCHAR(9) PRIMARY KEY, n INT)"),
+    ("crm", "CREATE TABLE orders (id INT PRIMARY KEY)"),
+)
+
+
+_FORMS: tuple[tuple[Form, str | None], ...] = (
+    ("line", None),
+    ("change", None),
+    ("text", None),
+    ("text", "craft"),
+    ("text", "debezium"),
+)
+
+
+@pytest.mark.parametrize("format_", ["open", "craft", "debezium"])
+def test_chosen_tables(format_: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels take and count what the codec does, of messages with one row and of those with rows of several tables."""
+    (tmp_path / "d").write_text("".join(json_line({"commit_ts": 1, "db": d, "query": q}) + "\n" for d, q in _DEFINED))
+    side = CodecConfig(format_, FileSchemas([]), Options(), TableDefinitions.read(tmp_path / "d"))
+    encoder, events = side.encoder(), list[RowChange]()
+    for n in range(72):
+        db, query = _DEFINED[n % 3]
+        version = side.tables.at(TableId(db, query.split()[2]), 9) if side.tables else None
+        assert version is not None
+        row: dict[str, Any] = {c.name: str(n) for c in version.table.columns}
+        events.append(RowChange(format_, version.table, "c", 100, None, row, tuple(version.table.handle_key), "UTC"))
+    origin = Message(None, None, "t", 0, 0)
+    messages = [m for one in events for m in encoder.encode(one, origin)]
+    if isinstance(encoder, BatchEncoder):
+        messages += encoder.encode_rows(events[:6], origin)
+    batch = _batch(messages).append_column("position", pa.array(range(len(messages)), pa.int64()))
+    schema = PIECES.append(pa.field("change", pa.struct(list(_CHANGES))))
+    for patterns in ("shop.*", "shop.items", "none.*", "*.*", "*.*,!*.orders"):
+        read = replace(side, chosen=TableChoice.of([patterns]))
+        for form, to in _FORMS:
+            work, made = Job(read, replace(side, format=to) if to else None), []
+            for few in (1, 1 << 20):
+                monkeypatch.setattr(batches, "FEW", few)
+                monkeypatch.setattr(arrow_messages, "FEW", few)
+                pieces = PieceBatches(work, form, schema)([batch])
+                made.append([row for one in pieces for row in one.to_pylist()])
+            for row in (*made[0], *made[1]):
+                row["tally"] = sorted(row["tally"] or ())
+            assert made[0] == made[1]
 
 
 # ---------------------------------------------------------------------------------------------- one table in view

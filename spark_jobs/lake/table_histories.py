@@ -1,0 +1,86 @@
+"""The DDL of many tables at once: which tables there are, under which names, and which statements are whose."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Final
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.ddl.parser.statement_parser import parse
+from schemas.ddl.parser.statements import CreateTable
+from schemas.model.errors import DdlError
+from schemas.model.table import TableId
+from spark_jobs.lake.column_history import sort_statements
+from spark_jobs.lake.name_history import RenameChain, rename_chains, table_id_of
+
+_WORD: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
+_OF_ALL: Final = ("database", "schema", "flashback", "recover")
+"""Words of statements that may be about tables which they do not name."""
+
+
+class TableHistories:
+    """Statements in any order, indexed by the tables they name. Each table's own are a part that tells its history as
+    all of them do (spark_jobs.lake.column_history.schema_changes).
+    """
+
+    def __init__(self, statements: Iterable[DdlText]) -> None:
+        self.ordered = sort_statements(statements)
+        self._by_word = defaultdict[str, set[int]](set)
+        for number, one in enumerate(self.ordered):
+            for quoted, plain in _WORD.findall(one.query.lower()):
+                self._by_word[quoted.replace("``", "`") or plain].add(number)
+        self._now, self._chains = rename_chains(self.ordered)
+
+    def tables_named(self, id_: TableId) -> list[RenameChain]:
+        """The tables that have the name, or had it and have another one now. Not one that was dropped under a name that
+        is another table's now.
+        """
+        current = self._now.get(id_.folded)
+        others = [c for c in self._chains if c is not current and c.has_name(id_) and self._now[c.name.folded] is c]
+        return [*others, current] if current is not None else others or [RenameChain(id_)]
+
+    def tables(self) -> list[RenameChain]:
+        """All tables that a CREATE TABLE or a RENAME names, as they are called at the end."""
+        ids = dict[TableId, TableId]()
+        for number in sorted(self._by_word.get("create", ())):
+            one = self.ordered[number]
+            try:
+                statement = parse(one.query, one.mode, one.db)
+            except DdlError:
+                continue  # told where the table's history is followed
+            if isinstance(statement, CreateTable) and not statement.temporary:
+                id_ = table_id_of(statement.table, one.db)
+                ids.setdefault(id_.folded, id_)
+        chains = {id_: RenameChain(id_) for id_ in ids.values() if not any(c.has_name(id_) for c in self._chains)}
+        return [*self._now.values(), *(c for c in chains.values() if c.name.folded not in self._now)]
+
+    def statements_of(self, chain: RenameChain) -> list[DdlText]:
+        """What the table's history is made of, in order; others may be among them."""
+        names = {id_.table.lower() for _, id_ in chain.names() if id_ is not None}
+        numbers = set[int]().union(*(self._by_word.get(word, ()) for word in _OF_ALL))
+        done = set[str]()
+        while names := names - done:
+            done |= names
+            numbers = numbers.union(*map(self._naming, names))
+            models = (self._model_of(number) for number in numbers)
+            names = {model.table.lower() for model in models if model is not None}
+        return [self.ordered[number] for number in sorted(numbers)]
+
+    def _naming(self, name: str) -> set[int]:
+        """The statements that have the word, in small letters."""
+        if _WORD.fullmatch(name):
+            return self._by_word.get(name, set())
+        return {number for number, one in enumerate(self.ordered) if name in one.query.lower().replace("``", "`")}
+
+    def _model_of(self, number: int) -> TableId | None:
+        """The table after which CREATE TABLE … LIKE makes one."""
+        one = self.ordered[number]
+        if number not in self._by_word.get("like", ()):
+            return None
+        try:
+            statement = parse(one.query, one.mode, one.db)
+        except DdlError:
+            return None
+        return table_id_of(statement.like, one.db) if isinstance(statement, CreateTable) and statement.like else None

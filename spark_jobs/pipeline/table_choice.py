@@ -1,0 +1,127 @@
+"""Which tables a job takes (`--tables 'shop.*'`), and where each one goes (`--out delta:/lake/{schema}/{table}`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Final
+
+from schemas.model.errors import SetupError
+from schemas.model.table import TableId
+from schemas.model.table_filter import PatternError, TableFilter
+
+_FIELDS: Final = re.compile(r"{(\w+)}")
+_PLAIN: Final = re.compile(r"[\w$\-]+\.[\w$\-]+")
+_COMMA: Final = re.compile(r"""((?:`[^`]*`|"[^"]*"|/(?:[^/\\]|\\.)*/|[^,])+)""")
+_UNSAFE: Final = re.compile(r"\A\.+|[^\w $@+,=~()!.-]")  # in the name of a folder
+_IN_CATALOG: Final = re.compile(r"[\w$-]+")
+_DEFINITIONS: Final = re.compile(r"(?i)\.(?:sql|jsonl?|ndjson|ddl|txt)(?:\.(?:gz|bz2|xz|zst|lz4))?\Z")
+
+
+@dataclass(frozen=True)
+class TableChoice:
+    """Tables by patterns of TiDB's table filter (schemas.model.table_filter), in any letters; none: all tables."""
+
+    patterns: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(texts: Iterable[str]) -> TableChoice:
+        """From lists with commas, such as "shop.*,!shop.tmp_*". SetupError USAGE."""
+        choice = TableChoice(tuple(one.strip() for text in texts for one in _COMMA.findall(text) if one.strip()))
+        if not choice.patterns:
+            raise SetupError("USAGE", details="--tables: db.table or a pattern such as 'shop.*' is needed")
+        try:
+            _ = choice._filter
+        except PatternError as error:
+            raise SetupError("USAGE", details=f"--tables: {error}") from error
+        if all(pattern.startswith("!") for pattern in choice.patterns):
+            details = f"--tables {choice}: this leaves tables out and takes none: put '*.*' before it"
+            raise SetupError("USAGE", details=details)
+        return choice
+
+    @staticmethod
+    def one(id_: TableId) -> TableChoice:
+        """The one table."""
+        return TableChoice((".".join("`" + name.replace("`", "``") + "`" for name in (id_.db, id_.table)),))
+
+    @property
+    def only(self) -> str | None:
+        """The one table's name, where the patterns are a name."""
+        return self.patterns[0] if len(self.patterns) == 1 and _PLAIN.fullmatch(self.patterns[0]) else None
+
+    def takes(self, id_: TableId) -> bool:
+        """Whether the table is one of them."""
+        taken = self._answers.get(id_)
+        if taken is None:
+            taken = not self.patterns or self._filter.matches(id_.db, id_.table)
+            if len(self._answers) < _MOST_ANSWERS:
+                self._answers[id_] = taken
+        return taken
+
+    def __str__(self) -> str:
+        return ",".join(self.patterns) or "*.*"
+
+    @cached_property
+    def _filter(self) -> TableFilter:
+        return TableFilter(self.patterns)
+
+    @cached_property
+    def _answers(self) -> dict[TableId, bool]:
+        return {}
+
+    def __getstate__(self) -> dict[str, tuple[str, ...]]:
+        return {"patterns": self.patterns}
+
+
+_MOST_ANSWERS = 100_000
+
+
+def means_definitions(text: str) -> bool:
+    """Whether a value of --tables is a source of definitions, as of --ddl: a file or folder that is there, the name of
+    such a file, a URL or `stream`. Else it is names and patterns of tables.
+    """
+    if text == "stream" or "://" in text or _DEFINITIONS.search(text):
+        return True
+    try:
+        return Path(text).exists() or "." not in text
+    except (OSError, ValueError):
+        return False
+
+
+def is_rule(place: str) -> bool:
+    """Whether a location in the lake has a place for each table: {schema} or {table} in it."""
+    return place.startswith(("delta:", "iceberg:")) and bool({"schema", "table"} & {*_FIELDS.findall(place)})
+
+
+def check_rule(rule: str) -> None:
+    """SetupError USAGE for a rule by which several tables would go to one place, or that has an unknown word."""
+    fields = _FIELDS.findall(rule)
+    unknown = [field for field in fields if field not in ("schema", "table")]
+    if unknown or "table" not in fields:
+        what = f"{{{unknown[0]}}} is not known" if unknown else "{table} is missing"
+        details = f"--out {rule}: {what}; each table's place is named by {{schema}} and {{table}}"
+        raise SetupError("USAGE", details=details)
+
+
+def location_by_rule(rule: str, id_: TableId) -> str:
+    """The place of a table. Characters that a path can't have as they are become %XX.
+
+    SetupError USAGE for a name that a catalog can't have.
+    """
+    catalog = rule.startswith("iceberg:")
+    for name in (id_.db, id_.table) if catalog else ():
+        if not _IN_CATALOG.fullmatch(name):
+            details = f"--out {rule}: {name!r} can't be a name there: give table {id_} a place of its own (--file)"
+            raise SetupError("USAGE", details=details)
+    names = {"schema": _path_name(id_.db), "table": _path_name(id_.table)}
+    return _FIELDS.sub(lambda match: names[match[1]], rule)
+
+
+def _path_name(name: str) -> str:
+    def escape(match: re.Match[str]) -> str:
+        return "".join(f"%{byte:02X}" for byte in match[0].encode("utf-8", "surrogatepass"))
+
+    return _UNSAFE.sub(escape, name)

@@ -1,0 +1,233 @@
+"""A micro-batch's changes, each table's to a place of its own: decoded once, then written a few tables at a time.
+
+Only tables that have changes in the batch, or DDL that their places do not follow yet, are opened. Where one fails, the
+others of the batch are written all the same, and the job ends: its next start writes the batch again, which changes
+nothing where it was written.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zlib import crc32
+
+from pyspark.sql import functions as F
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.model.errors import BridgeError, SetupError
+from schemas.model.table import TableId
+from spark_jobs.io.locations import delta_path_of
+from spark_jobs.lake.name_history import RenameChain
+from spark_jobs.lake.table_histories import TableHistories
+from spark_jobs.pipeline.result import OTHER_TABLE, Summary
+from spark_jobs.pipeline.table_choice import TableChoice, location_by_rule
+from spark_jobs.spark.session import is_connect
+from spark_jobs.streaming.checkpoint import Checkpoint
+from spark_jobs.streaming.merge_batch import is_of_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_TABLE = "_of_table"
+
+
+@dataclass
+class TableWork:
+    """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
+
+    statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written.
+    """
+
+    chain: RenameChain
+    location: str
+    statements: Sequence[DdlText]
+    changes: DataFrame | None = None
+    rows: int = 0
+    newest: int | None = None
+    out: int = 0
+    summary: Summary = field(default_factory=Summary)
+
+    @property
+    def id(self) -> TableId:
+        return self.chain.name
+
+    @property
+    def digest(self) -> int:
+        return crc32(repr(self.statements).encode("utf-8", "surrogatepass"))
+
+
+class ManyTables:
+    """rule: the location of each table. most: how many are written at a time. follows: a table that gets another name
+    keeps its place, which follows its DDL; else each name is a table.
+    """
+
+    def __init__(self, choice: TableChoice, rule: str, most: int, follows: bool, checkpoint: Checkpoint | None) -> None:
+        self._choice, self._rule, self._most, self._follows = choice, rule, most, follows
+        self._checkpoint = checkpoint
+        self._places = checkpoint.table_places() if checkpoint else {}
+        self._statements: tuple[DdlText, ...] | None = None
+        self._histories = TableHistories([])
+
+    def write(
+        self, changes: DataFrame | None, statements: Sequence[DdlText], summary: Summary,
+        write_table: Callable[[TableWork], int], session: SparkSession,
+    ) -> list[TableWork]:  # fmt: skip
+        """Changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`; None: there are none) to their
+        tables; what was done, by table. statements: all that are known. write_table: gives the keys or rows written.
+
+        SetupError as it raises it; STOPPED where two tables would go to one place.
+        """
+        is_new = self._statements != tuple(statements)
+        if is_new:
+            self._statements = tuple(statements)
+            self._histories = TableHistories(statements if self._follows else ())
+        if changes is None:
+            return self._write_all(self._only_ddl(()) if is_new else [], summary, write_table, session)
+        # Where a table's rows stand together, Spark leaves out most of what it cached of the others.
+        marked = changes.withColumn(_TABLE, F.lower(F.concat_ws(".", "db", "table")))
+        marked = marked.sortWithinPartitions(_TABLE, "position").persist()
+        try:
+            work = self._with_changes(marked, summary)
+            if is_new:
+                work += self._only_ddl({one.id.folded for one in work})
+            return self._write_all(work, summary, write_table, session)
+        finally:
+            marked.unpersist()
+
+    # ---- which tables
+    def _with_changes(self, changes: DataFrame, summary: Summary) -> list[TableWork]:
+        """The tables of the changes; what is of none of them is counted."""
+        largest = F.max(F.struct("commit_ts", "db", "table"))
+        groups = changes.groupBy("kind", _TABLE).agg(F.count(F.lit(1)).alias("rows"), largest.alias("newest")).collect()
+        work, names, others = dict[TableId, TableWork](), dict[TableId, list[str]](), 0
+        for group in groups:
+            if group["kind"] != "row":
+                summary.skipped[group["kind"]] += group["rows"]
+                continue
+            others += group["rows"]
+            newest = group["newest"]
+            for chain in self._histories.tables_named(TableId(newest["db"], newest["table"])):
+                one = work.get(chain.name.folded) or self._work_of(chain)
+                if one is not None:
+                    work[chain.name.folded] = one
+                    names.setdefault(chain.name.folded, []).append(group[_TABLE])
+                    one.rows += group["rows"]
+                    one.newest = max((ts for ts in (one.newest, newest["commit_ts"]) if ts is not None), default=None)
+        for id_, one in work.items():
+            one.changes = changes.where((F.col("kind") == "row") & F.col(_TABLE).isin(*names[id_])).drop(_TABLE)
+            if one.chain.past:  # at other times these were other tables' names
+                one.changes = one.changes.where(is_of_names(one.chain.names()))
+                one.rows = one.changes.count()
+            others -= one.rows
+        if others:
+            summary.skipped[OTHER_TABLE] += others
+        return [one for one in work.values() if one.rows]
+
+    def _only_ddl(self, others: Collection[TableId]) -> list[TableWork]:
+        """Tables, but for the others, whose places do not follow their DDL yet."""
+        tables = (self._work_of(c) for c in self._histories.tables() if c.name.folded not in others)
+        return [
+            one
+            for one in tables
+            if one is not None
+            and len(one.statements) > 1
+            and self._place(one.chain).get("history") != one.digest
+            and _may_be_there(one.location)
+        ]
+
+    def _work_of(self, chain: RenameChain) -> TableWork | None:
+        """None for a table that is not chosen."""
+        if self._first_name(chain) is None:
+            return None
+        return TableWork(chain, str(self._place(chain)["location"]), self._histories.statements_of(chain))
+
+    def _first_name(self, chain: RenameChain) -> TableId | None:
+        """The first of a table's names that is chosen: its place has that, whatever the table is called later."""
+        return next((id_ for _, id_ in chain.names() if id_ is not None and self._choice.takes(id_)), None)
+
+    def _place(self, chain: RenameChain) -> dict[str, str | int]:
+        """Where a table is, which a checkpoint keeps: its name may come in other letters later."""
+        name = self._first_name(chain)
+        assert name is not None
+        place = self._places.get(str(name.folded))
+        if place is None:
+            place = self._places[str(name.folded)] = {"location": location_by_rule(self._rule, name)}
+        return place
+
+    # ---- writing them
+    def _write_all(
+        self, work: list[TableWork], summary: Summary, write_table: Callable[[TableWork], int],
+        session: SparkSession,
+    ) -> list[TableWork]:  # fmt: skip
+        by_place = dict[str, TableWork]()
+        for one in work:
+            other = by_place.setdefault(one.location, one)
+            if other is not one:
+                details = (
+                    f"{other.id} would go to {one.location} too: --out gives both that place, or one was renamed and"
+                    f" keeps it. Leave one of them out (--tables '…,!{one.id}'), and write it by a job of its own"
+                )
+                raise SetupError("STOPPED", where=str(one.id), details=details)
+
+        def write_one(one: TableWork) -> None:
+            one.out = write_table(one)
+
+        errors = _run_together(write_one, work, self._most, session)
+        for one in work:
+            if one.id not in errors:
+                self._place(one.chain)["history"] = one.digest
+                summary.merge(one.summary)
+                summary.out += one.out
+        if self._checkpoint is not None:
+            self._checkpoint.keep_table_places(self._places)
+        if errors:
+            _raise_first(errors, len(work))
+        return work
+
+
+def _may_be_there(location: str) -> bool:
+    """Whether a table can be at a place; looked up where that costs nothing."""
+    path = delta_path_of(location)
+    return path is None or "://" in path or Path(path, "_delta_log").exists()
+
+
+def _run_together(
+    run: Callable[[TableWork], None], work: Sequence[TableWork], most: int, session: SparkSession
+) -> dict[TableId, Exception]:
+    """Runs for each table, `most` at a time; what failed, by table."""
+    errors = dict[TableId, Exception]()
+
+    def run_one(one: TableWork) -> None:
+        try:
+            if not is_connect(session):  # a table's jobs share the cores with the others'
+                session.sparkContext.setLocalProperty("spark.scheduler.pool", f"table {one.id}")
+            run(one)
+        except Exception as error:
+            errors[one.id] = error
+
+    if len(work) == 1:
+        run_one(work[0])
+        return errors
+    if work:
+        from pyspark import inheritable_thread_target
+
+        inherit = inheritable_thread_target(session)
+        with ThreadPoolExecutor(min(most, len(work)), "table") as pool:
+            for one in work:
+                pool.submit(inherit(run_one), one)
+    return errors
+
+
+def _raise_first(errors: dict[TableId, Exception], count: int) -> None:
+    """One of ours first: it comes again at each try."""
+    ours = [(id_, error) for id_, error in errors.items() if isinstance(error, BridgeError)]
+    for id_, error in ours:
+        print(f"error table {id_}: {error.detail}", file=sys.stderr)
+    if count > len(errors):
+        text = f"{count - len(errors)} of {count} tables of the batch are written; they are not written twice"
+        print(f"{text}, {len(errors)} failed", file=sys.stderr)
+    raise ours[0][1] if ours else next(iter(errors.values()))

@@ -1,0 +1,250 @@
+"""Several tables in one job: each in its place, whatever becomes of the others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.model.errors import SetupError
+from schemas.model.table import TableId
+from spark_jobs.commands.codec_arguments import choose_tables, default_database
+from spark_jobs.commands.main import main, parser
+from spark_jobs.lake.table_histories import TableHistories
+from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule, location_by_rule
+from tests.spark_jobs.commands.test_encode import row
+from tests.spark_jobs.lake.test_merge import rows
+from tests.support.table import check_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+TABLES = {
+    "shop.orders": "id INT PRIMARY KEY, note VARCHAR(20)",
+    "shop.items": "sku VARCHAR(9) PRIMARY KEY, qty INT",
+    "shop.nokey": "a INT",
+    "crm.orders": "id INT PRIMARY KEY, name VARCHAR(20)",
+}
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def ddl(*more: tuple[int, str, str]) -> str:
+    """Definitions as TiCDC sends them. more: (commit_ts, db, query)."""
+    texts = [(1, *name.partition(".")[::2], columns) for name, columns in TABLES.items()]
+    lines = [(ts, db, f"CREATE TABLE {table} ({columns})") for ts, db, table, columns in texts]
+    made = [{"commit_ts": ts, "db": db, "query": query} for ts, db, query in [*lines, *more]]
+    Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in made))
+    return "ddl.jsonl"
+
+
+def change(name: str, ts: int, /, **after: str | None) -> dict[str, Any]:
+    """An insert; the key is its first column."""
+    db, _, table = name.partition(".")
+    return row(db=db, table=table, commit_ts=ts, after=after, key=[next(iter(after))])
+
+
+def messages(*changes: dict[str, Any], name: str = "in.jsonl") -> str:
+    """The changes as messages of the Open protocol, in a file."""
+    lines = [{**one, "offset": n} for n, one in enumerate(changes)]
+    Path("lines").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "lines", "--out", name, "--ddl", "ddl.jsonl"]) == 0
+    return name
+
+
+OUT = "delta:lake/{schema}/{table}"
+MERGE = ["merge", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--engine", "deltalake"]
+
+
+def test_each_table_is_merged_into_its_place(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    ddl()
+    messages(
+        change("shop.orders", 10, id="1", note="a"), change("shop.items", 11, sku="x", qty="3"),
+        change("crm.orders", 12, id="1", name="other"), change("shop.orders", 13, id="1", note="b"),
+        change("shop.nokey", 14, a="1"),
+    )  # fmt: skip
+    assert main([*MERGE, "--tables", "shop.*,!shop.nokey", "--out", OUT]) == 0
+    assert rows(spark, "lake/shop/orders") == [{"id": 1, "note": "b"}]
+    assert rows(spark, "lake/shop/items") == [{"sku": "x", "qty": 3}]
+    assert sorted(str(p) for p in Path("lake").glob("*/*")) == ["lake/shop/items", "lake/shop/orders"]
+    told = capsys.readouterr().err
+    assert "merge: out 2" in told
+    assert "merge: skipped other table 2" in told
+
+
+@pytest.mark.slow
+def test_a_table_that_fails_leaves_the_others_right(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """One has no key: the others are written, and written again without effect once it is left out."""
+    ddl()
+    messages(
+        change("shop.orders", 10, id="1", note="a"), change("shop.nokey", 14, a="1"),
+        change("shop.items", 11, sku="x", qty="3"),
+    )  # fmt: skip
+    argv = [*MERGE, "--out", OUT]
+    assert main([*argv, "--tables", "shop.*"]) == 2
+    told = capsys.readouterr().err
+    assert "error table shop.nokey: " in told
+    assert "2 of 3 tables of the batch are written" in told
+    assert (rows(spark, "lake/shop/orders"), rows(spark, "lake/shop/items")) == (
+        [{"id": 1, "note": "a"}], [{"sku": "x", "qty": 3}],
+    )  # fmt: skip
+    assert main([*argv, "--tables", "shop.*", "--tables", "!shop.nokey"]) == 0
+    assert rows(spark, "lake/shop/orders") == [{"id": 1, "note": "a"}]
+
+
+@pytest.mark.slow
+def test_tables_follow_their_ddl(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A renamed table keeps its place; DDL alone is followed; a new table with an old name needs a place of its own."""
+    ddl()
+    messages(change("shop.orders", 10, id="1", note="a"), change("shop.items", 11, sku="x", qty="3"))
+    argv = [*MERGE, "--out", OUT, "--tables", "shop.*,!shop.nokey", "--engine", "delta-spark"]
+    assert main(argv) == 0
+    ddl((20, "shop", "RENAME TABLE orders TO sales"), (30, "shop", "ALTER TABLE sales ADD COLUMN n INT DEFAULT 7"),
+        (40, "shop", "TRUNCATE TABLE items"))  # fmt: skip
+    messages(change("shop.sales", 35, id="2", note="b", n="1"), change("shop.orders", 15, id="3", note="c"))
+    assert main(argv) == 0
+    assert rows(spark, "lake/shop/orders", by_spark=True) == [
+        {"id": 1, "note": "a", "n": 7}, {"id": 2, "note": "b", "n": 1}, {"id": 3, "note": "c", "n": 7},
+    ]  # fmt: skip
+    assert rows(spark, "lake/shop/items", by_spark=True) == []
+    ddl((20, "shop", "RENAME TABLE orders TO sales"), (30, "shop", "ALTER TABLE sales ADD COLUMN n INT DEFAULT 7"),
+        (40, "shop", "TRUNCATE TABLE items"), (50, "shop", "CREATE TABLE orders (id INT PRIMARY KEY)"))  # fmt: skip
+    messages(change("shop.orders", 60, id="2"))
+    capsys.readouterr()
+    assert main(argv) == 2
+    assert "one was renamed and keeps it" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_decode_appends_each_tables_rows_typed(spark: SparkSession) -> None:
+    ddl()
+    messages(
+        change("shop.orders", 10, id="1", note="a"), change("shop.items", 11, sku="x", qty="3"),
+        change("shop.orders", 12, id="2", note="b"), change("shop.nokey", 13, a="5"),
+    )  # fmt: skip
+    argv = ["decode", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--out", "delta:l/{schema}_{table}"]
+    assert main([*argv, "--tables", "shop.*", "--types", "typed"]) == 0
+    made = {}
+    for name in ("orders", "items", "nokey"):
+        frame = spark.read.format("delta").load(str(Path(f"l/shop_{name}").absolute()))
+        made[name] = sorted(tuple(r["after"].asDict().values()) for r in frame.collect())
+    assert made == {"orders": [(1, "a"), (2, "b")], "items": [("x", 3)], "nokey": [(5,)]}
+
+
+CHOICES: list[tuple[str, list[str], list[str]]] = [
+    ("shop.*", ["shop.orders", "SHOP.Orders", "shop.a.b"], ["crm.orders", "shop2.orders"]),
+    ("shop.*,!shop.tmp_*", ["shop.orders"], ["shop.tmp_1"]),
+    ("shop.orders,crm.?", ["shop.orders", "crm.a"], ["crm.ab", "shop.items"]),
+    ("*.*", ["a.b"], []),
+    ("shop_[0-9].t", ["shop_1.t"], ["shop_a.t"]),
+    ("/shop_\\d{1,2}/.t", ["shop_12.t"], ["shop_a.t"]),
+    ("`a,b`.`c.d`", ["a,b.c.d"], ["a.b"]),
+    ("*.*,!*.nokey", ["a.b"], ["shop.nokey"]),
+]
+
+
+def test_choices() -> None:
+    def check(one: tuple[str, list[str], list[str]]) -> None:
+        choice = TableChoice.of([one[0]])
+
+        def takes(name: str) -> bool:
+            db, _, table = name.rpartition(".") if one[0].startswith("`") and name == "a,b.c.d" else name.partition(".")
+            return choice.takes(TableId("a,b", "c.d") if name == "a,b.c.d" else TableId(db, table))
+
+        assert [name for name in one[1] + one[2] if takes(name)] == one[1]
+
+    check_rows(CHOICES, check)
+    for wrong in ("", "shop", "!a.b", "a.b.c", "@file"):
+        with pytest.raises(SetupError):
+            TableChoice.of([wrong])
+
+
+# --tables, --table, --out of merge → (the one table, the patterns taken, definitions) or what the error says
+ARGUMENTS: list[tuple[list[str], Any]] = [
+    (["--tables", "shop.*", "--out", OUT], (None, "shop.*", None)),
+    (["--tables", "shop.orders", "--out", "delta:x"], ("shop.orders", None, None)),
+    (["--tables", "shop.orders", "--out", OUT], (None, "shop.orders", None)),
+    (["--table", "shop.orders", "--out", OUT], (None, "`shop`.`orders`", None)),
+    (["--out", OUT], (None, None, None)),
+    (["--tables", "some.jsonl", "--table", "a.b", "--out", "delta:x"], ("a.b", None, "some.jsonl")),
+    (["--tables", "there", "--table", "a.b", "--out", "delta:x"], ("a.b", None, "there")),
+    (["--tables", "some.sql.gz", "--tables", "a.*", "--out", OUT], (None, "a.*", "some.sql.gz")),
+    (["--tables", "stream", "--table", "a.b", "--out", "delta:x"], ("a.b", None, "stream")),
+    (["--tables", "a.*", "--out", "delta:x"], "{schema} and {table}"),
+    (["--tables", "a.*", "--table", "a.b", "--out", "delta:x"], "give one"),
+    (["--table", "a.*", "--out", "delta:x"], "--tables takes patterns"),
+    (["--tables", "a.*", "--out", "delta:l/{schema}"], "{table} is missing"),
+    (["--tables", "a.*", "--out", "delta:l/{table}/{day}"], "{day} is not known"),
+    (["--out", "delta:x"], "which tables"),
+]
+
+
+def test_arguments() -> None:
+    Path("there").mkdir()
+
+    def check(one: tuple[list[str], Any]) -> None:
+        args = parser().parse_args(["merge", "--format", "open", "--in", "x", *one[0]])
+        if isinstance(one[1], str):
+            with pytest.raises(SetupError, match=one[1].replace("{", r"\{")):
+                choose_tables(args)
+            return
+        choice = choose_tables(args)
+        definitions = None if args.ddl is None else str(args.ddl)
+        assert (args.table, None if choice is None else str(choice), definitions) == one[1]
+
+    check_rows(ARGUMENTS, check)
+    args = parser().parse_args(["decode", "--format", "open", "--in", "x", "--tables", "shop.*,shop.b"])
+    assert default_database(args) == "shop"
+
+
+PLACES = [
+    ("delta:/l/{schema}/{table}", "shop", "orders", "delta:/l/shop/orders"),
+    ("delta:/l/{schema}_{table}", "a", "b", "delta:/l/a_b"),
+    ("delta:/l/{table}", "..", "..", "delta:/l/%2E%2E"),
+    ("delta:/l/{table}", "a", "x/y", "delta:/l/x%2Fy"),
+    ("delta:/l/{table}", "a", "ä %", "delta:/l/ä %25"),
+    ("delta:/l/{table}", "a", "{schema}", "delta:/l/%7Bschema%7D"),
+    ("iceberg:cat.{schema}.{table}", "shop", "orders", "iceberg:cat.shop.orders"),
+]
+
+
+def test_places() -> None:
+    check_rows(PLACES, lambda one: _same(location_by_rule(one[0], TableId(one[1], one[2])), one[3]))
+    assert not is_rule("delta:/l/{c}")
+    assert not is_rule("kafka:{schema}_{table}")
+    with pytest.raises(SetupError):
+        check_rule("delta:/l/{schema}")
+    with pytest.raises(SetupError, match="can't be a name"):
+        location_by_rule("iceberg:cat.{schema}.{table}", TableId("a.b", "c"))
+
+
+def _same(made: object, wanted: object) -> None:
+    assert made == wanted
+
+
+STATEMENTS = [
+    DdlText(1, "d", "CREATE TABLE a (id INT PRIMARY KEY)"), DdlText(2, "d", "CREATE TABLE b LIKE a"),
+    DdlText(3, "d", "CREATE TABLE `c-1` (id INT)"), DdlText(4, "d", "RENAME TABLE b TO b2"),
+    DdlText(5, "d", 'ALTER TABLE "c-1" ADD COLUMN x INT'), DdlText(6, "e", "DROP DATABASE d"),
+    DdlText(7, "d", "CREATE TABLE B (x INT)"), DdlText(8, "d", "ALTER TABLE a ADD COLUMN y INT"),
+]  # fmt: skip
+
+
+def test_histories_of_many_tables() -> None:
+    histories = TableHistories(reversed(STATEMENTS))
+
+    def told(name: str) -> list[tuple[str, list[int]]]:
+        chains = histories.tables_named(TableId("d", name))
+        return [(str(c.name), [s.commit_ts for s in histories.statements_of(c)]) for c in chains]
+
+    assert told("a") == [("d.a", [1, 2, 6, 8])]
+    assert told("c-1") == [("d.c-1", [3, 5, 6])]
+    assert told("b") == [("d.b2", [1, 2, 4, 6, 7, 8]), ("d.B", [1, 2, 4, 6, 7, 8])]
+    assert told("new") == [("d.new", [6])]
+    assert sorted(str(c.name) for c in histories.tables()) == ["d.B", "d.a", "d.b2", "d.c-1"]
