@@ -6,19 +6,23 @@ definition, and a table is ordered by positions or by commit_ts, never by both.
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
 from schemas.model.table import Table, TableId
-from spark_jobs.pipeline.event_order import BINLOG_ORDER
+from spark_jobs.pipeline.event_order import BINLOG_ORDER, BINLOG_SERVER
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from pyspark.sql import Column, DataFrame
 
-ORDER = "bridge.order"
-"""Table property: "binlog" where positions order the changes."""
+ORDER, SERVERS = "bridge.order", "bridge.binlog_servers"
+"""Table properties: "binlog" where positions order the changes; whose they are (`check_servers`)."""
+_ANY = (1 << 63) - 1
 _TRUNCATE = 11  # TiDB's ActionType
 _MISMATCH = "definition_mismatch:"
 
@@ -67,6 +71,54 @@ def check_columns(changes: DataFrame, table: Table) -> None:
             " before it was changed into another place"
         )
         raise SetupError("STOPPED", where=str(table.id), details=details)
+
+
+def check_servers(changes: DataFrame, stored: str | None, newest: Callable[[], int | None], id_: TableId) -> str | None:
+    """What to keep of the servers (JSON: newest transaction by server, null: not known), where it is not `stored`.
+
+    newest: the newest position of the table. After a failover the connector reads another server's binlog, whose files
+    have numbers of their own: a transaction that was not there before at an earlier position than one that was. Sent
+    again is what has a number that was there. SetupError STOPPED.
+    """
+    known: dict[str, int | None] = json.loads(stored) if stored else {}
+    flag = F.get(F.filter("flags", lambda f: F.startswith(f, F.lit(BINLOG_SERVER))), 0)
+    told = F.split(F.substring(flag, len(BINLOG_SERVER) + 1, 1 << 20), " ", 2)
+    where = F.struct("source.topic", "source.partition")
+    rows = changes.select("commit_ts", "position", "row", where.alias("place"), told[1].alias("server"),
+                          told[0].cast("bigint").alias("number")).where("server IS NOT NULL")  # fmt: skip
+    there = {r["server"]: r["number"] for r in rows.groupBy("server").agg(F.max("number").alias("number")).collect()}
+    servers = {*known, *there}
+    if len(servers) > 1:
+        _refuse_failover(rows, known, newest() if known else None, id_)
+    if len(servers) < 2 and known:
+        return None  # one server alone has one binlog: its numbers need not be kept
+    merged = {server: _larger(known.get(server), there.get(server)) for server in sorted(servers)}
+    text = json.dumps(merged if len(servers) > 1 else dict.fromkeys(merged))
+    return text if servers and text != stored else None
+
+
+def _larger(one: int | None, other: int | None) -> int | None:
+    return max((n for n in (one, other) if n is not None), default=None)
+
+
+def _refuse_failover(rows: DataFrame, known: Mapping[str, int | None], newest: int | None, id_: TableId) -> None:
+    from pyspark.sql import Window
+
+    numbers = {server: _ANY if number is None else number for server, number in known.items()}
+    before = F.coalesce(*(F.when(F.col("server") == s, F.lit(n)) for s, n in numbers.items()), F.lit(-1))
+    read = Window.partitionBy("place").orderBy("position", "row").rowsBetween(Window.unboundedPreceding, -1)
+    of_server = Window.partitionBy("place", "server").orderBy("position", "row")
+    last = F.max("number").over(of_server.rowsBetween(Window.unboundedPreceding, -1))
+    is_new = F.col("number") > F.greatest(before, F.coalesce(last, F.lit(-1)))
+    position = F.greatest(F.max("commit_ts").over(read), F.lit(newest).cast("bigint"))
+    row = rows.withColumn("other", is_new & (F.col("commit_ts") < position)).where("other").first()
+    if row is not None:
+        details = (
+            f"a change of another server ({row['server']}) has an earlier binlog position than changes that were read"
+            " before it, as after a failover: the two servers' positions can't be compared. Let the connector take a"
+            " new snapshot, and merge it and what follows it into another place"
+        )
+        raise SetupError("STOPPED", where=str(id_), details=details)
 
 
 def check_order(properties: dict[str, str], by_binlog: bool, location: str) -> None:

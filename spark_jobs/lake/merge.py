@@ -18,7 +18,7 @@ from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
 from spark_jobs.lake.bare_deletes import PLACE, place_bare_deletes, place_of_source
-from spark_jobs.lake.binlog_changes import ORDER, check_columns
+from spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_servers
 from spark_jobs.lake.column_history import SchemaChange, types_over_time
 from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS
@@ -85,6 +85,7 @@ class MergeTarget(RowValues):
         SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
         """
         began, keys = time.monotonic(), [c for c in table.columns if c.handle_key]
+        is_there, servers = self.delta.exists(), None
         if not keys:
             details = f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart"
             raise SetupError("USAGE", details=details)
@@ -93,6 +94,8 @@ class MergeTarget(RowValues):
         if self.by_binlog:
             check_columns(changes, table)
             steps = []  # no position is before or after a statement
+            stored = self.delta.properties().get(SERVERS) if is_there else None
+            servers = check_servers(changes, stored, self._newest_ts, self.id)
         emptied = _emptied_at(steps)
         stays = F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
         unsure = _unsure_step(steps, emptied)
@@ -101,10 +104,12 @@ class MergeTarget(RowValues):
             self._refuse_unsure(unsure)
         self._refuse(counts)
         forgotten_ts = -1
-        if self.delta.exists():
+        if is_there:
             forgotten_ts = self._follow(table, steps)
         else:
             self._create(table, max((s.commit_ts for s in steps), default=0))
+        if servers is not None:
+            self.delta.set_property(SERVERS, servers)
         if counts.emptied:
             summary.skipped["before TRUNCATE"] += counts.emptied
         if counts.unfit:
@@ -247,6 +252,11 @@ class MergeTarget(RowValues):
         both = both.withColumn("_n", F.row_number().over(last)).withColumn("buried", bound)
         newest = both.where("_n = 1").drop("_n", "position", "row", "turn", "bound", "moment")
         return newest.withColumn("buried", F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)")))
+
+    def _newest_ts(self) -> int | None:
+        """The newest commit_ts, or position, of the rows that are there."""
+        newest: int | None = self.delta.read().agg(F.max(COMMIT_TS)).collect()[0][0]
+        return newest
 
     def _row_times(self, keys: list[Column], names: list[str]) -> DataFrame:
         """The commit_ts (_row_ts) of the rows that are there, by key (`names`)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
@@ -99,6 +100,28 @@ def binlog_position(event: RowChange) -> BinlogPosition | None:
         return None
     row = row if type(row) is int and row >= 0 else 0
     return BinlogPosition(event.op != "r", int(suffix), pos, row, gtid if isinstance(gtid, str) else None)
+
+
+BINLOG_SERVER = "binlog_server:"
+"""Flag of such a change: whose transaction it is, and which (`binlog_server`)."""
+_MYSQL_GTID = re.compile(r"([0-9a-fA-F-]{36}(?::\w+)?):(\d+)")
+_MARIADB_GTID = re.compile(r"(\d+)-\d+-(\d+)")
+
+
+def binlog_server(event: RowChange) -> tuple[str, int] | None:
+    """Which server's transaction a change of the connector is of, and the transaction's number there.
+
+    By its GTID: MySQL's UUID with the tag, MariaDB's domain. Without one by source.server_id, and the number is 0. None
+    where neither is told, and for a snapshot's row.
+    """
+    source = event.extra.get("source")
+    if not isinstance(source, dict) or event.op == "r":
+        return None
+    gtid, server = source.get("gtid"), source.get("server_id")
+    match = isinstance(gtid, str) and (_MYSQL_GTID.fullmatch(gtid) or _MARIADB_GTID.fullmatch(gtid))
+    if match:
+        return match[1].lower(), int(match[2])
+    return (f"server_id {server}", 0) if type(server) is int and server > 0 else None
 
 
 def split_key_change(event: RowChange) -> Iterator[RowChange]:

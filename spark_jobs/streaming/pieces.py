@@ -27,7 +27,14 @@ from spark_jobs.arrow.messages import KernelOutput, Transcoder
 from spark_jobs.io.dead_letters import dead_letter
 from spark_jobs.io.message_files import message_line, message_of_row, rows_of
 from spark_jobs.pipeline.codec_config import PLAIN
-from spark_jobs.pipeline.event_order import BINLOG_ORDER, EventOrder, binlog_position, order_of
+from spark_jobs.pipeline.event_order import (
+    BINLOG_ORDER,
+    BINLOG_SERVER,
+    EventOrder,
+    binlog_position,
+    binlog_server,
+    order_of,
+)
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.message_codec import decode_one, plain_lines, transcode_one
 from spark_jobs.pipeline.result import MessageResult, Summary
@@ -208,9 +215,11 @@ class PieceBatches:
 def _with_binlog_order(event: Event, row: dict[str, Any]) -> dict[str, Any]:
     """A change of the connector as merge takes it: its binlog position for its commit_ts, and a flag that says so."""
     place = binlog_position(event) if isinstance(event, RowChange) else None
-    if place is None:
+    if place is None or not isinstance(event, RowChange):
         return row
-    return {**row, "commit_ts": place.number, "flags": [*row["flags"], BINLOG_ORDER]}
+    server = binlog_server(event)
+    told = [BINLOG_SERVER + f"{server[1]} {server[0]}"] if server else []
+    return {**row, "commit_ts": place.number, "flags": [*row["flags"], BINLOG_ORDER, *told]}
 
 
 def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:

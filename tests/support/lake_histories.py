@@ -197,8 +197,10 @@ class Delivery:
         """(messages as a batch reads them, the newest commit_ts sent so far). Each message has its place and time."""
         random_ = random.Random(f"{self.history.seed} delivery")
         logs: list[list[tuple[Message, int]]] = [[] for _ in range(self.partitions)]
+        growth = random_.randrange(2 * len(self.encoded))  # then the topic gets its last partition
         for clock, n in enumerate(self._sent(random_)):
-            where = self._partition(n) if self.by_key else random_.randrange(self.partitions)
+            partitions = self.partitions - (clock < growth)
+            where = self._partition(n) % partitions if self.by_key else random_.randrange(partitions)
             log = logs[where]
             for message in self.encoded[n]:
                 placed = Message(message.key, message.value, "t", where, len(log), 1_767_348_246_678 + clock)
@@ -215,9 +217,13 @@ class Delivery:
                     newest = max(newest, commit_ts)
                 begun[where] = ends[where][number]
             yield batch, newest
+            if random_.random() < 0.25:  # a job reads a part again that lies before its checkpoint
+                ranges = [sorted(random_.randint(0, end) for _ in "ab") for end in begun]
+                again = [log[first:last] for log, (first, last) in zip(logs, ranges, strict=True)]
+                yield [message for part in again for message, _ in part], newest
 
     def _partition(self, n: int) -> int:
-        return hash_of(min(self.history.changes[n].ids)) % self.partitions
+        return hash_of(min(self.history.changes[n].ids))
 
     def _sent(self, random_: random.Random) -> Iterator[int]:
         """Numbers of changes as a changefeed sends them: it restarts at an earlier checkpoint, and repeats one."""

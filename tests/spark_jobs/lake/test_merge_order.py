@@ -13,10 +13,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from schemas.codec.varint import uvarint, zigzag
+from schemas.model.errors import SetupError
 from schemas.model.event import Message
+from schemas.model.table import TableId
 from spark_jobs.commands.main import main
+from spark_jobs.lake.binlog_changes import check_servers
+from spark_jobs.pipeline.event_order import BINLOG_SERVER
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
+from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -219,10 +224,54 @@ def test_the_connectors_changes_in_the_order_of_the_binlog(
         ([_connector_message(1, step, 0, commit_ts=BASE)], "ordered by binlog position"),
         ([_connector_message(1, step, 0), _connector_message(2, step, 1, commit_ts=BASE)], "merge them apart"),
         ([_connector_message(1, ("u", "z", "", 0, 0), 0)], "debezium-mysql"),
-    ]
+        (
+            [_connector_message(1, ("u", name, file, 4, 0), n, gtid=f"{server * 36}:7") for n, (name, file, server)
+             in enumerate((("y", "bin.7", "a"), ("z", "bin.1", "b")))], "failover",
+        ),
+    ]  # fmt: skip
     for messages, words in refused:
         capsys.readouterr()
         assert _merge(engine, *connector, "--in", written(messages)) == 2
         told = capsys.readouterr().err
         assert words in told
         assert "enable-tidb-extension" not in told
+
+
+_Change = tuple[int, str, int, int]
+"""partition, server, number of the transaction, position."""
+# What is kept of earlier batches, the newest position then, the changes of this one; what is kept after it, or "!".
+SERVERS: list[tuple[str | None, int | None, list[_Change], str | None]] = [
+    (None, None, [(0, "a", 1, 10), (0, "a", 2, 20), (1, "a", 3, 5)], '{"a": null}'),
+    ('{"a": null}', 20, [(0, "a", 1, 10), (0, "a", 3, 30)], None),
+    ('{"a": null}', 20, [(0, "b", 1, 30)], '{"a": null, "b": 1}'),  # it reads a replica, whose source is another now
+    ('{"a": null}', 20, [(0, "b", 1, 10)], "!"),
+    ('{"a": null}', 20, [(0, "a", 9, 25), (0, "b", 1, 10)], "!"),
+    ('{"a": 9, "b": 1}', 30, [(0, "a", 4, 10), (0, "b", 1, 30), (0, "b", 2, 40)], '{"a": 9, "b": 2}'),  # sent again
+    ('{"a": 9, "b": 1}', 30, [(0, "a", 10, 20)], "!"),  # the first server is read again
+    (None, None, [(0, "a", 8, 20), (0, "b", 1, 4)], "!"),
+    (None, None, [(0, "a", 8, 20), (1, "b", 1, 4)], '{"a": 8, "b": 1}'),  # another partition may be behind
+    (None, None, [(0, "a", 8, 20), (0, "b", 1, 30), (0, "a", 8, 20), (0, "b", 1, 30)], '{"a": 8, "b": 1}'),
+    ('{"server_id 1": null}', 20, [(0, "server_id 2", 0, 10)], "!"),
+    ('{"server_id 1": null}', 20, [(0, "server_id 2", 0, 30)], '{"server_id 1": null, "server_id 2": 0}'),
+]
+
+
+@pytest.mark.slow
+def test_positions_of_another_server_after_a_failover(spark: SparkSession) -> None:
+    source = "struct<topic:string,partition:int>"
+    columns = f"commit_ts bigint, position bigint, row int, source {source}, flags array<string>"
+
+    def check(row: tuple[str | None, int | None, list[_Change], str | None]) -> None:
+        stored, newest, changes, kept = row
+        rows = [
+            (position, n, 0, ("t", partition), [BINLOG_SERVER + f"{number} {server}"])
+            for n, (partition, server, number, position) in enumerate(changes)
+        ]
+        frame = spark.createDataFrame(rows, columns)
+        if kept == "!":
+            with pytest.raises(SetupError, match="failover"):
+                check_servers(frame, stored, lambda: newest, TableId("shop", "orders"))
+        else:
+            assert check_servers(frame, stored, lambda: newest, TableId("shop", "orders")) == kept
+
+    check_rows(SERVERS, check)

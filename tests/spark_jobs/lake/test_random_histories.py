@@ -162,7 +162,7 @@ def test_the_table_is_tidbs_after_any_delivery(
         argv += ["--schemas", "schemas.jsonl"] if schemas else []
         chance, code = random.Random(f"{seed} kills"), 0
         for number, (batch, newest) in enumerate(Delivery(history, encoded, format_ == "avro").batches(_BATCHES)):
-            ddl = _write_ddl([s for s in history.statements if s[0] <= newest or number == _BATCHES - 1], "ddl.jsonl")
+            ddl = _write_ddl([s for s in history.statements if s[0] <= newest or number >= _BATCHES - 1], "ddl.jsonl")
             run = [*argv, "--in", written(batch, f"{number}.jsonl"), "--ddl", ddl]
             kills.left = chance.randint(1, 12)
             try:

@@ -11,7 +11,7 @@ import pytest
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from spark_jobs.commands.main import main
-from spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, change_id, split_key_change
+from spark_jobs.pipeline.event_order import BinlogPosition, binlog_position, binlog_server, change_id, split_key_change
 from tests.spark_jobs.commands.test_encode import written
 from tests.support.rows import ORIGIN, change, column, table
 from tests.support.table import check_rows
@@ -53,6 +53,29 @@ def test_positions_ascend() -> None:
 )
 def test_what_is_no_position(source: dict[str, Any]) -> None:
     assert _position(**source) is None
+
+
+UUID = "123e4567-e89b-12d3-a456-426655440000"
+SOURCES: list[tuple[dict[str, Any], tuple[str, int] | None]] = [
+    ({"gtid": f"{UUID}:57", "server_id": 1}, (UUID, 57)),
+    ({"gtid": f"{UUID.upper()}:57"}, (UUID, 57)),
+    ({"gtid": f"{UUID}:tag:57"}, (f"{UUID}:tag", 57)),
+    ({"gtid": "0-1-5"}, ("0", 5)),
+    ({"gtid": None, "server_id": 223344}, ("server_id 223344", 0)),
+    ({"gtid": "odd", "server_id": 2}, ("server_id 2", 0)),
+    ({"gtid": None, "server_id": 0}, None),
+    ({"server_id": True}, None),
+    ({}, None),
+]
+
+
+def test_whose_transaction_a_change_is() -> None:
+    def check(row: tuple[dict[str, Any], tuple[str, int] | None]) -> None:
+        event = change(MADE, {"v": "1"}, op="u", commit_ts=None, extra={"source": row[0]})
+        assert binlog_server(event) == row[1]
+
+    check_rows(SOURCES, check)
+    assert binlog_server(change(MADE, {"v": "1"}, op="r", extra={"source": {"gtid": "0-1-5"}})) is None
 
 
 class _Pair(NamedTuple):
