@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,20 +18,20 @@ class ClaimFolder:
     URI.
     """
 
-    folder: str
+    folder: Path
 
     @classmethod
     def of(cls, folder: Path) -> ClaimFolder:
         """SetupError USAGE when there is no such folder."""
         if not folder.is_dir():
             raise SetupError("USAGE", details=f"--claim-check-dir {folder}: there is no such folder")
-        return cls(str(folder.resolve()))
+        return cls(folder.resolve())
 
     def fetch(self, name: str) -> bytes:
         if not name or name in (".", "..") or any(c in name for c in "/\\\0"):
             raise WireError("CLAIM_CHECK", uri=repr(name[:200]), details="it names no file")
         try:
-            with open(os.path.join(self.folder, name), "rb") as file:
+            with (self.folder / name).open("rb") as file:
                 data = file.read(_MOST + 1)
         except (OSError, ValueError) as error:
             reason = reason_of(error)

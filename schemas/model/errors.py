@@ -129,6 +129,7 @@ _ROWS = (
     ErrorRow("REGISTRY_REFUSED", 502, 0, "schema registry {url} refused {what}: {details}"),
     ErrorRow("HISTORY_BEHIND", 503, 0, "the history of changefeed '{changefeed}' at {url} is behind: {details}"),
     ErrorRow("KAFKA_UNREACHABLE", 503, 0, "Kafka at {servers}: {details}"),
+    ErrorRow("STORE_UNREACHABLE", 503, 0, "{place}: {details}"),
     ErrorRow("TRACKED_TWICE", 409, 0, "changefeed '{changefeed}' is tracked by somebody else too: {details}"),
     ErrorRow("JAVA_MISSING", 503, 0, "{details}"),
     ErrorRow("JAR_MISSING", 503, 0, "{details}"),

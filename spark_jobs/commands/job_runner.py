@@ -22,6 +22,7 @@ from spark_jobs.io.locations import (
     topic_of_location,
 )
 from spark_jobs.io.message_files import archive_files
+from spark_jobs.io.object_paths import path_of
 from spark_jobs.io.storage_sink import is_storage_folder
 from spark_jobs.jobs import in_process
 from spark_jobs.pipeline.job import Job
@@ -63,7 +64,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
         raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
     for option in ("--checkpoint", "--metrics"):
-        check_is_path(getattr(args, option[2:]) or "", option)
+        check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
     check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
     if work.topic is not None:
         check_topic_rule(work.topic)
@@ -150,11 +151,11 @@ def _table_file(
         from spark_jobs.jobs.table_avro import TableAvro, record_side
 
         write = record_side(work.read, args.on_lossy or "error")
-        work, out = replace(work, write=write), TableAvro(Path(args.out), write)
+        work, out = replace(work, write=write), TableAvro(path_of(args.out), write)
     else:
         from spark_jobs.jobs.table_parquet import TableParquet
 
-        out = TableParquet(Path(args.out), work.read)
+        out = TableParquet(path_of(args.out), work.read)
     summary = _run(args, work, out, dead, kafka, settings)
     out.tell(summary)
     return summary

@@ -37,12 +37,14 @@ _CLOSED_PIPE = 141  # as a shell says of a program that SIGPIPE ended
 
 
 def _check_paths(args: argparse.Namespace) -> None:
-    """SetupError USAGE for a URL where an option takes a file or folder of this machine."""
+    """Makes paths of object stores' URLs where an option takes a file or folder. SetupError USAGE for other URLs."""
     from spark_jobs.io.locations import check_is_path
+    from spark_jobs.io.object_paths import path_of
 
     for name, value in vars(args).items():
         if isinstance(value, Path):
             check_is_path(str(value), f"--{name.replace('_', '-')}")
+            setattr(args, name, path_of(value))
 
 
 def main(argv: list[str] | None = None) -> int:

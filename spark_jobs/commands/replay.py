@@ -6,7 +6,6 @@ import argparse
 import re
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import ERRORS, SetupError
@@ -77,11 +76,12 @@ def _letters(place: str, kafka: KafkaClient, settings: SparkSettings) -> Callabl
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
     from spark_jobs.io.endpoints import read_source
     from spark_jobs.io.locations import delta_path_of, topic_of_location
+    from spark_jobs.io.object_paths import path_of
     from spark_jobs.pipeline.progress import show_progress
 
     if (path := delta_path_of(place)) is not None:
         return lambda: show_progress(_of_table(path, settings), "replay")
-    if topic_of_location(place) is None and not (Path(place).is_file() or Path(place).is_dir()):
+    if topic_of_location(place) is None and not (path_of(place).is_file() or path_of(place).is_dir()):
         letters = list(read_source(place, kafka))
         return lambda: letters
     return lambda: show_progress(read_source(place, kafka), "replay")

@@ -34,6 +34,7 @@ from spark_jobs.io.message_files import (
     part_of,
     read_messages,
 )  # fmt: skip
+from spark_jobs.io.object_paths import path_of
 from spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
 
 _NO_OPTIONS = Options()
@@ -53,7 +54,7 @@ def read_source(
     refuse_table_source(place)
     topic = topic_of_location(place)
     if topic is None:
-        path = Path("/dev/stdin" if place == "-" else place)
+        path = path_of("/dev/stdin" if place == "-" else place)
         if is_storage_folder(place):
             return StorageFolder(place).read(options, tables)
         if ".csv" in path.suffixes and is_data_file(path):
@@ -79,7 +80,7 @@ def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[Wir
         lines = ((m.value or b"", m) for m in read_source(place, kafka) if isinstance(m, Message))
     else:
         # Not from Parquet: there {"hex":"00"} as a text and the bytes that it stands for look the same.
-        lines = ((line, None) for line in _lines(Path("/dev/stdin" if place == "-" else place)))
+        lines = ((line, None) for line in _lines(path_of("/dev/stdin" if place == "-" else place)))
     rows: list[Message] = []
     for line, origin in lines:
         item = plain_item(line, origin)
@@ -124,7 +125,7 @@ def lines_file(place: str, options: Options, plain: bool, tables: TableSource | 
     """The messages of a file or folder as a file of lines, which may be the file itself; else it goes when the process
     ends. plain: they are lines of the plain form. tables: as `read_source`. SetupError USAGE.
     """
-    path = Path(place)
+    path = path_of(place)
     if path.is_file() and is_plain_lines(path):
         return path
     if not path.exists():
@@ -186,8 +187,8 @@ def message_sink(place: str, kafka: KafkaClient, rule: str | None = None) -> Sin
     if place.endswith(".parquet"):
         from spark_jobs.io.parquet import ParquetWriter
 
-        return ParquetWriter(Path(place))
-    return _MessageLines(Path(place))
+        return ParquetWriter(path_of(place))
+    return _MessageLines(path_of(place))
 
 
 class LineSink(Protocol):
@@ -236,8 +237,8 @@ def line_sink(place: str, kafka: KafkaClient) -> LineSink:
     if place.endswith(".parquet"):
         from spark_jobs.io.parquet import EventParquet
 
-        return EventParquet(Path(place))
-    return LineWriter(sys.stdout if place == "-" else Path(place))
+        return EventParquet(path_of(place))
+    return LineWriter(sys.stdout if place == "-" else path_of(place))
 
 
 class DeadLetters:
@@ -249,11 +250,11 @@ class DeadLetters:
         self._sink: Sink | None = None if self._is_file else message_sink(place, kafka)
         self._lines: LineWriter | None = None
         if self._is_file:
-            part_of(Path(place))
+            part_of(path_of(place))
 
     def write(self, error: WireError, origin: Message) -> None:
         if self._is_file and not self.place.endswith(".parquet"):
-            self._lines = self._lines or LineWriter(Path(self.place))
+            self._lines = self._lines or LineWriter(path_of(self.place))
             self._lines.write(dead_letter_line(error, origin))
             return
         self._sink = self._sink or message_sink(self.place, self._kafka)
@@ -265,7 +266,7 @@ class DeadLetters:
         for sink in sinks:
             sink.close()
         if self._is_file and not sinks:
-            path, part = part_of(Path(self.place))
+            path, part = part_of(path_of(self.place))
             if part is not None:
                 path.unlink(missing_ok=True)
 

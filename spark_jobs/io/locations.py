@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from schemas.inputs.kafka_settings import client_settings, java_settings
 from schemas.model.errors import SetupError
+from spark_jobs.io.stores import StoreUrl
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,23 +108,29 @@ def name_of_place(place: str) -> str:
 
 
 _URL = re.compile(r"(?!delta:/\w)([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")  # delta:/folder is a path of this machine
-_WITHOUT_SLASHES = {
-    "kafka": "write kafka:TOPIC",
-    "delta": "write delta:PATH",
+_AZURE = "write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
+_OTHER_WORDS = {
+    "kafka": "write kafka:TOPIC", "delta": "write delta:PATH", "file": "give the path alone",
     "iceberg": "write iceberg:CATALOG.DB.TABLE",
-    "file": "give the path alone",
-}
+    "azblob": _AZURE, "azure": _AZURE, "wasb": _AZURE, "wasbs": _AZURE,
+}  # fmt: skip
 _OTHER_PLACE = (
-    "files and folders of this machine are read and written, and topics (kafka:TOPIC): copy or mount it first "
-    "(aws s3 cp, rclone …); in Spark, read it as a DataFrame and call spark_jobs.decode(). A table can be there: delta:s3a://…"
+    "files and folders, object stores (s3://, gs://, abfs://, hdfs://) and topics (kafka:TOPIC) are read and written:"
+    " copy or mount it first (curl, rclone …)"
 )
+_LOCAL_PLACE = "a file or folder of this machine is needed"
 
 
-def check_is_path(place: str, option: str = "") -> None:
-    """SetupError USAGE for a URL, where a file or folder is needed. option: what it is given by, "" for --in, --out."""
+def check_is_path(place: str, option: str = "", local: bool = False) -> None:
+    """SetupError USAGE for a URL, where a file or folder is needed, or (unless local) one of an object store.
+
+    option: what it is given by, "" for --in, --out.
+    """
+    if not local and StoreUrl.of(place) is not None:
+        return
     match = _URL.match(place)
     if match is not None and not Path(place).exists():
-        advice = _WITHOUT_SLASHES.get(match[1].lower(), _OTHER_PLACE)
+        advice = _LOCAL_PLACE if local else _OTHER_WORDS.get(match[1].lower(), _OTHER_PLACE)
         raise SetupError("USAGE", details=f"{option} {place}: it is a URL ({match[1]}://): {advice}".strip())
 
 
@@ -153,7 +160,9 @@ def check_different(places: dict[str, str | None]) -> None:
     for option, place in places.items():
         if place is None or place in ("-", "kafka:"):
             continue
-        path = place if place.startswith(("kafka:", *TABLE_PREFIXES)) else Path(place).resolve()
+        prefix = next((one for one in (*TABLE_PREFIXES, "kafka:") if place.startswith(one)), "")
+        url = StoreUrl.of(place.removeprefix(prefix))
+        path = prefix + url.spark if url else place if prefix else Path(place).resolve()
         if path in by_path:
             raise SetupError("USAGE", details=f"{by_path[path]} and {option} are the same place: {place}")
         by_path[path] = option

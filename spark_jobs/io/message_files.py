@@ -20,6 +20,7 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.reasons import reason_of
 from schemas.plain.writer import json_line
+from spark_jobs.io.object_paths import ObjectPath, arrow_source, is_object, part_for, path_of
 
 MAX_LINE = MAX_MESSAGE * 3
 # Of a Parquet file.
@@ -32,7 +33,7 @@ _ARCHIVED = re.compile(r"(.+)\+(\d{1,9})\+(\d{1,19})(?:\+\d{1,19})?\Z", re.ASCII
 
 def archive_files(place: str) -> list[Path]:
     """FILE.avro, or the files below a folder that end so, each partition's by offset; [] where there are none."""
-    path = Path(place)
+    path = path_of(place)
     if path.suffix == ".avro":
         return [path]
     return sorted(path.rglob("*.avro"), key=lambda file: (file.parent, *origin_of(file))) if path.is_dir() else []
@@ -171,7 +172,7 @@ def _read_parquet(path: Path) -> Iterator[Message]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(arrow_source(path)) as file:
             missing = {"key", "value"} - set(file.schema_arrow.names)
             if missing:
                 details = NO_KEY_OR_VALUE.format(path=path, missing=", ".join(sorted(missing)))
@@ -180,6 +181,8 @@ def _read_parquet(path: Path) -> Iterator[Message]:
                 raise SetupError("USAGE", details=OTHER_TYPES.format(path=path))
             for batch in file.iter_batches(4096):
                 yield from map(message_of_row, rows_of(batch))
+    except FileNotFoundError as error:
+        raise SetupError("USAGE", details=f"{path}: No such file or directory") from error
     except (OSError, pa.ArrowException) as error:
         raise SetupError("USAGE", details=f"{path}: {error}") from error
 
@@ -255,8 +258,19 @@ def part_of(path: Path) -> tuple[Path, Path | None]:
         raise SetupError("USAGE", details=f"{path}: it is a folder")
     if path.exists() and not path.is_file():
         return path, None
+    if isinstance(path, ObjectPath):
+        path.check_bucket()
+        return path, part_for(path)
     path = path.resolve()
     return path, path.with_name(f".{path.name}.part")
+
+
+def finish(part: Path, path: Path) -> None:
+    """What was written as a part gets its name. SetupError STORE_UNREACHABLE of an object."""
+    if isinstance(path, ObjectPath):
+        path.put(part)
+    else:
+        part.replace(path)
 
 
 class WholeFile:
@@ -274,7 +288,7 @@ class WholeFile:
     def close(self) -> None:
         """Complete: the file gets its name."""
         self._file.close()
-        self._part.replace(self._path)
+        finish(self._part, self._path)
 
     def abandon(self) -> None:
         """Not complete: an older file stays as it was."""
@@ -313,11 +327,11 @@ class LineWriter:
                 self._file.close()
             return
         self._file.close()
-        self._part.replace(self._path)
+        finish(self._part, self._path)
 
     def abandon(self) -> None:
-        """Not complete: what was written stays beside, as `.NAME.part`, and an older file stays as it was."""
-        if self._part is not None:
+        """Not complete: what was written stays beside a file, as `.NAME.part`, and what was there stays as it was."""
+        if self._part is not None and self._path is not None:
             self._file.close()
-            if not self._written:
+            if not self._written or is_object(self._path):
                 self._part.unlink(missing_ok=True)

@@ -16,6 +16,7 @@ import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from schemas.model.ports import TableSource
 from schemas.model.reasons import reason_of
 from schemas.model.table import TableId
 from spark_jobs.io.message_files import opened
+from spark_jobs.io.object_paths import is_object, path_of
 from spark_jobs.io.storage_csv import NOT_TOLD, CsvDialect, CsvLayout, CsvRow
 from spark_jobs.io.storage_tables import SCHEMA_FILE, TableFile, json_bytes
 
@@ -45,7 +47,7 @@ def is_data_file(path: Path) -> bool:
 
 def is_storage_folder(place: str) -> bool:
     """Whether a folder is one of a storage sink: it has data files or schema files somewhere."""
-    path = Path(place)
+    path = path_of(place)
     return path.is_dir() and any(
         is_data_file(file) or (SCHEMA_FILE.match(file.name) and file.parent.name == "meta")
         for file in path.rglob("*.*")
@@ -57,7 +59,7 @@ class StorageFolder:
 
     def __init__(self, place: str) -> None:
         """SetupError USAGE for a folder that has none, and for damaged schema files."""
-        self._root = Path(place)
+        self._root = path_of(place)
         self.tables: list[TableFile] = []
         self.data: list[Path] = []
         self._checkpoints: list[Path] = []
@@ -117,7 +119,7 @@ def schema_files(place: str) -> list[TableFile]:
     """The schema files of a folder or data file, also those that stand beside a part of a sink's folder. Empty for what
     is of no storage sink. SetupError USAGE for damaged ones.
     """
-    path = Path(place)
+    path = path_of(place)
     folder = StorageFolder(place) if is_storage_folder(place) else None
     data = folder.data if folder else [path] if path.is_file() and is_data_file(path) else []
     beside = {DataPlace.of(file).folder.parent / "meta" for file in data}
@@ -148,15 +150,28 @@ class DataPlace:
             last -= 1  # a partition's id
         if last < 2 or not parts[last].isdecimal():
             return cls("", "", 0, parts[-1:], path.parent)
-        place = cls(parts[last - 2], parts[last - 1], int(parts[last]), parts[last + 1 :], Path(*parts[: last + 1]))
+        place = cls(
+            parts[last - 2],
+            parts[last - 1],
+            int(parts[last]),
+            parts[last + 1 :],
+            path_of(str(Path(*parts[: last + 1]))),
+        )
         file = place.table_file()
         return place if file is None else replace(place, db=file.id.db, table=file.id.table)
 
     def table_file(self) -> TableFile | None:
         """The schema file of the version. SetupError USAGE."""
-        beside, meta = self.folder / "schema.json", self.folder.parent / "meta"
-        files = [beside] if beside.is_file() else sorted(meta.glob(f"schema_{self.version}_*.json"))
-        return TableFile.read(files[0]) if files else None
+        return (_table_of_objects if is_object(self.folder) else _table_of_folder)(self.folder, self.version)
+
+
+def _table_of_folder(folder: Path, version: int) -> TableFile | None:
+    beside, meta = folder / "schema.json", folder.parent / "meta"
+    files = [beside] if beside.is_file() else sorted(meta.glob(f"schema_{version}_*.json"))
+    return TableFile.read(files[0]) if files else None
+
+
+_table_of_objects = lru_cache(maxsize=1024)(_table_of_folder)  # each data file asks, and a store takes its time
 
 
 def _with_position(item: Item, id_: TableId, counts: dict[str, int]) -> Item:

@@ -8,7 +8,6 @@ import textwrap
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from schemas.inspect.explain import ExplainRequest, explain
@@ -19,6 +18,7 @@ from schemas.model.options import Options
 from schemas.model.ports import TableSource
 from spark_jobs.io.locations import KafkaClient, check_is_path, refuse_table_source
 from spark_jobs.io.message_files import read_messages
+from spark_jobs.io.object_paths import path_of
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.stream_definitions import LearningDecoder
@@ -36,12 +36,12 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
     refuse_table_source(place)
     check_is_path(place)
     at = _AT.match(place)
-    if at and not Path(place).exists():
+    if at and not path_of(place).exists():
         from spark_jobs.io.kafka import read_one
 
         return read_one(at[1], int(at[2]), int(at[3]), kafka.settings()), []
-    line = None if Path(place).exists() else _LINE.match(place)
-    path, number = (Path(line[1]), int(line[2])) if line else (Path(place), 1)
+    line = None if path_of(place).exists() else _LINE.match(place)
+    path, number = (path_of(line[1]), int(line[2])) if line else (path_of(place), 1)
     if place.startswith("kafka:"):
         raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
     if not number:

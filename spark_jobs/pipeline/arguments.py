@@ -15,6 +15,7 @@ from schemas.inputs.table_sources import definition_source
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import BridgeError, SetupError
 from schemas.model.ports import TableSource
+from spark_jobs.io.object_paths import path_of
 from spark_jobs.pipeline.result import MessageResult
 from spark_jobs.runtime.spark_version import check_spark_version
 from spark_jobs.sources.schema_registry import FileSchemas, HttpSchemas, Schemas
@@ -121,6 +122,7 @@ def tables_of(ddl: File | TableSource | None, history: str | None, table: str | 
         return HistoryTables(history).check()
     if isinstance(ddl, str | os.PathLike):
         source = definition_source(os.fspath(ddl))
+        source = path_of(source) if isinstance(source, Path) else source
         return TableDefinitions.read(source, db=(table or "").partition(".")[0])
     if ddl is not None and not callable(getattr(ddl, "at", None)):
         raise SetupError("USAGE", details=f"ddl={type(ddl).__name__}: a file or a TableSource is needed")
@@ -128,14 +130,14 @@ def tables_of(ddl: File | TableSource | None, history: str | None, table: str | 
 
 
 def claims_of(folder: File | None) -> ClaimFolder | None:
-    return None if folder is None else ClaimFolder.of(Path(folder))
+    return None if folder is None else ClaimFolder.of(path_of(folder))
 
 
 def schemas_of(format: str, registry: str | None, schemas: Schemas | File | None) -> Schemas:
     if registry is not None and schemas is not None:
         warnings.warn("registry= and schemas= are given: schemas= is used, the registry is not asked", stacklevel=4)
     if isinstance(schemas, str | os.PathLike):
-        return FileSchemas.read(Path(schemas))
+        return FileSchemas.read(path_of(schemas))
     if schemas is not None and not callable(getattr(schemas, "by_id", None)):
         raise SetupError("USAGE", details=f"schemas={type(schemas).__name__}: a file or Schemas are needed")
     if schemas is not None:

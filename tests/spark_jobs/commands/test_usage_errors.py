@@ -49,24 +49,24 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--in", "kafka:T", "--bootstrap-servers", "a:9092,https://b:9092"], "https://b:9092"),
     (["--in", "kafka:T", "--bootstrap-servers", "a:9092/topic"], "HOST:PORT"),
     (["--in", "kafka:T", "--bootstrap-servers", "a 9092"], "HOST:PORT"),
-    (["--in", "s3://bucket/m.jsonl"], "s3"),
-    (["--in", "gs://bucket/m.jsonl"], "gs"),
+    (["--in", "ftp://bucket/m.jsonl"], "ftp"),
+    (["--in", "wasb://c/m.jsonl"], "abfs://CONTAINER@ACCOUNT"),
     (["--in", "https://host/m.jsonl"], "https"),
     (["--in", "file:///m.jsonl"], "path alone"),
     (["--in", "kafka://T"], "kafka:TOPIC"),
     (["--in", "delta:lake"], "Delta"),
-    (["--out", "s3://bucket/rows.jsonl"], "s3"),
+    (["--out", "ftp://bucket/rows.jsonl"], "ftp"),
     (["--conf", "spark.a=1"], "--conf goes with Spark"),
     (["--packages", "g:a:1"], "--packages goes with Spark"),
     (["--spark", "--conf", "spark.a"], "KEY=VALUE"),
     (["--spark", "--conf", "fs.s3a.endpoint=http://h"], "spark.hadoop.fs.s3a.endpoint"),
     (["--spark", "--packages", "g:a"], "GROUP:ARTIFACT:VERSION"),
-    (["--stream", "--checkpoint", "s3://bucket/c"], "--checkpoint s3"),
+    (["--stream", "--checkpoint", "ftp://bucket/c"], "--checkpoint ftp"),
     (["--metrics", "s3://bucket/m"], "--metrics s3"),
-    (["--dead-letter", "abfss://c@a/x.jsonl"], "abfss"),
-    (["--schemas", "s3://bucket/schemas.jsonl"], "--schemas s3:/"),
-    (["--ddl", "hdfs://n/ddl.jsonl"], "--ddl hdfs:/"),
-    (["--claim-check-dir", "s3://bucket/claims"], "--claim-check-dir s3:/"),
+    (["--dead-letter", "ftp://h/x.jsonl"], "ftp"),
+    (["--schemas", "ftp://h/schemas.jsonl"], "--schemas ftp:/"),
+    (["--ddl", "ftp://n/ddl.jsonl"], "--ddl ftp:/"),
+    (["--claim-check-dir", "ftp://h/claims"], "--claim-check-dir ftp:/"),
     (["--from-options", "latin1.json"], "latin1.json: not JSON: byte"),
     (["--schemas", "bad.json"], "subject"),
     (["--schemas", "list.json"], "subject"),
@@ -132,7 +132,7 @@ def test_every_command_says_which_places_it_reads(command: str, capsys: pytest.C
     words = {"encode": ["--to", "open"], "verify": ["--from", "open", "--to", "open", "--against", "x.jsonl"],
              "merge": ["--format", "open", "--table", "a.b"]}  # fmt: skip
     out = {"merge": ["--out", "delta:x"], "encode": ["--out", "-"], "replay": ["--out", "-"]}
-    for place in ("s3://bucket/m.jsonl", "delta:lake"):
+    for place in ("ftp://bucket/m.jsonl", "delta:lake"):
         if (command, place) == ("replay", "delta:lake"):
             continue
         assert main([command, *words.get(command, []), "--in", place, *out.get(command, [])]) == 2
