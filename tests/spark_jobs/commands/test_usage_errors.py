@@ -54,7 +54,7 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--in", "https://host/m.jsonl"], "https"),
     (["--in", "file:///m.jsonl"], "path alone"),
     (["--in", "kafka://T"], "kafka:TOPIC"),
-    (["--in", "delta:lake"], "Delta"),
+    (["--in", "delta:lake"], "tables of the lake"),
     (["--out", "ftp://bucket/rows.jsonl"], "ftp"),
     (["--conf", "spark.a=1"], "--conf goes with Spark"),
     (["--packages", "g:a:1"], "--packages goes with Spark"),
