@@ -29,6 +29,7 @@ RUN /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes --onl
 # Spark's Avro, Kafka and Delta jars, checked against the pinned sha256; and the kernels' machine code.
 COPY schemas /opt/ticdc-bridge/schemas
 COPY spark_jobs /opt/ticdc-bridge/spark_jobs
+COPY ticdc_bridge /opt/ticdc-bridge/ticdc_bridge
 ENV PYTHONPATH=/opt/ticdc-bridge \
     BRIDGE_CACHE=/opt/cache
 RUN /opt/venv/bin/python -m spark_jobs.jars spark delta
@@ -38,6 +39,7 @@ COPY --from=spark-packages /opt/venv /opt/venv
 COPY --from=spark-packages --chown=bridge:bridge /opt/cache /opt/cache
 COPY schemas /opt/ticdc-bridge/schemas
 COPY spark_jobs /opt/ticdc-bridge/spark_jobs
+COPY ticdc_bridge /opt/ticdc-bridge/ticdc_bridge
 ENV BRIDGE_CACHE=/opt/cache
 USER 10001:10001
 WORKDIR /var/lib/ticdc-bridge
@@ -59,6 +61,7 @@ FROM base AS service
 COPY --from=service-packages /opt/venv /opt/venv
 COPY schemas /opt/ticdc-bridge/schemas
 COPY service /opt/ticdc-bridge/service
+COPY ticdc_bridge /opt/ticdc-bridge/ticdc_bridge
 ENV BRIDGE_HOST=0.0.0.0 \
     BRIDGE_PORT=8081 \
     BRIDGE_STORE=sqlite:////var/lib/ticdc-bridge/registry.db

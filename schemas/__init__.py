@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from spark_jobs.pipeline.single_messages import Decoder, Encoder
 
 __all__ = ["Decoder", "Encoder", "plain_event"]
+DISTRIBUTION = "ticdc-bridge"
 
 
 def __getattr__(name: str) -> Any:
@@ -23,6 +24,9 @@ def __getattr__(name: str) -> Any:
 
         return plain_event
     if name in __all__:
+        from ticdc_bridge.packages import check_packages
+
+        check_packages("spark_jobs")
         from spark_jobs.pipeline import single_messages  # the one line that names the jobs
 
         return getattr(single_messages, name)

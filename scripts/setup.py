@@ -32,6 +32,7 @@ BUILD, LOCK = "requirements/build.txt", "requirements/lock.txt"
 # What is installed, by what was asked for. The files for `run` are those of the images, with versions from the lock.
 FILES: Final = {"run": ("requirements/service.txt", "requirements/spark.txt"), "dev": (LOCK,)}
 STAMP = ".setup-stamp"
+COMMAND = "ticdc-bridge"
 KEPT = frozenset({"pip"})  # comes with venv, is in no lock
 
 _PIP = ("-m", "pip", "--disable-pip-version-check", "--no-input")
@@ -76,6 +77,20 @@ _ADVICE = (
         "  install a C compiler and Python's headers and run `make setup` again.",
     ),
 )
+
+
+# Looks for packages in the working copy before all other places, and not in the folder where it is called.
+_COMMAND: Final = """\
+#!{python}
+import sys
+from pathlib import Path
+
+if __name__ == "__main__":
+    sys.path[0] = str(Path(__file__).resolve().parents[2])
+    from ticdc_bridge.main import main
+
+    raise SystemExit(main())
+"""
 
 
 class SetupFailed(Exception):
@@ -165,6 +180,17 @@ def make(root: Path, kind: str = "run") -> bool:
         (venv / STAMP).write_text(stamp_text(root, version, kind), encoding="utf-8")
         say(f"done in {time.monotonic() - started:.0f} s")
     return True
+
+
+def write_command(venv: Path) -> None:
+    """The command `ticdc-bridge` in `.venv/bin`, over the working copy that the `.venv` is in."""
+    path = venv / "bin" / COMMAND
+    text = _COMMAND.format(python=venv.resolve() / "bin" / "python")
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        fresh = path.with_name(f".{COMMAND}.{os.getpid()}")
+        fresh.write_text(text, encoding="utf-8")
+        fresh.chmod(0o755)
+        fresh.replace(path)
 
 
 def _all_files() -> tuple[str, ...]:
@@ -310,6 +336,7 @@ def main(arguments: list[str]) -> int:
     root = Path(__file__).resolve().parent.parent
     try:
         make(root, "dev" if "--dev" in arguments else "run")
+        write_command(root / ".venv")
     except SetupFailed as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -1,12 +1,22 @@
-"""`python -m service`."""
+"""`python -m service`, and what `ticdc-bridge` calls for a command of the service."""
 
 import sys
+from collections.abc import Sequence
 
 from service import health_check
 
-if __name__ == "__main__":
-    if health_check.is_plain(sys.argv[1:]):  # asked every few seconds: without the rest of the command line
-        sys.exit(health_check.run(None))
-    from service.cli import main
 
-    main()
+def main(words: Sequence[str], prog: str) -> int:
+    """Runs a command. In: the words from the command on, the name that help shows. Out: the exit code."""
+    if health_check.is_plain(words):  # asked every few seconds: without the rest of the command line
+        return health_check.run(None)
+    from service import cli
+
+    cli.main(words, prog)
+    return 0
+
+
+if __name__ == "__main__":
+    from ticdc_bridge.main import run
+
+    raise SystemExit(run("service", sys.argv[1:], "python -m service"))

@@ -9,12 +9,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ticdc_bridge.packages import check_at_import
+
 if TYPE_CHECKING:
     from spark_jobs.spark import data_source as datasource
     from spark_jobs.spark.api import count_changes, decode, encode, transcode
     from spark_jobs.spark.session import spark_session
 
 __all__ = ["count_changes", "datasource", "decode", "encode", "spark_session", "transcode"]
+
+DISTRIBUTION = "ticdc-bridge"
+check_at_import("schemas")  # in Spark's workers too, which import this package first
 
 
 def __getattr__(name: str) -> Any:

@@ -1,6 +1,8 @@
 """`python -m spark_jobs`."""
 
-from spark_jobs.commands.main import main
+import sys
+
+from ticdc_bridge.main import run
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    raise SystemExit(run("spark_jobs", sys.argv[1:], "python -m spark_jobs"))

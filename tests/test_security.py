@@ -26,7 +26,9 @@ from tests.support.each import each
 from tests.support.service import Client
 
 ROOT = Path(__file__).resolve().parents[1]
-SOURCES = [path for package in ("schemas", "service", "spark_jobs") for path in (ROOT / package).rglob("*.py")]
+SOURCES = [
+    path for package in ("schemas", "service", "spark_jobs", "ticdc_bridge") for path in (ROOT / package).rglob("*.py")
+]
 WATCHED = ("open", "socket.connect", "socket.getaddrinfo", "subprocess.Popen", "os.system", "exec", "pickle.find_class")
 
 _seen: list[tuple[str, Any]] | None = None

@@ -2,7 +2,7 @@
 
     # comment
     alice:$2y$12$…                 a password's bcrypt hash
-    ticdc:$sha256$<64 hex digits>  a token's SHA-256; `python -m service new-token ticdc` makes both
+    ticdc:$sha256$<64 hex digits>  a token's SHA-256; `ticdc-bridge new-token ticdc` makes both
 
 A name may have several lines, so that a password or a token can be changed without an outage. A token is as good as
 any password in Basic authentication, and needs no name as a bearer token.
@@ -120,7 +120,7 @@ def _complaint(hashed: str) -> str:
     """Why a hash is not taken, without showing it: it may be a password that somebody wrote down as it is."""
     for start, what in _UNSAFE.items():
         if hashed.startswith(start):
-            return f"{what} is not safe here; make the line anew with htpasswd -B or python -m service hash-password"
+            return f"{what} is not safe here; make the line anew with htpasswd -B or ticdc-bridge hash-password"
     return "no bcrypt hash of a password ($2y$…) and no SHA-256 of a token ($sha256$…)"
 
 

@@ -7,6 +7,7 @@ requests belong in `service.api`.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Sequence
 
 import typer
 
@@ -20,22 +21,17 @@ from service.cli.mirror import mirror
 from service.cli.serve import serve
 from service.cli.track import fill_end, track
 from service.cli.transfer import export, import_
+from ticdc_bridge.command_table import COMMANDS
 
 app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
-app.command()(serve)
-app.command()(health)
-app.command()(check_acl)
-app.command()(hash_password)
-app.command()(new_token)
-app.command()(backup)
-app.command()(restore)
-app.command("import")(import_)
-app.command()(export)
-app.command()(mirror)
-app.command("check-ddl")(check_ddl)
-app.command()(doctor)
-app.command()(track)
-app.add_typer(history, name="history")
+_FUNCTIONS: dict[str, Callable[..., None]] = {
+    "serve": serve, "health": health, "check-acl": check_acl, "hash-password": hash_password, "new-token": new_token,
+    "backup": backup, "restore": restore, "import": import_, "export": export, "mirror": mirror,
+    "check-ddl": check_ddl, "doctor": doctor, "track": track,
+}  # fmt: skip
+for name, function in _FUNCTIONS.items():
+    app.command(name, short_help=COMMANDS[name].text)(function)
+app.add_typer(history, name="history", short_help=COMMANDS["history"].text)
 
 
 @app.callback()
@@ -43,5 +39,6 @@ def commands() -> None:
     """A Confluent-compatible schema registry for TiCDC and Spark."""
 
 
-def main() -> None:
-    app(fill_end(sys.argv[1:]), prog_name="python -m service")
+def main(words: Sequence[str] | None = None, prog: str = "python -m service") -> None:
+    """Runs a command and raises SystemExit. In: the words from the command on (default: those of this process)."""
+    app(fill_end(sys.argv[1:] if words is None else words), prog_name=prog)

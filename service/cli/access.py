@@ -21,7 +21,7 @@ _REFUSED: Final = 1
 def hash_password(name: Name) -> None:
     """Print a line for --auth-file. The password is read from standard input, or asked for.
 
-    Try it:  python -m service hash-password alice >> users.htpasswd
+    Try it:  ticdc-bridge hash-password alice >> users.htpasswd
     """
     from service.auth import credentials
 
@@ -42,7 +42,7 @@ def new_token(name: Name) -> None:
 
     A client sends it as a bearer token, or as the password of NAME (http://NAME:TOKEN@HOST:8081 for TiCDC).
 
-    Try it:  python -m service new-token ticdc >> users.htpasswd
+    Try it:  ticdc-bridge new-token ticdc >> users.htpasswd
     """
     from service.auth import credentials
 
@@ -61,7 +61,7 @@ def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_fil
 
     Exit code 0: it can be used (and with SUBJECT: it may be read); 1: it may not be read; 2: it can't be used.
 
-    Try it:  python -m service check-acl acl.toml ticdc shop.orders-value
+    Try it:  ticdc-bridge check-acl acl.toml ticdc shop.orders-value
     """
     from service.auth import acl, credentials
     from service.auth.file_watcher import read_text

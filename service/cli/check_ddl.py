@@ -72,7 +72,7 @@ def check_ddl(
     are safe. 1: one would stop the changefeed. 3: one can't be judged or TiDB itself refuses it, none would stop the
     changefeed. 2: wrong usage, or a source that can't be read.
 
-    Try it:  python -m service check-ddl --db shop --service http://127.0.0.1:8081 "ALTER TABLE orders ADD note TEXT"
+    Try it:  ticdc-bridge check-ddl --db shop --service http://127.0.0.1:8081 "ALTER TABLE orders ADD note TEXT"
     """
     from service.changefeed.reader import read_files
     from service.ddl_check.report import EXIT

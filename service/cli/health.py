@@ -21,7 +21,7 @@ def health(url: Url = None) -> None:
     Exit code 0: it is, and its store can be used. 1: it is not, or nothing answers within 4 s; stderr says why.
     2: wrong usage.
 
-    Try it:  python -m service health
+    Try it:  ticdc-bridge health
     """
     from service.health_check import run
 

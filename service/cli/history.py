@@ -39,7 +39,7 @@ def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
     {"script","seq","ok","error","tables","gone"}. Catalogs start empty at each new script. A statement that could not
     be read or applied has "ok" false and says why; the exit code is 0 all the same, 2 where FILE is no history.
 
-    Try it:  python -m service history replay ddl.jsonl --mode typed
+    Try it:  ticdc-bridge history replay ddl.jsonl --mode typed
     """
     from service.history.table_json import replay
 
@@ -125,7 +125,7 @@ def history_snapshot(
     Without --at, the tables of a live TiDB count from the moment of which they are. Exit code 0; 2 where the snapshot
     can't be read.
 
-    Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | python -m service history snapshot - --db shop
+    Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | ticdc-bridge history snapshot - --db shop
     """
     from service.history.manual_entry import record_snapshot, record_tables
     from service.history.model import Batch
@@ -199,7 +199,7 @@ def history_diff(
     in it without --inclusive. Exit code 0: nothing differs. 1: something does. 3: nothing that is known differs, but a
     table can't be compared. 2: wrong usage, or a store that can't be read.
 
-    Try it:  python -m service history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
+    Try it:  ticdc-bridge history diff 2026-11-01T00:00:00Z 2026-11-21T12:00:00Z --db shop
     """
     from service.history.diff import Period, diff
     from service.history.diff_text import text
@@ -243,7 +243,7 @@ def history_export(
     Both are what --ddl of decode, transcode, merge and check-ddl takes. A table that is not known exactly is left out
     and counted, with the reason. Exit code 0; 1 where something was left out; 2 where it can't start.
 
-    Try it:  python -m service history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
+    Try it:  ticdc-bridge history export --at 2026-11-21T12:00:00Z --db shop > shop.sql
     """
     from service.history.export import HistoryExport
     from service.history.times import tso_of

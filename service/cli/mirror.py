@@ -80,7 +80,7 @@ def mirror(
     To switch over: stop writers, run it once more with --once (exit code 0: every answer is the same), stop the
     mirror, start `serve` on the same --store, and point the clients there.
 
-    Try it:  python -m service mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
+    Try it:  ticdc-bridge mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
     """
     from service.migration.endpoints import TOPIC
     from service.migration.mirror_service import MirrorOptions, compare_once, follow

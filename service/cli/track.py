@@ -5,7 +5,9 @@ from __future__ import annotations
 import gc
 import signal
 import threading
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Final
@@ -66,7 +68,7 @@ def track(
 
     Exit code 0; 1 where messages could not be read or DDL was not understood; 2 where it can't start or go on.
 
-    Try it:  python -m service track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
+    Try it:  ticdc-bridge track --in kafka:shop --changefeed shop --bootstrap-servers localhost:9092
     """
     from service.tracker.config import TrackedChangefeed, inputs
 
@@ -82,10 +84,10 @@ def track(
     raise typer.Exit(code)
 
 
-def fill_end(arguments: list[str]) -> list[str]:
+def fill_end(arguments: Sequence[str]) -> list[str]:
     """Arguments in which `--until-resolved` without a value has the value `end`."""
     result = []
-    for one, following in zip(arguments, [*arguments[1:], "--"], strict=True):
+    for one, following in pairwise([*arguments, "--"]):
         result.append(one)
         if one == "--until-resolved" and following.startswith("-"):
             result.append(_END)

@@ -40,11 +40,11 @@ def export(
 
     Exit code 0: done, or nothing to do. 1: conflicts or broken records. 2: it can't be done.
 
-    Try it:  python -m service export dump.jsonl --store sqlite:///registry.db
+    Try it:  ticdc-bridge export dump.jsonl --store sqlite:///registry.db
 
-             python -m service export kafka:_schemas --bootstrap-servers localhost:9092
+             ticdc-bridge export kafka:_schemas --bootstrap-servers localhost:9092
 
-             python -m service export http://registry:8081 dump.jsonl
+             ticdc-bridge export http://registry:8081 dump.jsonl
     """
     over_http = [one.startswith(("http://", "https://")) for one in places]
     # With one registry over HTTP the credentials are its own, whichever side it is on.
@@ -75,11 +75,11 @@ def import_(source: Source, *, store: StoreUrl = None, to: To = None, arguments:
 
     Exit code 0: done, or nothing to do. 1: conflicts or broken records (see --skip-broken). 2: it can't be done.
 
-    Try it:  python -m service import kafka:_schemas --bootstrap-servers localhost:9092 --dry-run
+    Try it:  ticdc-bridge import kafka:_schemas --bootstrap-servers localhost:9092 --dry-run
 
-             python -m service import http://old-registry:8081 --store sqlite:///registry.db
+             ticdc-bridge import http://old-registry:8081 --store sqlite:///registry.db
 
-             python -m service import dump.jsonl --to http://new-registry:8081
+             ticdc-bridge import dump.jsonl --to http://new-registry:8081
     """
     from service.migration.transfer import move
 

@@ -10,7 +10,7 @@ from service.history.model import Drift, DriftKind, Key, NameRow, State, key_of
 from service.history.times import time_text
 
 WHAT_TO_DO: Final = (
-    "give a snapshot of it: POST /history/snapshot, or python -m service history snapshot, with its SHOW CREATE TABLE"
+    "give a snapshot of it: POST /history/snapshot, or ticdc-bridge history snapshot, with its SHOW CREATE TABLE"
 )
 OF_VERSION: Final[tuple[DriftKind, ...]] = ("columns", "type", "flags", "payload")
 """Kinds of drift whose `version_ts` is the commit_ts of the version that they contradict."""

@@ -313,7 +313,7 @@ def _choose_changefeed(connection: Connection, name: str | None) -> tuple[int, H
     for number, one in changefeeds:
         if name in (None, one.name):
             return number, one
-    names = ", ".join(one.name for _, one in changefeeds) or "none yet (python -m service track --help)"
+    names = ", ".join(one.name for _, one in changefeeds) or "none yet (ticdc-bridge track --help)"
     raise RegistryError("UNKNOWN_CHANGEFEED", changefeed=name or "default", known=names)
 
 

@@ -10,14 +10,14 @@ from spark_jobs.commands import options
 
 _EXAMPLES = """\
 examples
-  python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders --out -
-  python -m spark_jobs decode --format debezium --in messages.jsonl --out rows.jsonl
-  python -m spark_jobs decode --format auto --in messages.jsonl --schemas schemas.jsonl
-  python -m spark_jobs decode --format simple --verify-checksum --in messages.jsonl --out rows.jsonl
-  python -m spark_jobs decode --format open --ddl history.jsonl --in messages.jsonl \\
+  ticdc-bridge decode --format avro --registry http://localhost:8081 --in kafka:shop_orders --out -
+  ticdc-bridge decode --format debezium --in messages.jsonl --out rows.jsonl
+  ticdc-bridge decode --format auto --in messages.jsonl --schemas schemas.jsonl
+  ticdc-bridge decode --format simple --verify-checksum --in messages.jsonl --out rows.jsonl
+  ticdc-bridge decode --format open --ddl history.jsonl --in messages.jsonl \\
       --table shop.orders --types typed --out orders.parquet
-  python -m spark_jobs decode --format auto --in topics/shop_orders/ --table shop.orders --out orders.avro
-  python -m spark_jobs decode --format avro --registry http://localhost:8081 --in kafka:shop_orders \\
+  ticdc-bridge decode --format auto --in topics/shop_orders/ --table shop.orders --out orders.avro
+  ticdc-bridge decode --format avro --registry http://localhost:8081 --in kafka:shop_orders \\
       --table shop.orders --out delta:/lake/orders_changes --stream --checkpoint /lake/_checkpoints/orders
 """
 

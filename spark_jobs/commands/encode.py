@@ -10,8 +10,8 @@ from spark_jobs.commands import options
 
 _EXAMPLES = """\
 examples
-  python -m spark_jobs encode --to open --in rows.jsonl --ddl history.jsonl --out messages.jsonl
-  python -m spark_jobs encode --to avro --in rows.jsonl --registry http://localhost:8081 --out kafka: \\
+  ticdc-bridge encode --to open --in rows.jsonl --ddl history.jsonl --out messages.jsonl
+  ticdc-bridge encode --to avro --in rows.jsonl --registry http://localhost:8081 --out kafka: \\
       --topic '{schema}_{table}'
 
 The lines are what decode prints. A table's columns come from --ddl, from the DDL lines before its rows, or (lines of

@@ -20,9 +20,9 @@ which message
   TOPIC@2:1041     offset 1041 of partition 2 of a Kafka topic (also kafka:TOPIC@2:1041)
 
 examples
-  python -m spark_jobs explain messages.jsonl#3 --registry http://localhost:8081
-  python -m spark_jobs explain shop_orders@0:1041 --bootstrap-servers localhost:9092 --ddl history.jsonl
-  python -m spark_jobs explain --in messages.jsonl --format-out json | jq '.events[0].fields[] | {column, wire, value}'
+  ticdc-bridge explain messages.jsonl#3 --registry http://localhost:8081
+  ticdc-bridge explain shop_orders@0:1041 --bootstrap-servers localhost:9092 --ddl history.jsonl
+  ticdc-bridge explain --in messages.jsonl --format-out json | jq '.events[0].fields[] | {column, wire, value}'
 
 reading it
   after.price    the column `price` of the new row; `before.` is the old row

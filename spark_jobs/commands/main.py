@@ -11,6 +11,7 @@ import io
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from pathlib import Path
 
 from schemas.model.errors import BridgeError
@@ -22,11 +23,9 @@ COMMANDS = {
 }  # fmt: skip
 
 
-def parser() -> argparse.ArgumentParser:
+def parser(prog: str = "python -m spark_jobs") -> argparse.ArgumentParser:
     """The command line's grammar."""
-    top = options.Parser(
-        prog="python -m spark_jobs", description="Reads, explains and rewrites TiCDC's messages, exactly."
-    )
+    top = options.Parser(prog=prog, description="Reads, explains and rewrites TiCDC's messages, exactly.")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for command in COMMANDS.values():
         command.add(commands)
@@ -47,9 +46,13 @@ def _check_paths(args: argparse.Namespace) -> None:
             setattr(args, name, path_of(value))
 
 
-def main(argv: list[str] | None = None) -> int:
+def main(argv: Sequence[str] | None = None, prog: str = "python -m spark_jobs") -> int:
     """Runs a command; returns its exit code."""
-    args = parser().parse_args(argv)
+    words, grammar = sys.argv[1:] if argv is None else argv, parser(prog)
+    if not words:
+        grammar.print_help(sys.stderr)
+        raise SystemExit(2)
+    args = grammar.parse_args(words)
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")

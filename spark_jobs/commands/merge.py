@@ -12,9 +12,9 @@ from spark_jobs.lake.engines.base import AUTO, ENGINES
 
 _EXAMPLES = """\
 examples
-  python -m spark_jobs merge --format avro --registry http://localhost:8081 --ddl history.jsonl \\
+  ticdc-bridge merge --format avro --registry http://localhost:8081 --ddl history.jsonl \\
       --in kafka:shop_orders --table shop.orders --out delta:/lake/orders
-  python -m spark_jobs merge --format debezium --in kafka:shop --table shop.orders --out delta:/lake/orders \\
+  ticdc-bridge merge --format debezium --in kafka:shop --table shop.orders --out delta:/lake/orders \\
       --stream --checkpoint /lake/_checkpoints/orders --trigger 30s
   python -m spark_jobs merge --format simple --in kafka:shop --tables 'shop.*' --out 'delta:/lake/{schema}/{table}' \\
       --stream --checkpoint /lake/_checkpoints/shop

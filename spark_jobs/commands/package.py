@@ -23,7 +23,7 @@ if __name__ == "__main__":
 '''
 _EXAMPLES = f"""\
 examples
-  python -m spark_jobs package --dir dist
+  ticdc-bridge package --dir dist
   SPARK=org.apache.spark KAFKA=org.apache.kafka
   spark-submit --master spark://host:7077 --py-files dist/{ZIP} \\
       --packages $SPARK:spark-avro_2.13:4.1.1,$SPARK:spark-sql-kafka-0-10_2.13:4.1.1,$KAFKA:kafka-clients:3.9.2 \\
@@ -55,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
 
 def _files() -> Iterator[tuple[Path, str]]:
     root = Path(__file__).resolve().parents[2]
-    for package in ("schemas", "spark_jobs"):
+    for package in ("schemas", "spark_jobs", "ticdc_bridge"):
         for path in (root / package).rglob("*"):
             if path.is_file() and "__pycache__" not in path.parts:
                 yield path, str(path.relative_to(root))

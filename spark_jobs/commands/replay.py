@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples
-  python -m spark_jobs replay --in kafka:shop_dead --out kafka: --reason UNKNOWN_SCHEMA_ID --since 2026-11-20T08:00:00Z
-  python -m spark_jobs replay --in out.jsonl.dead.jsonl --out again.jsonl
+  ticdc-bridge replay --in kafka:shop_dead --out kafka: --reason UNKNOWN_SCHEMA_ID --since 2026-11-20T08:00:00Z
+  ticdc-bridge replay --in out.jsonl.dead.jsonl --out again.jsonl
 
   `--out kafka:` sends each message to the topic and partition it came from; the job that reads that topic sees it
   again. Headers `bridge.reason` and `.detail` go, `bridge.attempt` and `.origin` stay: of the letters of one message

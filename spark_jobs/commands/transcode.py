@@ -11,9 +11,9 @@ from spark_jobs.commands import options
 
 _EXAMPLES = """\
 examples
-  python -m spark_jobs transcode --from avro --to debezium --registry http://localhost:8081 \\
+  ticdc-bridge transcode --from avro --to debezium --registry http://localhost:8081 \\
       --time-zone Asia/Shanghai --in kafka:shop_orders --out kafka:shop_orders_debezium
-  python -m spark_jobs transcode --from open --to avro --ddl history.jsonl --to-registry http://localhost:8081 \\
+  ticdc-bridge transcode --from open --to avro --ddl history.jsonl --to-registry http://localhost:8081 \\
       --subject-strategy topic-record --in kafka:shop --out kafka: --topic '{schema}_{table}' \\
       --stream --checkpoint /var/lib/bridge/shop
 """

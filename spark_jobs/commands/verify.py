@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 _EXAMPLES = """\
 examples
-  python -m spark_jobs verify --from avro --in kafka:shop_orders --registry http://localhost:8081 \\
+  ticdc-bridge verify --from avro --in kafka:shop_orders --registry http://localhost:8081 \\
       --to debezium --against kafka:shop_orders_debezium --ddl history.jsonl
-  python -m spark_jobs verify --from open --in a.jsonl --to plain --against rows.jsonl --format-out json
+  ticdc-bridge verify --from open --in a.jsonl --to plain --against rows.jsonl --format-out json
 
 what is compared
   Rows meet by table, key and commit_ts, whatever their order; the order of each key's rows is compared too. A row that

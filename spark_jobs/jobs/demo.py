@@ -93,10 +93,14 @@ def _service(folder: Path) -> Iterator[str]:
     store = folder / "registry.db"
     for old in folder.glob("registry.db*"):
         old.unlink()
-    command = [sys.executable, "-m", "service", "serve", "--port", "0", "--store", f"sqlite:///{store.resolve()}"]
+    words = ["serve", "--port", "0", "--store", f"sqlite:///{store.resolve()}"]
+    command = [sys.executable, "-P", "-m", "ticdc_bridge", *words]
+    paths = os.pathsep.join(path for path in sys.path if path)  # -P: and no others, such as the current folder
     with (
         (folder / "registry.log").open("w", encoding="utf-8") as log,
-        subprocess.Popen(command, stderr=subprocess.PIPE, stdout=log, text=True) as process,
+        subprocess.Popen(
+            command, stderr=subprocess.PIPE, stdout=log, text=True, env={**os.environ, "PYTHONPATH": paths}
+        ) as process,
     ):
         try:
             with step("demo", "starting the registry"):

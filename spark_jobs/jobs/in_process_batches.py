@@ -46,7 +46,7 @@ class KernelWarmUp:
         paths = os.pathsep.join(path for path in sys.path if path)
         try:
             return subprocess.Popen(
-                [sys.executable, "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                [sys.executable, "-P", "-c", code], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL, env={**os.environ, "PYTHONPATH": paths},
             )  # fmt: skip
         except OSError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from schemas.model.errors import SetupError
+from ticdc_bridge.packages import NAMES, missing_package
 
 
 def is_worker_death(error: Exception) -> bool:
@@ -88,11 +89,35 @@ def missing_connector(error: Exception) -> SetupError | None:
     return SetupError("JAR_MISSING", details=_NO_KAFKA_TEXT) if _NO_KAFKA.search(str(error)) else None
 
 
+_FOREIGN = re.compile(r"ForeignPackageError: ([^\n]+)")
+_NO_MODULE = re.compile(r"No module named '((\w+)[\w.]*)'")
+
+
+def _wrong_package(error: Exception) -> str | None:
+    """What is missing or in the way where Python imports packages, here or in a worker of Spark; None otherwise."""
+    if isinstance(error, ImportError) and (missing := missing_package(error, "spark")) is not None:
+        return missing
+    text = str(error)
+    if (foreign := _FOREIGN.search(text)) is not None:
+        return f"in a Python worker of Spark: {foreign[1].strip()}"
+    if "PythonException" not in type(error).__name__ or (absent := _NO_MODULE.search(text)) is None:
+        return None
+    if absent[2] in NAMES:
+        return (
+            f"a Python worker of Spark finds another package {absent[2]} than ticdc-bridge's, or none ({absent[1]} is "
+            "missing): give the zip of `ticdc-bridge package` with --py-files, and keep folders and files of that name "
+            "out of the workers' folder and PYTHONPATH"
+        )
+    return f"the Python of Spark's workers has no package {absent[2]}: install there what 'ticdc-bridge[spark]' brings"
+
+
 def error_of(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
     if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
+    if (wrong := _wrong_package(error)) is not None:
+        return SetupError("USAGE", details=wrong)
     if (missing := _NO_FILE_SYSTEM.search(text)) is not None:
         return SetupError("JAR_MISSING", details=_NO_FILE_SYSTEM_TEXT.format(what=missing[0]))
     if (connector := missing_connector(error)) is not None:

@@ -25,6 +25,7 @@ from spark_jobs.runtime.jars import jars
 from spark_jobs.runtime.java import spark_java_home
 from spark_jobs.runtime.spark_settings import PACKAGES, SparkSettings, join_lists
 from spark_jobs.runtime.spark_version import check_spark_version
+from ticdc_bridge.packages import looks_into_current_folder
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -230,6 +231,8 @@ def _shuffles() -> dict[str, str]:
 def _variables(*, local: bool) -> dict[str, str]:
     """What pyspark and the JVM read from the environment while they start."""
     own = {"JAVA_HOME": str(spark_java_home())}
+    if not looks_into_current_folder():
+        own["PYTHONSAFEPATH"] = "1"  # nor do workers then: a user's folder `schemas` would hide ours there alone
     if local:
         return {**own, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable}
     return {**own, "PYSPARK_PYTHON": os.environ.get("PYSPARK_PYTHON", sys.executable)}

@@ -20,7 +20,7 @@ def named(text):
 
 homes = importlib.metadata.packages_distributions()
 hidden = {module for module, of in homes.items() if not {named(one) for one in of} & allowed}
-others = {"schemas", "service", "spark_jobs", "tests", "benchmarks", "scripts"} - set(parts)
+others = {"schemas", "service", "spark_jobs", "ticdc_bridge", "tests", "benchmarks", "scripts"} - set(parts)
 
 class Hidden(importlib.abc.MetaPathFinder):
     def find_spec(self, name, path=None, target=None):
@@ -49,7 +49,7 @@ for line in open("tests/golden/{}/wide.default.jsonl".format(sys.argv[4])):
     assert explain(ExplainRequest(message, sys.argv[4], Context(None, None, options), options, None))["events"]
 print("all there")
 """
-_STAGES = {"service": ("schemas", "service"), "spark": ("schemas", "spark_jobs")}
+_STAGES = {"service": ("schemas", "service", "ticdc_bridge"), "spark": ("schemas", "spark_jobs", "ticdc_bridge")}
 
 
 @pytest.mark.parametrize("target", list(_STAGES))

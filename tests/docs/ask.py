@@ -10,7 +10,7 @@ import os
 import socket
 import sys
 
-OURS = (["-m", "service"], ["-m", "spark_jobs"])
+OURS = (["-m", "service"], ["-m", "spark_jobs"], ["-m", "ticdc_bridge"])
 
 
 def main(port: str, python: str, *words: str) -> int:

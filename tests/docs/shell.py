@@ -1,6 +1,6 @@
-"""A block of commands in bash. `python -m service …` and `python -m spark_jobs …` run in this process.
+"""A block of commands in bash. `ticdc-bridge …` and `python -m service …` or `spark_jobs …` run in this process.
 
-bash finds a `python` that asks for them here: the start of a real one takes seconds.
+bash finds a `python` and a `ticdc-bridge` that ask for them here: the start of a real one takes seconds.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import re
 import shlex
 import signal
 import socket
@@ -24,6 +25,7 @@ from service.cli import app
 from service.cli.track import fill_end
 from spark_jobs.commands.main import main
 from tests.support.service import environment
+from ticdc_bridge.command_table import COMMANDS
 
 SECONDS = 240
 _ASK = Path(__file__).with_name("ask.py")
@@ -37,8 +39,11 @@ def run_here(text: str, folder: Path) -> tuple[int, str]:
         port = str(asked.getsockname()[1])
         words = [sys.executable, "-IS", str(_ASK), port, sys.executable]
         (tools / "python").write_text(f'#!/bin/sh\nexec {shlex.join(words)} "$@"\n')
-        (tools / "python").chmod(0o755)
-        process = in_bash(text.replace(".venv/bin/python ", "python "), folder, said.fileno(), tools)
+        (tools / "ticdc-bridge").write_text(f'#!/bin/sh\nexec {shlex.join(words)} -m ticdc_bridge "$@"\n')
+        for tool in ("python", "ticdc-bridge"):
+            (tools / tool).chmod(0o755)
+        text = re.sub(r"\.venv/bin/(python|ticdc-bridge) ", r"\1 ", text)
+        process = in_bash(text, folder, said.fileno(), tools)
         try:
             _serve(asked, process)
         finally:
@@ -84,6 +89,8 @@ def _serve(asked: socket.socket, process: subprocess.Popen[str]) -> None:
 
 def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command."""
+    if words[0] == "ticdc_bridge":
+        words = [COMMANDS[words[1]].package, *words[1:]]
     with pytest.MonkeyPatch.context() as patch, chdir(folder):
         for name in os.environ.keys() - environment().keys():
             patch.delenv(name)

@@ -27,8 +27,8 @@ from tests.docs.shell import SECONDS, ended, in_bash, run_here
 from tests.support.kafka import Kafka
 from tests.support.service import Client
 
-LINKED = ("service", "schemas", "spark_jobs", "tests", "benchmarks", "examples", "docs", "scripts", "requirements",
-          ".venv", "Makefile", "pyproject.toml", "README.md", "Dockerfile", "compose.yaml")  # fmt: skip
+LINKED = ("service", "schemas", "spark_jobs", "ticdc_bridge", "tests", "benchmarks", "examples", "docs", "scripts",
+          "requirements", ".venv", "Makefile", "pyproject.toml", "README.md", "Dockerfile", "compose.yaml")  # fmt: skip
 SHOP = ROOT / "schemas" / "files"
 ORDERS = b"\0\0\0\0\3"  # how the keys of shop.orders begin: schema id 3
 

@@ -15,6 +15,7 @@ from service.cli import app
 from spark_jobs.commands.main import parser
 from tests.docs.pages import ROOT
 from tests.support.table import check_rows
+from ticdc_bridge.command_table import COMMANDS, OWN
 
 PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE: Final = re.compile(r"^ *```.*?^ *```[ \t]*$", re.DOTALL | re.MULTILINE)
@@ -61,7 +62,7 @@ def test_links_lead_somewhere() -> None:
 
 def test_files_in_sentences_are_there() -> None:
     """The name of a file, or the end of its path; `*` stands for any."""
-    folders = ("schemas", "service", "spark_jobs", "tests", "benchmarks", "scripts")
+    folders = ("schemas", "service", "spark_jobs", "ticdc_bridge", "tests", "benchmarks", "scripts")
     files = [path.relative_to(ROOT) for folder in folders for path in (ROOT / folder).rglob("*.py")]
 
     def check(page: Path) -> None:
@@ -73,8 +74,16 @@ def test_files_in_sentences_are_there() -> None:
 
 
 def options(words: list[str]) -> set[str] | None:
-    """The options of `python -m service …` or `python -m spark_jobs …`; None where there is no such command."""
+    """The options of `ticdc-bridge …`, `python -m service …` or `python -m spark_jobs …`; None where there is no such
+    command.
+    """
     module, *rest = words
+    if module == "ticdc-bridge":
+        if not rest or rest[0] not in COMMANDS:
+            return {"--help", "--version"} if not rest or rest[0].startswith("-") else None
+        module = COMMANDS[rest[0]].package
+        if module == OWN:
+            return {"--help"}
     if module == "service":
         command: Any = typer.main.get_command(app)
         while rest and not rest[0].startswith("-") and (below := getattr(command, "commands", None)):
@@ -97,7 +106,10 @@ def test_commands_in_sentences_are_there() -> None:
         for code in _CODE.findall(prose(page)):
             if found := re.match(r"make ([a-z-]+)\b", code):
                 lost += [code] if found[1] not in targets else []
-            elif found := re.match(r"(?:\.venv/bin/)?python -m ((?:service|spark_jobs)\b(?!\.).*)", code):
+            elif found := re.match(
+                r"(?:\.venv/bin/)?(?:python -m )?((?:(?<=-m )(?:service|spark_jobs)|ticdc-bridge)(?:$|\s+(?!\[)).*)",
+                code,
+            ):
                 words = shlex.split(found[1].replace("…", ""))
                 known = options(words)
                 given = {word.partition("=")[0] for word in words if word.startswith("--")}

@@ -14,6 +14,7 @@ import pytest
 from scripts import setup, uv
 from scripts.running import Step
 from tests.support.each import each
+from ticdc_bridge import __version__
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -145,6 +146,20 @@ def test_pip_takes_over_where_uv_fails(copy: Copy, monkeypatch: pytest.MonkeyPat
     (copy.root / ".venv" / setup.STAMP).unlink()
     monkeypatch.setenv("BRIDGE_INSTALLER", "pip")
     assert [line.split()[0] for line in copy.make()] == ["pip", "pip"]
+
+
+def test_the_command_is_that_of_the_working_copy(tmp_path: Path) -> None:
+    """It runs from any folder, whatever lies there."""
+    (tmp_path / "copy" / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / "copy" / ".venv" / "bin" / "python").symlink_to(sys.executable)
+    (tmp_path / "copy" / "ticdc_bridge").symlink_to(ROOT / "ticdc_bridge")
+    (tmp_path / "ticdc_bridge.py").touch()
+    for _ in range(2):
+        setup.write_command(tmp_path / "copy" / ".venv")
+    command = tmp_path / "copy" / ".venv" / "bin" / "ticdc-bridge"
+    assert [file.name for file in sorted(command.parent.iterdir())] == ["python", "ticdc-bridge"]
+    done = subprocess.run([command, "--version"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"ticdc-bridge {__version__}\n", "")
 
 
 def test_failure_leaves_no_stamp(copy: Copy) -> None:

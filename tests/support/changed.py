@@ -23,6 +23,7 @@ TESTS: tuple[tuple[str, tuple[str, ...]], ...] = (
         "spark_jobs/",
         ("tests/spark_jobs", "tests/e2e", "tests/survival", "tests/docs", "tests/schemas/formats/test_matrix.py"),
     ),
+    ("ticdc_bridge/", ("tests/ticdc_bridge", "tests/test_start_imports.py", "tests/docs")),
     ("benchmarks/", ("tests/benchmarks", "tests/spark_jobs/arrow/test_messages.py")),
     ("docs/", ("tests/docs", "tests/schemas/formats/test_every_format.py", "tests/service/api/test_descriptions.py")),
     ("README.md", ("tests/docs",)),

@@ -1,0 +1,183 @@
+"""`ticdc-bridge`: one command line over both programs, its help, and what shells complete."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from service.cli import app
+from spark_jobs.commands.main import COMMANDS as JOBS
+from spark_jobs.commands.main import parser
+from tests.support.golden import ROOT
+from tests.support.service import environment
+from tests.support.table import check_rows
+from ticdc_bridge import __version__, command_table
+from ticdc_bridge.command_table import COMMANDS, GROUPS
+from ticdc_bridge.completion import SCRIPTS, candidates
+from ticdc_bridge.main import main, run
+
+
+@dataclass(frozen=True)
+class Call:
+    """Words, the exit code, and what is said on stdout and on stderr (the beginning)."""
+
+    words: tuple[str, ...]
+    code: int
+    out: str = ""
+    err: str = ""
+
+
+CALLS = [
+    Call((), 2, err="Usage: ticdc-bridge COMMAND"),
+    Call(("--help",), 0, "Usage: ticdc-bridge COMMAND"),
+    Call(("-h",), 0, "Usage: ticdc-bridge COMMAND"),
+    Call(("help",), 0, "Usage: ticdc-bridge COMMAND"),
+    Call(("help", "merge"), 0, "usage: ticdc-bridge merge "),
+    Call(("help", "history"), 0, "Usage: ticdc-bridge history "),
+    Call(("help", "serv"), 2, err="ticdc-bridge: there is no command serv: did you mean ticdc-bridge serve?"),
+    Call(("--version",), 0, f"ticdc-bridge {__version__}\n"),
+    Call(("decoder", "--in", "x"), 2, err="ticdc-bridge: there is no command decoder: did you mean ticdc-bridge dec"),
+    Call(("zzz",), 2, err="ticdc-bridge: there is no command zzz: ticdc-bridge --help lists all\n"),
+    Call(("--verbose",), 2, err="ticdc-bridge: there is no option --verbose: ticdc-bridge --help lists all\n"),
+    Call(("decode",), 2, err="ticdc-bridge decode: the following arguments are required: --format, --in"),
+    Call(("history",), 2, err="Usage: ticdc-bridge history "),
+    Call(("history", "diff", "--help"), 0, "Usage: ticdc-bridge history diff "),
+    Call(("serve", "--help"), 0, "Usage: ticdc-bridge serve "),
+    Call(("completion",), 2, err="usage: ticdc-bridge completion bash|zsh|fish\n"),
+    Call(("completion", "tcsh"), 2, err="usage: ticdc-bridge completion bash|zsh|fish\n"),
+    Call(("completion", "--help"), 0, "usage: ticdc-bridge completion bash|zsh|fish\n"),
+]
+
+
+def _called(capsys: pytest.CaptureFixture[str], words: tuple[str, ...], package: str = "") -> tuple[int, str, str]:
+    try:
+        code = run(package, words, f"python -m {package}") if package else main(words)
+    except SystemExit as stop:
+        code = int(stop.code or 0)
+    return code, *capsys.readouterr()
+
+
+def test_words_and_exit_codes(capsys: pytest.CaptureFixture[str]) -> None:
+    def check(call: Call) -> None:
+        code, out, err = _called(capsys, call.words)
+        assert (code, out[: len(call.out)], err[: len(call.err)]) == (call.code, call.out, call.err)
+        assert bool(out) is bool(call.out)
+
+    check_rows(CALLS, check, lambda call: " ".join(call.words))
+
+
+def test_a_program_without_words_shows_its_help(capsys: pytest.CaptureFixture[str]) -> None:
+    def check(package: str) -> None:
+        code, out, err = _called(capsys, (), package)
+        assert (code, out) == (2, "")
+        assert f"python -m {package}" in err
+        assert "COMMAND" in err
+
+    check_rows(["service", "spark_jobs"], check)
+
+
+def test_every_command_is_in_the_help_once() -> None:
+    ours = {one.name: one.text for one in COMMANDS.values() if one.package == command_table.JOBS}
+    commands = next(a for a in parser()._actions if a.dest == "command")
+    assert {a.dest: a.help for a in commands._get_subactions()} == ours  # type: ignore[attr-defined]
+    assert JOBS.keys() == ours.keys()
+    names = {*(str(one.name) for one in app.registered_commands), *(str(one.name) for one in app.registered_groups)}
+    assert names == {one.name for one in COMMANDS.values() if one.package == command_table.SERVICE}
+    assert sum(map(len, GROUPS.values())) == len(COMMANDS)
+
+
+def test_the_version_stands_twice() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == __version__
+
+
+# ---- completion
+@dataclass(frozen=True)
+class Typed:
+    """What is typed, the last word in part, and some of what it may become; `only`: nothing else."""
+
+    words: tuple[str, ...]
+    words_offered: frozenset[str]
+    only: bool = True
+
+
+def _typed(text: str, offered: str = "", *, only: bool = True) -> Typed:
+    return Typed(tuple(text.split(" ")), frozenset(offered.split()), only)
+
+
+TYPED = [
+    _typed("", "serve decode merge --help --version", only=False),
+    _typed("de", "decode demo") if "demo" in COMMANDS else _typed("de", "decode"),
+    _typed("decode --format a", "avro auto"),
+    _typed("decode --format ", "avro debezium simple auto", only=False),
+    _typed("decode --reg", "--registry --registry-wait"),
+    _typed("decode --in "),  # a file
+    _typed("decode --in mess"),
+    _typed("decode --spark --on-e", "--on-error"),
+    _typed("decode --spark "),
+    _typed("merge --engine d", "delta-spark deltalake"),
+    _typed("history ", "diff export rebuild replay snapshot"),
+    _typed("history di", "diff"),
+    _typed("history diff --fo", "--format", only=False),
+    _typed("history diff --inc", "--inclusive"),
+    _typed("history replay --mode ", "wire typed"),
+    _typed("serve --acc", "--access-log"),
+    _typed("serve --no-a", "--no-access-log"),
+    _typed("doctor --fail-on ", "error warning info"),
+    _typed("completion ", "bash zsh fish"),
+    _typed("nothing --"),
+]
+
+
+def test_what_is_completed() -> None:
+    def check(row: Typed) -> None:
+        words = {word for word, _ in candidates(row.words)}
+        assert row.words_offered <= words
+        assert not row.only or words == row.words_offered
+
+    check_rows(TYPED, check, lambda row: " ".join(row.words))
+
+
+_BASH = """
+eval "$(ticdc-bridge completion bash)"
+COMP_WORDS=(ticdc-bridge history diff --inc) COMP_CWORD=3
+_ticdc_bridge
+printf '%s\\n' "${COMPREPLY[@]}"
+COMP_WORDS=(ticdc-bridge merge --engine '') COMP_CWORD=3
+_ticdc_bridge
+printf '%s\\n' "${COMPREPLY[@]}"
+complete -p ticdc-bridge
+"""
+_SHELLS = {
+    "bash": (["bash", "-eu", "-c", _BASH], ["--inclusive", "auto", "delta-spark", "deltalake"]),
+    "zsh": (["zsh", "-fc", 'compdef() { echo $*; }; eval "$(ticdc-bridge completion zsh)"'], ["_ticdc_bridge ticdc-"]),
+    "fish": (
+        ["fish", "--no-config", "-c", "ticdc-bridge completion fish | source; complete -C 'ticdc-bridge history di'"],
+        ["diff"],
+    ),
+}
+
+
+@pytest.mark.parametrize("shell", list(_SHELLS))
+def test_a_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
+    if shutil.which(shell) is None:
+        pytest.skip(f"no {shell} on this machine")
+    command = tmp_path / "ticdc-bridge"
+    command.write_text(f'#!/bin/sh\nexec {sys.executable} -m ticdc_bridge "$@"\n')
+    command.chmod(0o755)
+    words, expected = _SHELLS[shell]
+    path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        words, env=environment(PATH=path, HOME=str(tmp_path)), capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    lines = done.stdout.splitlines()
+    assert all(any(line.startswith(one) for line in lines) for one in expected), done.stdout
+    assert SCRIPTS.keys() == _SHELLS.keys()
