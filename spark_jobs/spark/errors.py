@@ -89,18 +89,20 @@ def missing_connector(error: Exception) -> SetupError | None:
     return SetupError("JAR_MISSING", details=_NO_KAFKA_TEXT) if _NO_KAFKA.search(str(error)) else None
 
 
-_FOREIGN = re.compile(r"ForeignPackageError: ([^\n]+)")
-_NO_MODULE = re.compile(r"No module named '((\w+)[\w.]*)'")
+_FOREIGN = re.compile(r"(?:ForeignPackageError|ticdc-bridge): ([^\n]+ (?:hides|is not) ticdc-bridge's [^\n]+)")
+_NO_MODULE = re.compile(r"No module named '?((\w+)[\w.]*)")
+_IN_WORKER = ("PythonException", "Python worker", "python worker")
 
 
 def _wrong_package(error: Exception) -> str | None:
     """What is missing or in the way where Python imports packages, here or in a worker of Spark; None otherwise."""
     if isinstance(error, ImportError) and (missing := missing_package(error, "spark")) is not None:
         return missing
-    text = str(error)
+    text = f"{type(error).__name__}: {error}"
     if (foreign := _FOREIGN.search(text)) is not None:
         return f"in a Python worker of Spark: {foreign[1].strip()}"
-    if "PythonException" not in type(error).__name__ or (absent := _NO_MODULE.search(text)) is None:
+    absent = _NO_MODULE.search(text)
+    if absent is None or not any(words in text for words in _IN_WORKER):
         return None
     if absent[2] in NAMES:
         return (

@@ -141,17 +141,28 @@ class PythonException(Exception):
 
 
 _WORKER = "An exception was thrown from the Python worker:\nTraceback (most recent call last):\n  …\n"
+_DAEMON = "An error occurred while calling o1.collectToPython.\nError from python worker:\n"
+_NO_DAEMON = "/usr/bin/python: Error while finding module specification for 'spark_jobs.spark.worker_daemon'"
+_HIDDEN = "/job/schemas.py hides ticdc-bridge's package schemas (/ours): rename it"
+_OTHER = (
+    "a Python worker of Spark finds another package spark_jobs than ticdc-bridge's, or none (spark_jobs.{} is missing)"
+)
 WORKERS = [
     (
-        PythonException(
-            f"{_WORKER}ticdc_bridge.packages.ForeignPackageError: /job/schemas.py hides X: rename it\n\nJVM"
-        ),
-        "in a Python worker of Spark: /job/schemas.py hides X: rename it",
+        PythonException(f"{_WORKER}ticdc_bridge.packages.ForeignPackageError: {_HIDDEN}\n\nJVM"),
+        f"in a Python worker of Spark: {_HIDDEN}",
     ),
     (
-        PythonException(f"{_WORKER}ModuleNotFoundError: No module named 'spark_jobs.arrow'\n"),
-        "a Python worker of Spark finds another package spark_jobs than ticdc-bridge's, or none (spark_jobs.arrow is",
+        Exception(f"{_DAEMON}  ticdc-bridge: {_HIDDEN}\nPYTHONPATH was:\n  /spark"),
+        f"in a Python worker of Spark: {_HIDDEN}",
     ),
+    (
+        Exception(
+            f"{_DAEMON}  {_NO_DAEMON} (ModuleNotFoundError: No module named 'spark_jobs.spark')\nPYTHONPATH was:"
+        ),
+        _OTHER.format("spark"),
+    ),
+    (PythonException(f"{_WORKER}ModuleNotFoundError: No module named 'spark_jobs.arrow'\n"), _OTHER.format("arrow")),
     (
         PythonException(f"{_WORKER}ModuleNotFoundError: No module named 'pyarrow'\n"),
         "the Python of Spark's workers has no package pyarrow: install there what 'ticdc-bridge[spark]' brings",
@@ -172,6 +183,37 @@ def test_what_workers_lack_is_said() -> None:
     check_rows(WORKERS, check, lambda row: row[1])
     assert error_of(ModuleNotFoundError("No module named 'schemas.nothing'", name="schemas.nothing")) is None
     assert error_of(PythonException("ValueError: a user's own")) is None
+
+
+@pytest.mark.slow
+def test_workers_look_where_the_driver_looks(tmp_path: Path) -> None:
+    """A folder `schemas` where a job is started: nothing for the command; where only workers find it, it is named."""
+    (tmp_path / "schemas").mkdir()
+    (tmp_path / "schemas" / "__init__.py").write_text("raise SystemExit('the user\\'s own file ran')\n")
+    script = (
+        "import sys\n"
+        "sys.path[0:1] = []\n"
+        "sys.path.append('')  # after ours here, before ours in the workers\n"
+        "from spark_jobs.commands.main import main\n"
+        "raise SystemExit(main())\n"
+    )
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    bridge, other = (
+        subprocess.run(
+            [sys.executable, *one, *_DECODE, "--spark"],
+            cwd=tmp_path,
+            env=env,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for one in (_BRIDGE, ("-c", script))
+    )
+    assert bridge.returncode == 0, bridge.stderr
+    assert other.returncode == 2
+    place = tmp_path / "schemas" / "__init__.py"
+    assert f"error USAGE: in a Python worker of Spark: {place} hides ticdc-bridge's package schemas" in other.stderr
+    assert "Traceback" not in other.stderr
 
 
 def test_an_extra_that_is_not_installed_is_named(tmp_path: Path) -> None:
