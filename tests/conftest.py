@@ -136,15 +136,16 @@ def postgres(request: pytest.FixtureRequest) -> DatabaseServer:
 
 @pytest.fixture(scope="session")
 def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
-    """A local session on two cores with the Avro, Kafka and Delta jars.
+    """A local session on two cores with the jars for Avro, Kafka and tables of the lake.
 
     Quick runs interpret expressions; runs of all tests compile them, as jobs do.
     """
-    from spark_jobs.lake.tables import delta_config
+    from spark_jobs.lake.tables import lake_config
     from spark_jobs.spark.session import spark_session
 
+    lake = lake_config(("delta", "iceberg"))
     expressions = INTERPRETED if request.config.getoption("--hypothesis-profile", None) == "quick" else {}
-    session = spark_session("tests", master="local[2]", config={**QUICK, **expressions, **delta_config()})
+    session = spark_session("tests", master="local[2]", config={**QUICK, **expressions, **lake})
     yield session
     session.stop()
 

@@ -17,8 +17,9 @@ from spark_jobs.io.locations import (
     KafkaClient,
     check_different,
     check_is_path,
-    delta_path_of,
+    name_of_place,
     refuse_table_source,
+    table_location_of,
     topic_of_location,
 )
 from spark_jobs.io.message_files import archive_files
@@ -42,7 +43,7 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
     if args.on_error == "drop":
         return None
     has_error_lines = args.command in ("decode", "merge") and not args.out.endswith(".avro")
-    if args.dead_letter or (has_error_lines and not (args.stream or delta_path_of(args.out))):
+    if args.dead_letter or (has_error_lines and not (args.stream or table_location_of(args.out))):
         location: str | None = args.dead_letter
         return location
     if is_rule(args.out):  # beside the tables
@@ -50,10 +51,10 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
         beside = folder.removeprefix("delta:") if folder.startswith("delta:") else "."
         return f"{beside}/{args.command}.dead{'' if args.stream else '.jsonl'}"
     if args.stream and args.on_error == "dead-letter":
-        return f"{args.out.removeprefix('kafka:').removeprefix('delta:').rstrip('/') or args.command}.dead"
+        return f"{name_of_place(args.out) or args.command}.dead"
     if args.out == "-":
         return f"{args.command}.dead.jsonl"
-    name = args.out.removeprefix("kafka:").removeprefix("delta:").rstrip("/") or args.source.removeprefix("kafka:")
+    name = name_of_place(args.out) or name_of_place(args.source)
     return f"{name}.dead.jsonl"
 
 
@@ -79,12 +80,12 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
     table = getattr(args, "table", None)
     name = args.job or args.command
-    to_table = delta_path_of(args.out) is not None or (table and not args.out.endswith((".parquet", ".avro")))
+    to_table = table_location_of(args.out) is not None or (table and not args.out.endswith((".parquet", ".avro")))
     settings = spark_settings(args, used=bool(args.spark or args.stream or to_table))
     if (archive_files(args.source) or args.out.endswith(".avro")) and (
-        args.spark or args.stream or delta_path_of(args.out)
+        args.spark or args.stream or table_location_of(args.out)
     ):
-        details = "Avro files are read and written in this process: leave out --spark, --stream and delta:"
+        details = "Avro files are read and written in this process: leave out --spark, --stream, delta: and iceberg:"
         raise SetupError("USAGE", details=details)
     if args.stream or args.checkpoint:
         from spark_jobs.streaming.stream import StreamJob, run_stream

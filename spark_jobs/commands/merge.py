@@ -1,4 +1,4 @@
-"""`merge`: a changelog → a Delta table as the table in TiDB is."""
+"""`merge`: a changelog → a table of the lake as the table in TiDB is."""
 
 from __future__ import annotations
 
@@ -25,11 +25,15 @@ a column dropped and one added: there no column goes. Columns have their TiDB ty
 
 The table is written by delta-spark where its jars can be had, else by deltalake (pip install deltalake), which needs
 none: for a folder of this machine; a column that is renamed, dropped or of another type writes the table anew there.
+
+--out iceberg:CATALOG.DB.TABLE is written by Iceberg's runtime for Spark. The catalog is configured in Spark:
+  --conf spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog --conf spark.sql.catalog.lake.type=rest \\
+  --conf spark.sql.catalog.lake.uri=http://localhost:8181 --out iceberg:lake.shop.orders
 """
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "merge", "a changelog → a Delta table as the table in TiDB is", _EXAMPLES)
+    p = options.command(commands, "merge", "a changelog → a table of the lake as the table in TiDB is", _EXAMPLES)
     p.add_argument("--format", required=True, choices=options.READ, help="format of the messages")
     p.add_argument("--table", metavar="DB.TABLE", help="the table; --tables takes several")
     p.add_argument(
@@ -40,7 +44,10 @@ def add(commands: Any) -> None:
         help="of several tables, how many are written at a time (4)",
     )
     p.add_argument(
-        "--engine", choices=(AUTO, *ENGINES), default=AUTO, help="what writes the table (delta-spark, else deltalake)"
+        "--engine",
+        choices=(AUTO, *ENGINES),
+        default=AUTO,
+        help="what writes a Delta table (delta-spark, else deltalake)",
     )
     options.types(p)
     options.job(p, merges=True)
@@ -50,12 +57,12 @@ def run(args: argparse.Namespace) -> int:
     from schemas.inspect.format_lookup import format_named
     from spark_jobs.commands.codec_arguments import choose_tables, default_database, read_side, view_of
     from spark_jobs.commands.job_runner import run_job
-    from spark_jobs.io.locations import delta_path_of
+    from spark_jobs.io.locations import table_location_of
     from spark_jobs.pipeline.job import Job
     from spark_jobs.sources.table_definitions import statements_of
 
-    if delta_path_of(args.out) is None:
-        raise SetupError("USAGE", details="merge writes --out delta:PATH")
+    if table_location_of(args.out) is None:
+        raise SetupError("USAGE", details="merge writes --out delta:PATH or iceberg:CATALOG.DB.TABLE")
     chosen = choose_tables(args)
     zoned = args.types == "typed" and format_named(args.format).zone is None
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args), chosen=chosen)

@@ -22,7 +22,8 @@ places
   -               standard output
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
                   each message's own topic (or the one --topic names)
-  delta:PATH      a Delta table (with --spark or --stream); with {schema} and {table} in PATH one for each table
+  delta:PATH      a Delta table, written by Spark; with {schema} and {table} in PATH one for each table
+  iceberg:CATALOG.DB.TABLE   an Iceberg table, as the former; the catalog as Spark's settings name it
   --ddl SOURCE    JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
                   "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
                   holds from the beginning
@@ -62,11 +63,12 @@ def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) 
         p.add_argument(
             "--out",
             required=True,
-            metavar="delta:PATH",
-            help="the Delta table; of several tables with {schema} and {table}, such as delta:/lake/{schema}/{table}",
+            metavar="TABLE",
+            help="delta:PATH or iceberg:CATALOG.DB.TABLE; of several tables with {schema} and {table}, such as"
+            " delta:/lake/{schema}/{table}",
         )
     else:
-        p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|delta:PATH", help="where the result goes (-)")
+        p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|TABLE", help="where the result goes (-)")
     p.add_argument(
         "--on-error", choices=("fail", "dead-letter", "drop"), default="dead-letter", help="a message that fails"
     )

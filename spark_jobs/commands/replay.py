@@ -13,7 +13,7 @@ from spark_jobs.commands import options
 
 if TYPE_CHECKING:
     from schemas.model.event import Message
-    from spark_jobs.io.locations import KafkaClient
+    from spark_jobs.io.locations import KafkaClient, TableLocation
     from spark_jobs.jobs.replay import Incoming
     from spark_jobs.runtime.spark_settings import SparkSettings
 
@@ -33,7 +33,13 @@ exit codes
 
 def add(commands: Any) -> None:
     p = options.command(commands, "replay", "dead letters → the messages that failed, once more", _EXAMPLES, "")
-    p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC|delta:PATH", help="dead letters")
+    p.add_argument(
+        "--in",
+        dest="source",
+        required=True,
+        metavar="FILE|kafka:TOPIC|TABLE",
+        help="dead letters",
+    )
     p.add_argument("--out", required=True, metavar="FILE|-|kafka:TOPIC|kafka:", help="where the messages go")
     p.add_argument("--reason", action="append", default=[], metavar="CODE", help="only these (again for more)")
     p.add_argument("--since", metavar="TIME", help="only from this time on: 2026-11-20T08:00:00Z, or ms since 1970")
@@ -47,7 +53,7 @@ def add(commands: Any) -> None:
 def run(args: argparse.Namespace) -> int:
     from spark_jobs.commands.codec_arguments import kafka_of, spark_settings
     from spark_jobs.io.endpoints import message_sink
-    from spark_jobs.io.locations import check_different, delta_path_of
+    from spark_jobs.io.locations import check_different, table_location_of
     from spark_jobs.jobs.replay import LetterFilter, replay
     from spark_jobs.pipeline.progress import tell_lines
     from spark_jobs.streaming import lineage
@@ -57,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             raise SetupError("USAGE", details=f"--reason {code} is not known; known: {', '.join(sorted(ERRORS))}")
     if args.max_attempts < 1:
         raise SetupError("USAGE", details="--max-attempts: at least 1")
-    kafka, settings = kafka_of(args), spark_settings(args, used=delta_path_of(args.source) is not None)
+    kafka, settings = kafka_of(args), spark_settings(args, used=table_location_of(args.source) is not None)
     check_different({"--in": args.source, "--out": args.out})
     choice = LetterFilter(frozenset(args.reason), _time(args.since), args.max_attempts)
     done = replay(_letters(args.source, kafka, settings), choice, message_sink(args.out, kafka))
@@ -75,30 +81,29 @@ def run(args: argparse.Namespace) -> int:
 def _letters(place: str, kafka: KafkaClient, settings: SparkSettings) -> Callable[[], Incoming]:
     """Reads the place, and once more when it is called again; what can be read only once (a pipe) is kept in memory."""
     from spark_jobs.io.endpoints import read_source
-    from spark_jobs.io.locations import delta_path_of, topic_of_location
+    from spark_jobs.io.locations import table_location_of, topic_of_location
     from spark_jobs.io.object_paths import path_of
     from spark_jobs.pipeline.progress import show_progress
 
-    if (path := delta_path_of(place)) is not None:
-        return lambda: show_progress(_of_table(path, settings), "replay")
+    if (table := table_location_of(place)) is not None:
+        return lambda: show_progress(_of_table(table, settings), "replay")
     if topic_of_location(place) is None and not (path_of(place).is_file() or path_of(place).is_dir()):
         letters = list(read_source(place, kafka))
         return lambda: letters
     return lambda: show_progress(read_source(place, kafka), "replay")
 
 
-def _of_table(path: str, settings: SparkSettings) -> Iterator[Message]:
-    """The rows of a Delta table with Kafka's columns. SetupError USAGE for any other place."""
+def _of_table(location: TableLocation, settings: SparkSettings) -> Iterator[Message]:
+    """The rows of a table of the lake with Kafka's columns. SetupError USAGE for any other place."""
     from spark_jobs.io.message_files import message_of_row
     from spark_jobs.lake import tables
-    from spark_jobs.lake.engines import delta_files
+    from spark_jobs.lake.engines.base import AUTO
 
-    spark = tables.session(settings, delta=True)
-    frame = (
-        spark.read.format("delta").load(delta_files.absolute_path(path)) if delta_files.exists(spark, path) else None
-    )
+    spark = tables.session(settings, [location.format])
+    table = tables.engine_of(spark, AUTO, location.format)(spark, location.name)
+    frame = table.read() if table.exists() else None
     if frame is None or not {"key", "value", "headers"} <= set(frame.columns):
-        raise SetupError("USAGE", details=f"--in delta:{path}: no Delta table of dead letters")
+        raise SetupError("USAGE", details=f"--in {location}: no table of dead letters")
     for row in frame.toLocalIterator():
         yield message_of_row(row.asDict(recursive=True))
 

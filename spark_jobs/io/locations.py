@@ -94,12 +94,6 @@ def iceberg_name_parts(name: str) -> tuple[str, ...]:
     return tuple(parts)
 
 
-def delta_path_of(place: str) -> str | None:
-    """PATH of `delta:PATH`, None for anything else. SetupError USAGE when it is empty."""
-    location = table_location_of(place)
-    return location.name if location is not None and location.format == "delta" else None
-
-
 def name_of_place(place: str) -> str:
     """A place without what it begins with: kafka:, delta:, iceberg:."""
     for prefix in ("kafka:", *TABLE_PREFIXES):

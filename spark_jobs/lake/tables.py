@@ -1,39 +1,47 @@
-"""Delta tables from Spark: the session that can write them, appends that happen once, and what a table is like."""
+"""Tables of the lake from Spark: the session that can write them, what writes them, appends that happen once."""
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
+from functools import reduce
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
-from spark_jobs.lake.engines.base import AUTO, Engine, engine
+from spark_jobs.io.locations import TableLocation
+from spark_jobs.lake.engines import iceberg_append
+from spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine
 from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute_path, allow_ntz, exists
+from spark_jobs.lake.engines.iceberg_spark import SparkIceberg
 from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.spark.session import check_running, spark_session
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-SETTINGS: Mapping[str, str] = {
-    "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
-    "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+SETTINGS: Mapping[str, Mapping[str, str]] = {
+    "delta": {
+        "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
+        "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
+    },
+    "iceberg": {"spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"},
 }
-
-
+"""What a session needs for tables of a format, beside its jars. Iceberg's catalogs are the user's to configure."""
+_NAMES = {"delta": "Delta", "iceberg": "Iceberg"}
 _OTHER_TYPES = ("DELTA_FAILED_TO_MERGE", "DELTA_MERGE_INCOMPATIBLE", "DELTA_SCHEMA_CHANGED", "INCOMPATIBLE_DATA")
 
 
 def session(
-    settings: SparkSettings, delta: bool, by: str = "delta-spark", shared: bool = False
-) -> SparkSession:  # fmt: skip
-    """A session with what the user gives Spark, and with Delta's jars and extension where a table is read or written.
+    settings: SparkSettings, formats: Collection[str] = (), by: str = "delta-spark", shared: bool = False
+) -> SparkSession:
+    """A session with what the user gives Spark, and with the jars and extensions of the tables' formats.
 
-    by: one of spark_jobs.lake.engines.base.ENGINES, or "auto": delta-spark, or deltalake where that can't be had, which
-    is told. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session runs already, without Delta or with
-    settings that can't change any more. shared: several tables are written at a time, each with a share of the cores.
+    formats: of spark_jobs.io.locations.TableLocation. by: what writes Delta tables, of ENGINES, or "auto": delta-spark,
+    or deltalake where that can't be had, which is told. SetupError JAR_MISSING, JAVA_MISSING; USAGE where a session
+    runs already, without Delta or with settings that can't change any more. shared: several tables are written at a
+    time, each with a share of the cores.
     """
     from pyspark.sql import SparkSession
 
@@ -46,72 +54,93 @@ def session(
         check_running(active, settings)
     elif settings.packages and "PYSPARK_GATEWAY_PORT" in os.environ:
         raise SetupError("USAGE", details="--packages: Spark's JVM runs already: give them to spark-submit")
-    if delta and by != "deltalake":
+    for table_format in formats:
+        if table_format == "delta" and by == "deltalake":
+            continue
         try:
-            settings = settings.over(_settings_of(active, settings))
+            settings = settings.over(_settings_of(active, settings, table_format))
         except SetupError as error:
-            if by != AUTO or find_spec("deltalake") is None:
+            if table_format != "delta" or by != AUTO or find_spec("deltalake") is None:
                 raise
             why = str(error).split(". ")[0]
             print(f"deltalake writes the table, as delta-spark can't be had: {why}", file=sys.stderr)
-    if delta and active is not None and not settings.conf:
+    if formats and active is not None and not settings.conf:
         return active
     return spark_session("ticdc-bridge", master=settings.master, config=settings.conf, packages=settings.packages)
 
 
-def _settings_of(active: SparkSession | None, settings: SparkSettings) -> Mapping[str, str]:
-    """What a session that is yet to start needs for Delta. SetupError USAGE where there is one without it, or
-    spark-submit has no jars of Delta's; JAR_MISSING.
+def _settings_of(active: SparkSession | None, settings: SparkSettings, table_format: str) -> Mapping[str, str]:
+    """What a session that is yet to start needs for a format. SetupError USAGE where there is one without Delta, or
+    spark-submit has no jars of it; JAR_MISSING.
     """
     if active is not None:
-        if not has_delta(active):
+        if table_format == "delta" and not has_delta(active):
             details = "this Spark session has no Delta: start it with spark.sql.extensions and Delta's jars"
             raise SetupError("USAGE", details=details)
         return {}
     if "PYSPARK_GATEWAY_PORT" not in os.environ:
-        return delta_config(settings.artifacts)
+        return lake_config([table_format], settings.artifacts)
     # Under spark-submit the jars are the user's (--packages, --jars).
-    if not _submitted_with_delta():
-        raise SetupError("USAGE", details="spark-submit was given no jars of Delta's: --packages, --jars")
-    return SETTINGS
+    if not _is_submitted_with(SETTINGS[table_format]["spark.sql.extensions"]):
+        details = f"spark-submit was given no jars of {_NAMES[table_format]}'s: --packages, --jars"
+        raise SetupError("USAGE", details=details)
+    return SETTINGS[table_format]
 
 
-def engine_of(spark: SparkSession, name: str) -> Engine:
-    """What writes tables in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto"."""
+def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> Engine:
+    """What writes tables of a format in this session. name: of spark_jobs.lake.engines.base.ENGINES, or "auto".
+
+    SetupError USAGE for an engine that writes another format.
+    """
     if name == AUTO:
-        name = "delta-spark" if has_delta(spark) else "deltalake"
+        delta = "delta-spark" if has_delta(spark) else "deltalake"
+        name = {"delta": delta, "iceberg": "iceberg-spark"}[table_format]
+    if ENGINES[name].table_format != table_format:
+        details = f"--engine {name} does not write {_NAMES[table_format]} tables ({table_format}:…): leave it out"
+        raise SetupError("USAGE", details=details)
     return engine(name)
 
 
 def has_delta(spark: SparkSession) -> bool:
     """Whether a session that runs has Delta's extension."""
-    return SETTINGS["spark.sql.extensions"] in (spark.conf.get("spark.sql.extensions", "") or "")
+    return SETTINGS["delta"]["spark.sql.extensions"] in (spark.conf.get("spark.sql.extensions", "") or "")
 
 
-def _submitted_with_delta() -> bool:
+def _is_submitted_with(class_name: str) -> bool:
     from pyspark import SparkContext
 
     SparkContext._ensure_initialized()
     jvm: Any = SparkContext._jvm
-    return type(jvm.io.delta.sql.DeltaSparkSessionExtension).__name__ == "JavaClass"  # else JavaPackage: none is there
+    return type(reduce(getattr, class_name.split("."), jvm)).__name__ == "JavaClass"  # else JavaPackage: none is there
 
 
-def delta_config(brought: frozenset[str] = frozenset()) -> dict[str, str]:
-    """The settings of a session that can write Delta tables, the pinned jars among them.
+def lake_config(formats: Iterable[str] = ("delta",), brought: frozenset[str] = frozenset()) -> dict[str, str]:
+    """The settings of a session that can write tables of these formats, the pinned jars among them.
 
     brought: artifacts that the user brings. SetupError JAR_MISSING.
     """
     from spark_jobs.runtime.jars import jars
 
-    return {**SETTINGS, "spark.jars": ",".join(map(str, jars("delta", brought)))}
+    settings = SparkSettings()
+    for table_format in formats:
+        files = ",".join(map(str, jars(table_format, brought)))
+        settings = settings.over({**SETTINGS[table_format], "spark.jars": files})
+    return dict(settings.conf)
 
 
-def append(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
+def append(frame: DataFrame, location: TableLocation, once: tuple[str, int] | None) -> None:
     """Appends rows; new columns and wider types widen the table. once: (application, number): a number at or below the
     table's newest of this application was appended already, and is not again.
 
     SetupError STOPPED where the table has a column of a type that the rows' can't become.
     """
+    if location.format == "iceberg":
+        iceberg_append.append(SparkIceberg(frame.sparkSession, location.name), frame, once)
+    else:
+        _append_to_delta(frame, location.name, once)
+
+
+def _append_to_delta(frame: DataFrame, path: str, once: tuple[str, int] | None) -> None:
     from pyspark.errors import AnalysisException
 
     writer = frame.write.format("delta").mode("append").option("mergeSchema", "true")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
-from spark_jobs.io.locations import KafkaClient, delta_path_of, topic_of_location
+from spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location
 from spark_jobs.pipeline.codec_config import check_any_order
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary
@@ -28,10 +28,12 @@ def run_to_table(
     table: str | None,
     statements: Sequence[DdlText] = (),
 ) -> Summary:
-    """Everything up to the high watermarks of now, appended to the Delta table in one transaction."""
-    if delta_path_of(out) is None:
-        raise SetupError("USAGE", details="--table goes with --out delta:PATH or FILE.parquet")
-    if dead is not None and delta_path_of(dead) is None and topic_of_location(dead) is None:
+    """Everything up to the high watermarks of now, appended to the table in one transaction."""
+    if table_location_of(out) is None:
+        raise SetupError(
+            "USAGE", details="--table goes with --out delta:PATH, iceberg:CATALOG.DB.TABLE or FILE.parquet"
+        )
+    if dead is not None and table_location_of(dead) is None and topic_of_location(dead) is None:
         DeadLetters(dead, kafka)  # says whether the place can be written
     return _run(work, source, out, dead, kafka, settings, table, statements)
 

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import BridgeError, SetupError
 from schemas.model.table import TableId
-from spark_jobs.io.locations import delta_path_of
+from spark_jobs.io.locations import table_location_of
 from spark_jobs.lake.name_history import RenameChain
 from spark_jobs.lake.table_histories import TableHistories
 from spark_jobs.pipeline.result import OTHER_TABLE, Summary
@@ -191,8 +191,9 @@ class ManyTables:
 
 def _may_be_there(location: str) -> bool:
     """Whether a table can be at a place; looked up where that costs nothing."""
-    path = delta_path_of(location)
-    return path is None or "://" in path or Path(path, "_delta_log").exists()
+    table = table_location_of(location)
+    is_folder = table is not None and table.format == "delta" and "://" not in table.name
+    return table is None or not is_folder or Path(table.name, "_delta_log").exists()
 
 
 def _run_together(

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
+from spark_jobs.io.locations import TableLocation
 from spark_jobs.lake import tables
 from spark_jobs.lake.binlog_changes import are_by_binlog
 from spark_jobs.lake.column_history import schema_changes, sort_statements
@@ -39,10 +40,10 @@ _UNTIMED = {
 
 
 def merge_table(
-    session: SparkSession, work: Job, id_: TableId, path: str, changes: DataFrame | None,
+    session: SparkSession, work: Job, id_: TableId, location: TableLocation, changes: DataFrame | None,
     statements: Sequence[DdlText], summary: Summary, alone: bool = True,
 ) -> int:  # fmt: skip
-    """Changes (None: there are none) applied to the Delta table; how many keys were written.
+    """Changes (None: there are none) applied to the table of the lake; how many keys were written.
 
     work: knows the tables as they are in this batch. statements: of the history, in any order. alone: other tables'
     changes are among them, which are counted.
@@ -54,12 +55,12 @@ def merge_table(
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(work.read, id_) if changes is not None else None)
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-    writer = tables.engine_of(session, work.merge or AUTO)
+    writer = tables.engine_of(session, work.merge or AUTO, location.format)
     by_binlog = changes is not None and work.read.format in _CONNECTORS
     by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), id_)  # type: ignore[arg-type]
     names = names[-1:] if by_binlog else names
     target = MergeTarget(
-        session, id_, path, writer, types, zone_of(work.read), names, by_binlog, on_lossy,
+        session, id_, location.name, writer, types, zone_of(work.read), names, by_binlog, on_lossy,
         _UNTIMED.get(work.read.format, _UNTIMED[""]),
     )  # fmt: skip
     if changes is None or table is None:

@@ -16,7 +16,7 @@ from schemas.model.table import TableId
 from spark_jobs.arrow import lines
 from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
-from spark_jobs.io.locations import KafkaClient, delta_path_of
+from spark_jobs.io.locations import KafkaClient, table_location_of
 from spark_jobs.lake.column_history import statements_of_events
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
@@ -65,15 +65,15 @@ class MicroBatchRunner:
         self._spark, self._work, self._table = spark, work, table
         self._checkpoint = checkpoint
         self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
-        self._path = delta_path_of(out) if isinstance(out, str) else None
+        self._target = table_location_of(out) if isinstance(out, str) else None
         self._tables: ManyTables | None = None
         self.written: list[TableWork] = []
         """What the newest batch did, by table, where each has a place of its own."""
-        if isinstance(out, str) and self._path and is_rule(out):
+        if isinstance(out, str) and self._target and is_rule(out):
             chosen = work.read.chosen or TableChoice()
             self._tables = ManyTables(chosen, out, work.at_once, work.merge is not None, checkpoint)
             self._work = replace(work, read=replace(work.read, chosen=None))  # renames may bring others in
-        self._form: Form = "message" if work.write else "change" if self._path or table else "line"
+        self._form: Form = "message" if work.write else "change" if self._target or table else "line"
         self._out: BatchSink | OrderedSink
         if isinstance(out, OrderedSink):
             self._form, self._out = "text", out
@@ -208,10 +208,10 @@ class MicroBatchRunner:
     def _merge(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
         """The changes (None: there are none) applied to the Delta table; how many keys were written."""
         assert self._table is not None
-        assert self._path is not None
+        assert self._target is not None
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
-        return merge_table(session, work, self._table, self._path, changes, self._history(), summary)
+        return merge_table(session, work, self._table, self._target, changes, self._history(), summary)
 
     def _history(self) -> list[DdlText]:
         """All DDL that is known."""
@@ -229,15 +229,15 @@ class MicroBatchRunner:
         session = self._spark if changes is None else changes.sparkSession
 
         def write_table(one: TableWork) -> int:
-            path = delta_path_of(one.location)
-            assert path is not None
+            location = table_location_of(one.location)
+            assert location is not None
             if work.merge:
                 return merge_table(
-                    session, work, one.id, path, one.changes, one.statements, one.summary, alone=False
+                    session, work, one.id, location, one.changes, one.statements, one.summary, alone=False
                 )  # fmt: skip
             assert one.changes is not None
             rows = typed_rows(one.changes.drop("position"), one.id, work.read)
-            TableSink(path, self._checkpoint, dead=False).write(rows.drop("error"), number, False)
+            TableSink(location, self._checkpoint, dead=False).write(rows.drop("error"), number, False)
             return one.rows
 
         self.written = tables.write(changes, self._history() if work.merge else (), summary, write_table, session)

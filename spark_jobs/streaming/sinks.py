@@ -1,4 +1,4 @@
-"""Where micro-batches go: Kafka, a Delta table, or a folder with a file a batch."""
+"""Where micro-batches go: Kafka, a table of the lake, or a folder with a file a batch."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.plain.writer import json_line, plain_error
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
-from spark_jobs.io.locations import KafkaClient, delta_path_of, topic_of_location
+from spark_jobs.io.locations import KafkaClient, TableLocation, table_location_of, topic_of_location
 from spark_jobs.io.message_files import LineWriter, message_line, message_of_row, parse_line
 from spark_jobs.lake import tables
 from spark_jobs.lake.engines import delta_files
+from spark_jobs.lake.engines.base import AUTO
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.progress import print_notes, show_progress
 from spark_jobs.pipeline.result import Summary
@@ -140,13 +141,14 @@ class TableSink:
     none is missing.
     """
 
-    def __init__(self, path: str, checkpoint: Checkpoint | None, dead: bool) -> None:
-        delta_files.check_place(path)
-        self._path, self._checkpoint, self._dead = path, checkpoint, dead
+    def __init__(self, location: TableLocation, checkpoint: Checkpoint | None, dead: bool) -> None:
+        if location.format == "delta":
+            delta_files.check_place(location.name)
+        self._location, self._checkpoint, self._dead = location, checkpoint, dead
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
         extra = [name for name in ("position", "number", "part", "rank", "id") if name in rows.columns]
-        tables.append(rows.drop(*extra), self._path, self._transaction_id(rows, number))
+        tables.append(rows.drop(*extra), self._location, self._transaction_id(rows, number))
 
     def _transaction_id(self, rows: DataFrame, number: int) -> tuple[str, int] | None:
         checkpoint = self._checkpoint
@@ -276,26 +278,31 @@ class OrderedSink:
 def sink_for(
     place: str, kafka: KafkaClient, form: str, rule: str | None, checkpoint: Checkpoint | None, dead: bool = False
 ) -> BatchSink:
-    """A writer of micro-batches to kafka:TOPIC, kafka:, delta:PATH or a folder. SetupError USAGE for any other."""
-    topic, path = topic_of_location(place, empty=True), delta_path_of(place)
+    """A writer of micro-batches to kafka:TOPIC, kafka:, a table or a folder. SetupError USAGE for any other."""
+    topic, table = topic_of_location(place, empty=True), table_location_of(place)
     if topic is not None:
         if form == "line" and not topic:
             raise SetupError("USAGE", details="kafka:TOPIC: decode needs the topic's name")
         return TopicSink(topic or None, kafka, rule, checkpoint is not None)
-    if path is not None:
-        return TableSink(path, checkpoint, dead)
+    if table is not None:
+        return TableSink(table, checkpoint, dead)
     if form == "change" or place == "-" or place.endswith(".parquet"):
-        raise SetupError("USAGE", details=f"--out {place}: choose delta:PATH, kafka:TOPIC or a folder")
+        raise SetupError(
+            "USAGE", details=f"--out {place}: choose delta:PATH, iceberg:CATALOG.DB.TABLE, kafka:TOPIC or a folder"
+        )
     return _FileSink(Path(place)) if checkpoint is None else _FolderSink(Path(place), checkpoint, dead)
 
 
 def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -> SparkSession:
     """The session of a job that writes to these places. SetupError as spark_jobs.lake.tables.session."""
-    path, buried = delta_path_of(out), dead is not None and delta_path_of(dead) is not None
+    target, letters = table_location_of(out), table_location_of(dead or "")
+    buried = letters is not None and letters.format == "delta"
     if buried and work.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
     by = "delta-spark" if buried else work.merge or "delta-spark"
-    spark = tables.session(settings, buried or path is not None, by=by, shared=is_rule(out))
-    if path is not None and work.merge is not None:
-        tables.engine_of(spark, work.merge)(spark, path)  # refuses a place that it can't write to
+    formats = sorted({place.format for place in (target, letters) if place is not None})
+    spark = tables.session(settings, formats, by=by, shared=is_rule(out))
+    for place, engine in ((target, work.merge or AUTO), (letters, AUTO)):
+        if place is not None and (work.merge is not None or place.format == "iceberg"):
+            tables.engine_of(spark, engine, place.format)(spark, place.name)  # refuses a place that it can't write to
     return spark

@@ -23,7 +23,7 @@ from schemas.model.event import DdlEvent, Message, RowChange
 from spark_jobs import count_changes, datasource, decode, encode, spark_session, transcode
 from spark_jobs.commands.main import main as run_command
 from spark_jobs.io.message_files import message_line
-from spark_jobs.lake.tables import delta_config, has_delta
+from spark_jobs.lake.tables import has_delta, lake_config
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import transcode_one
 from spark_jobs.spark.session import is_connect
@@ -201,7 +201,7 @@ def _bytes(value: Any) -> bytes | None:
 def _delta() -> dict[str, str]:
     """The settings of a session with Delta, where its jars are published for this Spark; else deltalake writes."""
     try:
-        return delta_config()
+        return lake_config()
     except SetupError:
         return {}
 

@@ -34,11 +34,11 @@ _AS_TEXT = {"ignoreNullFields": "false"}
 
 def session() -> SparkSession:
     """A session as that of quick tests, for the command: what expressions give is the same, compiled or interpreted."""
-    from spark_jobs.lake.tables import delta_config
+    from spark_jobs.lake.tables import lake_config
     from spark_jobs.spark.session import spark_session
     from tests.support.spark_settings import INTERPRETED, QUICK
 
-    return spark_session("recorder", master="local[2]", config={**QUICK, **INTERPRETED, **delta_config()})
+    return spark_session("recorder", master="local[2]", config={**QUICK, **INTERPRETED, **lake_config()})
 
 
 def _chosen(format_: str) -> OutputCase:

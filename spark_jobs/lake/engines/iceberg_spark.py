@@ -30,6 +30,8 @@ SUMMARY_SETTING = "spark.sql.iceberg.snapshot-property."
 """What a session puts into the summary of each snapshot that it commits."""
 COMMIT_TS = "bridge.commit_ts"
 """Key of a snapshot's summary: the highest commit_ts that was applied to the table."""
+ACCEPTS_ROWS = ("write.spark.accept-any-schema", "true")
+"""Table property, and its value, by which Spark leaves it to Iceberg how rows fit a table's columns."""
 _CATALOG = "spark.sql.catalog."
 _STORED: Mapping[str, str] = {"tinyint": "int", "smallint": "int"}
 """Spark's types that Iceberg keeps as another."""
@@ -199,8 +201,24 @@ class SparkIceberg:
 
     @_convert_errors
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        with view_of(frame) as source:
+        # Spark reads the source twice, to find the files and to change them, and refuses one that may differ then.
+        with view_of(frame.localCheckpoint()) as source:
             self.spark.sql(merge_sql(self._sql_name, source, upsert))
+
+    @_convert_errors
+    def create_for(self, frame: DataFrame, properties: Mapping[str, str]) -> None:
+        """The table without rows, with the columns of a frame."""
+        self._create_namespace()
+        writer = self.spark.createDataFrame([], frame.schema).writeTo(self._sql_name).using("iceberg")
+        for name, value in properties.items():
+            writer = writer.tableProperty(name, value)
+        writer.create()
+
+    @_convert_errors
+    def append(self, frame: DataFrame, options: Mapping[str, str]) -> None:
+        """Columns go by name; new ones and wider types widen the table, which needs ACCEPTS_ROWS for that."""
+        writer = frame.writeTo(self._sql_name).option("mergeSchema", "true").option("check-ordering", "false")
+        writer.options(**options).append()
 
     # ---- how
     def error_of(self, error: Exception) -> SetupError | None:

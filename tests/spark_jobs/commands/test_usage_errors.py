@@ -11,7 +11,7 @@ import pytest
 
 from schemas.model.errors import SetupError
 from spark_jobs.commands.main import main
-from spark_jobs.io.locations import delta_path_of, topic_of_location
+from spark_jobs.io.locations import TableLocation, iceberg_name_parts, table_location_of, topic_of_location
 from tests.spark_jobs.commands.test_command_line import AVRO, DEBEZIUM, _avro, _lines
 from tests.support.python_words import assert_no_python_words
 from tests.support.registries import answer, golden_registry, serving
@@ -141,12 +141,38 @@ def test_every_command_says_which_places_it_reads(command: str, capsys: pytest.C
         assert "No such file" not in err
 
 
-def test_a_delta_table_has_an_absolute_path_or_a_relative_one() -> None:
-    for place in ("delta:/lake/bills", "delta:lake/bills", "delta:s3a://bucket/bills"):
+def test_where_tables_of_the_lake_are() -> None:
+    for place in ("delta:/lake/bills", "delta:lake/bills", "delta:s3a://bucket/bills", "iceberg:lake.shop.bills"):
         assert topic_of_location(place) is None
-        assert delta_path_of(place) == place.removeprefix("delta:")
-    with pytest.raises(SetupError, match="write delta:PATH"):
-        topic_of_location("delta://lake/bills")
+        assert table_location_of(place) == TableLocation(*place.split(":", 1))
+    for place, why in (("delta://lake/bills", "write delta:PATH"), ("iceberg://lake/bills", "write iceberg:CATALOG")):
+        with pytest.raises(SetupError, match=why):
+            topic_of_location(place)
+
+
+_ICEBERG_NAMES = [
+    ("lake.shop.orders", ["lake", "shop", "orders"]),
+    ("lake.a.b.orders", ["lake", "a", "b", "orders"]),
+    ("lake.`my shop`.`or.``d`", ["lake", "my shop", "or.`d"]),
+    ("lake.shop.`or.d`__tombstones", ["lake", "shop", "or.d__tombstones"]),
+    ("läke.shöp.数", ["läke", "shöp", "数"]),
+    *(
+        (wrong, None)
+        for wrong in ("", "orders", "shop.orders", "lake..orders", "lake.shop.", ".a.b", "lake.shop.`or", "a.b.``")
+    ),
+]
+
+
+def test_names_of_iceberg_tables() -> None:
+    def check(case: tuple[str, list[str] | None]) -> None:
+        name, parts = case
+        if parts is not None:
+            assert [*iceberg_name_parts(name)] == parts
+        else:
+            with pytest.raises(SetupError, match=r"CATALOG\.DB\.TABLE"):
+                table_location_of(f"iceberg:{name}")
+
+    check_rows(_ICEBERG_NAMES, check)
 
 
 _WRONG_WORDS = (

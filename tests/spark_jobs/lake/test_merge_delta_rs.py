@@ -128,7 +128,7 @@ def test_what_writes_where_deltas_jars_are_missing(
 ) -> None:
     """Without a real session, as this process has one with Delta's jars; test_no_jars_of_deltas has one."""
 
-    def missing(_brought: frozenset[str]) -> dict[str, str]:
+    def missing(_formats: list[str], _brought: frozenset[str]) -> dict[str, str]:
         raise SetupError("JAR_MISSING", details="could not fetch delta-spark. Is there a network?")
 
     def session(_app: str, *, master: str | None, config: dict[str, str], packages: tuple[str, ...]) -> SparkSession:
@@ -138,18 +138,18 @@ def test_what_writes_where_deltas_jars_are_missing(
 
     begun: list[dict[str, str]] = []
     monkeypatch.setattr("pyspark.sql.SparkSession.getActiveSession", lambda: None)
-    monkeypatch.setattr(tables, "delta_config", missing)
+    monkeypatch.setattr(tables, "lake_config", missing)
     monkeypatch.setattr(tables, "spark_session", session)
-    assert tables.session(DEFAULT, True, by="auto") is spark
+    assert tables.session(DEFAULT, ["delta"], by="auto") is spark
     assert capsys.readouterr().err == (
         "deltalake writes the table, as delta-spark can't be had: could not fetch delta-spark\n"
     )
-    assert tables.session(DEFAULT, True, by="deltalake") is spark
+    assert tables.session(DEFAULT, ["delta"], by="deltalake") is spark
     assert (capsys.readouterr().err, begun) == ("", [{}, {}])
     for by in ("auto", "delta-spark"):
         monkeypatch.setattr(tables, "find_spec", lambda _: None)
         with pytest.raises(SetupError, match="could not fetch"):
-            tables.session(DEFAULT, True, by=by)
+            tables.session(DEFAULT, ["delta"], by=by)
 
 
 @pytest.mark.slow

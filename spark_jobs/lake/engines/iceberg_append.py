@@ -1,0 +1,42 @@
+"""Rows appended to an Iceberg table, each batch once: who appended it, and its number, stand in the snapshot's summary.
+
+Iceberg has no log of transactions as Delta has; its Flink sink keeps its checkpoints so too. Snapshots that were
+expired are forgotten: a batch comes again soon after a kill or never, so Iceberg's five days are enough.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, SparkIceberg
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+APPLICATION, BATCH = "bridge.application", "bridge.batch"
+"""Keys of a snapshot's summary."""
+_OPTION = "snapshot-property."
+
+
+def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) -> None:
+    """Appends rows; new columns and wider types widen the table. once: as spark_jobs.lake.tables.append has it.
+
+    SetupError STOPPED where the table has a column of a type that the rows' can't become.
+    """
+    if "interval" in frame.schema.simpleString():
+        table.column_type("interval")
+    if not table.exists():
+        table.create_for(frame, dict([ACCEPTS_ROWS]))
+    else:
+        if once is not None and newest_batch(table, once[0]) >= once[1]:
+            return
+        if ACCEPTS_ROWS[1] != table.prepare().get(ACCEPTS_ROWS[0]):
+            table.set_property(*ACCEPTS_ROWS)
+    summary = {} if once is None else {APPLICATION: once[0], BATCH: str(once[1])}
+    table.append(frame, {_OPTION + name: value for name, value in summary.items()})
+
+
+def newest_batch(table: SparkIceberg, application: str) -> int:
+    """The number of the newest batch of this application that the table has; -1: none."""
+    numbers = (int(s.get(BATCH, -1)) for _, s in table.snapshots() if s.get(APPLICATION) == application)
+    return max(numbers, default=-1)
