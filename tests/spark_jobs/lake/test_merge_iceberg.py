@@ -9,16 +9,13 @@ from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import duckdb
-import duckdb_extension_avro
-import duckdb_extension_iceberg
 import pytest
-from pyiceberg.table import StaticTable
 
 from spark_jobs.commands.main import main
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake import test_merge, test_merge_order, test_merge_schema_changes
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
+from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,39 +60,16 @@ def catalog(spark: SparkSession) -> str:
     return name
 
 
-def metadata_file(table: str) -> str:
-    """The newest metadata of a table in `warehouse`."""
-    folder = Path("warehouse", *table.split("."), "metadata")
-    return str(folder / f"v{(folder / 'version-hint.text').read_text()}.metadata.json")
-
-
-def read_by_pyiceberg(metadata: str) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = StaticTable.from_metadata(metadata).scan().to_arrow().to_pylist()
-    return rows
-
-
-def read_by_duckdb(metadata: str) -> list[dict[str, Any]]:
-    with duckdb.connect(config={"allow_unsigned_extensions": "true"}) as connection:
-        for module in (duckdb_extension_avro, duckdb_extension_iceberg):
-            (file,) = Path(next(iter(module.__path__))).rglob("*.duckdb_extension")
-            connection.execute(f"LOAD '{file}'")
-        connection.execute("SET TimeZone = 'UTC'")
-        rows: list[dict[str, Any]] = (
-            connection.sql("SELECT * FROM iceberg_scan(?)", params=[metadata]).to_arrow_table().to_pylist()
-        )
-        return rows
-
-
 def rows(_spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[str, Any]]:
     """As tests.spark_jobs.lake.test_merge.rows, of the table `db.PATH`: two readers, which must agree."""
     del by_spark
-    metadata = metadata_file(f"db.{path}")
+    metadata = hadoop_metadata(Path("warehouse", "db", path))
     one, other = (
         sorted(
             ({k: v for k, v in row.items() if k != "_commit_ts"} for row in read(metadata)),
             key=lambda row: str(row.get("id")),
         )
-        for read in (read_by_pyiceberg, read_by_duckdb)
+        for read in (iceberg_by_pyiceberg, iceberg_by_duckdb)
     )
     assert one == other
     return one
@@ -140,7 +114,7 @@ def _merge(catalog: str, ddl: Sequence[str], changes: Sequence[dict[str, Any]], 
 def test_a_table_as_two_readers_see_it(spark: SparkSession, catalog: str) -> None:
     """A rename, another type, an order and a delete; types and comments of the columns."""
     ddl = [TABLE, "ALTER TABLE t RENAME COLUMN v TO vv, MODIFY w BIGINT UNSIGNED FIRST"]
-    changes = [
+    changes: list[dict[str, Any]] = [
         {"after": {"id": "1", "v": "a", "w": "1"}},
         {"after": {"id": "2", "vv": "b", "w": "18446744073709551615"}},
         {"op": "d", "before": {"id": "1", "vv": "a", "w": "1"}, "after": None},
