@@ -49,6 +49,7 @@ def add(commands: Any) -> None:
         default=AUTO,
         help="what writes a Delta table (delta-spark, else deltalake)",
     )
+    p.add_argument("--changelog", metavar="TABLE", help="a table of all changes, each appended once")
     options.types(p)
     options.job(p, merges=True)
 
@@ -57,14 +58,32 @@ def run(args: argparse.Namespace) -> int:
     from schemas.inspect.format_lookup import format_named
     from spark_jobs.commands.codec_arguments import choose_tables, default_database, read_side, view_of
     from spark_jobs.commands.job_runner import run_job
-    from spark_jobs.io.locations import table_location_of
+    from spark_jobs.io.locations import check_different, table_location_of
     from spark_jobs.pipeline.job import Job
+    from spark_jobs.pipeline.table_choice import check_rule, is_rule
     from spark_jobs.sources.table_definitions import statements_of
 
-    if table_location_of(args.out) is None:
-        raise SetupError("USAGE", details="merge writes --out delta:PATH or iceberg:CATALOG.DB.TABLE")
+    places = {"--out": args.out, "--changelog": args.changelog}
+    given = {option: place for option, place in places.items() if place is not None}
+    if not given:
+        raise SetupError(
+            "USAGE",
+            details="merge: where to? Give one or more of --out, --changelog: delta:PATH or iceberg:CATALOG.DB.TABLE",
+        )
+    for option, place in given.items():
+        if table_location_of(place) is None:
+            raise SetupError("USAGE", details=f"merge writes {option} delta:PATH or iceberg:CATALOG.DB.TABLE")
+        if is_rule(place):
+            check_rule(place, option)
+    if len({is_rule(place) for place in given.values()}) > 1:
+        raise SetupError("USAGE", details=f"{' and '.join(given)}: all of them name {{schema}} and {{table}}, or none")
+    check_different(places)
+    has_current, args.out = args.out is not None, next(iter(given.values()))
     chosen = choose_tables(args)
     zoned = args.types == "typed" and format_named(args.format).zone is None
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args), chosen=chosen)
-    work = Job(read, None, None, args.on_error, merge=args.engine, at_once=args.at_once)
+    work = Job(
+        read, None, None, args.on_error, merge=args.engine, at_once=args.at_once, current=has_current,
+        changelog=args.changelog,
+    )  # fmt: skip
     return run_job(args, work, statements_of(args.ddl, default_database(args)))

@@ -62,10 +62,9 @@ def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) 
     if merges:
         p.add_argument(
             "--out",
-            required=True,
             metavar="TABLE",
-            help="delta:PATH or iceberg:CATALOG.DB.TABLE; of several tables with {schema} and {table}, such as"
-            " delta:/lake/{schema}/{table}",
+            help="the table as TiDB has it now: delta:PATH or iceberg:CATALOG.DB.TABLE; of several tables with"
+            " {schema} and {table}, such as delta:/lake/{schema}/{table}",
         )
     else:
         p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|TABLE", help="where the result goes (-)")

@@ -58,10 +58,14 @@ class MergeColumns:
     names: Sequence[tuple[int, TableId | None]] = ()
     by_binlog: bool = False
 
-    metadata: ClassVar[tuple[TableColumn, ...]] = (TableColumn(COMMIT_TS, "bigint"),)
-    """Columns beside those of the table of TiDB."""
     time_column: ClassVar[str] = COMMIT_TS
-    """That of them which tells the commit_ts of a row."""
+    """That of the metadata columns which tells the commit_ts of a row."""
+    partitioned_by: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def metadata(self) -> tuple[TableColumn, ...]:
+        """Columns beside those of the table of TiDB."""
+        return (TableColumn(COMMIT_TS, "bigint"),)
 
     @cached_property
     def delta(self) -> LakeTable:
@@ -232,7 +236,7 @@ class MergeColumns:
             properties[_NAME] = str(self.names[-1][1])
         if self.by_binlog:
             properties[ORDER] = "binlog"
-        self.delta.create([*columns, *self.metadata], properties)
+        self.delta.create([*columns, *self.metadata], properties, self.partitioned_by)
 
     def _lake_column(self, column: Column) -> TableColumn:
         return TableColumn(column.name, self._type(column), _comment(column))

@@ -15,8 +15,9 @@ class Job:
     """A job: what is read, what is written (None: plain form), and the stages between.
 
     topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
-    applied to a table instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
-    at_once: how many tables of the lake are written at a time.
+    applied to tables instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
+    current: one of them is the table as TiDB has it now, at the job's output. changelog, versions: where the changelog
+    and the row versions are, None for neither. at_once: how many tables of the lake are written at a time.
     """
 
     read: CodecConfig
@@ -27,6 +28,9 @@ class Job:
     until_resolved: bool = False
     merge: str | None = None
     at_once: int = 4
+    current: bool = True
+    changelog: str | None = None
+    versions: str | None = None
 
     @property
     def needs_order(self) -> bool:

@@ -15,6 +15,8 @@ from spark_jobs.pipeline.event_order import EventOrder
 
 OTHER_TABLE = "other table"
 """What rows and DDL of tables that are not taken are counted as."""
+REPEATED = "in the changelog already"
+"""Changes left out since the changelog has them."""
 Used = tuple[str | None, str, str, int | None, int | None]
 """Where rows came from: topic, db, table, table version, schema id."""
 
@@ -130,7 +132,7 @@ class Summary:
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
             reasons = self._list_tables() or self._list_reasons()
             told.append(f"table {table}: no row of it is in {_number(self.messages, 'message')}, but {reasons}")
-        elif not (self.rows and self.out):
+        elif not (self.rows and (self.out or self.skipped[REPEATED])):
             told.append(f"no row came of {_number(self.messages, 'message')}, but {self._list_reasons()}")
         return told
 

@@ -96,13 +96,13 @@ def is_rule(place: str) -> bool:
     return place.startswith(("delta:", "iceberg:")) and bool({"schema", "table"} & {*_FIELDS.findall(place)})
 
 
-def check_rule(rule: str) -> None:
+def check_rule(rule: str, option: str = "--out") -> None:
     """SetupError USAGE for a rule by which several tables would go to one place, or that has an unknown word."""
     fields = _FIELDS.findall(rule)
     unknown = [field for field in fields if field not in ("schema", "table")]
     if unknown or "table" not in fields:
         what = f"{{{unknown[0]}}} is not known" if unknown else "{table} is missing"
-        details = f"--out {rule}: {what}; each table's place is named by {{schema}} and {{table}}"
+        details = f"{option} {rule}: {what}; each table's place is named by {{schema}} and {{table}}"
         raise SetupError("USAGE", details=details)
 
 

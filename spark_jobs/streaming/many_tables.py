@@ -39,11 +39,13 @@ _TABLE = "_of_table"
 class TableWork:
     """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
 
-    statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written.
+    named: what its places are named by. statements: its history. rows: read of it; newest: their largest commit_ts;
+    out: keys or rows written.
     """
 
     chain: RenameChain
     location: str
+    named: TableId
     statements: Sequence[DdlText]
     changes: DataFrame | None = None
     rows: int = 0
@@ -141,9 +143,10 @@ class ManyTables:
 
     def _work_of(self, chain: RenameChain) -> TableWork | None:
         """None for a table that is not chosen."""
-        if self._first_name(chain) is None:
+        named = self._first_name(chain)
+        if named is None:
             return None
-        return TableWork(chain, str(self._place(chain)["location"]), self._histories.statements_of(chain))
+        return TableWork(chain, str(self._place(chain)["location"]), named, self._histories.statements_of(chain))
 
     def _first_name(self, chain: RenameChain) -> TableId | None:
         """The first of a table's names that is chosen: its place has that, whatever the table is called later."""

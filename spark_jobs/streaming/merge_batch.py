@@ -11,20 +11,24 @@ from pyspark.sql import functions as F
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
-from spark_jobs.io.locations import TableLocation
+from spark_jobs.io.locations import TableLocation, table_location_of
 from spark_jobs.lake import tables
 from spark_jobs.lake.binlog_changes import are_by_binlog
 from spark_jobs.lake.column_history import schema_changes, sort_statements
-from spark_jobs.lake.engines.base import AUTO
+from spark_jobs.lake.engines.base import AUTO, Engine
 from spark_jobs.lake.name_history import table_names
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
-from spark_jobs.pipeline.result import OTHER_TABLE, Summary
+from spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
+from spark_jobs.pipeline.table_choice import is_rule, location_by_rule
 from spark_jobs.spark.sql_expressions import is_of
 from spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
+
+    from spark_jobs.lake.changelog import Changelog
+    from spark_jobs.lake.merge import MergeTarget
 
 Names = Sequence[tuple[int, TableId | None]]
 """A table's names by time: spark_jobs.lake.name_history.table_names."""
@@ -42,35 +46,67 @@ _UNTIMED = {
 def merge_table(
     session: SparkSession, work: Job, id_: TableId, location: TableLocation, changes: DataFrame | None,
     statements: Sequence[DdlText], summary: Summary, alone: bool = True,
+    named: TableId | None = None,
 ) -> int:  # fmt: skip
-    """Changes (None: there are none) applied to the table of the lake; how many keys were written.
+    """Changes (None: there are none) applied to the job's tables of one table; how many rows the first of them got.
 
-    work: knows the tables as they are in this batch. statements: of the history, in any order. alone: other tables'
-    changes are among them, which are counted.
+    location: of the current table, if the job has one. work: knows the tables as they are in this batch. statements: of
+    the history, in any order. alone: other tables' changes are among them, which are counted. named: what the places of
+    the job's other tables are named by, where each table has its own.
     """
-    from spark_jobs.lake.merge import MergeTarget
-
     with DEFINITIONS_LOCK:
         steps, names = schema_changes(statements, id_), table_names(sort_statements(statements), id_)
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(work.read, id_) if changes is not None else None)
-    types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-    writer = tables.engine_of(session, work.merge or AUTO, location.format)
     by_binlog = changes is not None and work.read.format in _CONNECTORS
     by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), id_)  # type: ignore[arg-type]
     names = names[-1:] if by_binlog else names
-    target = MergeTarget(
-        session, id_, location.name, writer, types, zone_of(work.read), names, by_binlog, on_lossy,
-        _UNTIMED.get(work.read.format, _UNTIMED[""]),
-    )  # fmt: skip
+    targets = _targets(session, work, id_, location, named or id_, names, by_binlog)
     if changes is None or table is None:
         if definition is not None:
-            target.follow(definition, steps)
+            for target in targets:
+                target.follow(definition, steps)
         return 0
     if not steps and work.read.format == "avro":
         table = _with_key(table, id_, changes)
-    ours = take_table(changes, names, summary) if alone else changes
-    return target.merge(ours, table, steps, summary)
+    ours, counts = take_table(changes, names, summary) if alone else changes, list[int]()
+    for number, target in enumerate(targets):
+        told = Summary() if number else summary  # what one of them counts of the changes is so for all
+        counts.append(target.merge(ours, table, steps, told))
+        if told.skipped[REPEATED] and number:
+            summary.skipped[REPEATED] += told.skipped[REPEATED]
+    return counts[0]
+
+
+def _targets(
+    session: SparkSession, work: Job, id_: TableId, location: TableLocation, named: TableId, names: Names,
+    by_binlog: bool,
+) -> list[MergeTarget | Changelog]:  # fmt: skip
+    """The tables that the job writes, the current one first."""
+    from spark_jobs.lake.changelog import Changelog
+    from spark_jobs.lake.merge import MergeTarget
+
+    types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
+    more = types, zone_of(work.read), names, by_binlog, on_lossy
+    targets = list[MergeTarget | Changelog]()
+
+    def engine_of(place: TableLocation) -> Engine:
+        return tables.engine_of(session, work.merge or AUTO, place.format)
+
+    if work.current:
+        untimed = _UNTIMED.get(work.read.format, _UNTIMED[""])
+        targets.append(MergeTarget(session, id_, location.name, engine_of(location), *more, untimed))
+    if work.changelog is not None:
+        place = _location(work.changelog, named)
+        targets.append(Changelog(session, id_, place.name, engine_of(place), *more))
+    return targets
+
+
+def _location(place: str, named: TableId) -> TableLocation:
+    """A place, which may be a rule."""
+    location = table_location_of(location_by_rule(place, named) if is_rule(place) else place)
+    assert location is not None
+    return location
 
 
 def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table:

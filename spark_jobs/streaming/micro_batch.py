@@ -233,7 +233,8 @@ class MicroBatchRunner:
             assert location is not None
             if work.merge:
                 return merge_table(
-                    session, work, one.id, location, one.changes, one.statements, one.summary, alone=False
+                    session, work, one.id, location, one.changes, one.statements, one.summary, alone=False,
+                    named=one.named,
                 )  # fmt: skip
             assert one.changes is not None
             rows = typed_rows(one.changes.drop("position"), one.id, work.read)

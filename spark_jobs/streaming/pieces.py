@@ -217,9 +217,12 @@ def _with_binlog_order(event: Event, row: dict[str, Any]) -> dict[str, Any]:
     place = binlog_position(event) if isinstance(event, RowChange) else None
     if place is None or not isinstance(event, RowChange):
         return row
-    server = binlog_server(event)
+    server, source = binlog_server(event), event.extra.get("source")
     told = [BINLOG_SERVER + f"{server[1]} {server[0]}"] if server else []
-    return {**row, "commit_ts": place.number, "flags": [*row["flags"], BINLOG_ORDER, *told]}
+    time = source.get("ts_ms") if isinstance(source, dict) else None
+    flags = [*row["flags"], BINLOG_ORDER, *told]
+    at = timestamp_of(time) if type(time) is int else None
+    return {**row, "commit_ts": place.number, "commit_time": at, "flags": flags}
 
 
 def _fatal_piece(position: int, error: SetupError) -> dict[str, Any]:

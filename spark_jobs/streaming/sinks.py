@@ -300,9 +300,11 @@ def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -
     if buried and work.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
     by = "delta-spark" if buried else work.merge or "delta-spark"
-    formats = sorted({place.format for place in (target, letters) if place is not None})
+    others = (table_location_of(place) for place in (work.changelog, work.versions) if place is not None)
+    written = [place for place in (target, *others) if place is not None]
+    formats = sorted({place.format for place in (*written, *([letters] if letters else []))})
     spark = tables.session(settings, formats, by=by, shared=is_rule(out))
-    for place, engine in ((target, work.merge or AUTO), (letters, AUTO)):
+    for place, engine in (*((place, work.merge or AUTO) for place in written), (letters, AUTO)):
         if place is not None and (work.merge is not None or place.format == "iceberg"):
             tables.engine_of(spark, engine, place.format)(spark, place.name)  # refuses a place that it can't write to
     return spark

@@ -97,6 +97,7 @@ def run_stream(stream: StreamJob) -> int:
     about = {
         "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.work.read.format,
         "to": write.format if write else "plain", "table": str(stream.table) if stream.table else None,
+        **({"current": stream.work.current, "changelog": stream.work.changelog} if stream.work.merge else {}),
     }  # fmt: skip
     metrics = JobMetrics(stream.metrics, stream.job, stream.metrics_host)
     checkpoint = Checkpoint(Path(stream.checkpoint), about)

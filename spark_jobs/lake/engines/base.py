@@ -64,10 +64,16 @@ class LakeTable(Protocol):
         """Sets a table property."""
         ...
 
-    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None: ...
+    def create(
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
+    ) -> None: ...
 
     def overwrite(self, frame: DataFrame) -> None:
         """The table anew, with the frame's columns; the frame may be made of the table's own rows."""
+        ...
+
+    def add_rows(self, frame: DataFrame) -> None:
+        """Adds rows. frame: has the table's columns, of its types and in its order."""
         ...
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:

@@ -108,7 +108,10 @@ class Deltalake:
         if not files:
             return self.spark.createDataFrame([], schema)
         # The log's names are no patterns, whatever letters the folder has.
-        return self.spark.read.schema(schema).option("__globPaths__", "false").parquet(*files)
+        reader = self.spark.read.schema(schema).option("__globPaths__", "false")
+        if table.metadata().partition_columns:  # their values are in the names of folders alone
+            reader = reader.option("basePath", self._place)
+        return reader.parquet(*files)
 
     @_convert_errors
     def properties(self) -> dict[str, str]:
@@ -116,12 +119,17 @@ class Deltalake:
 
     # ---- changes of the table
     @_convert_errors
-    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
+    def create(
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
+    ) -> None:
         from deltalake import DeltaTable, Schema
 
         fields = [json.loads(_field(column).to_json()) for column in columns]
         schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
-        DeltaTable.create(self._place, schema, configuration=dict(properties), raise_if_key_not_exists=False)
+        DeltaTable.create(
+            self._place, schema, partition_by=list(partitioned_by), configuration=dict(properties),
+            raise_if_key_not_exists=False,
+        )  # fmt: skip
 
     @_convert_errors
     def set_property(self, name: str, value: str) -> None:
@@ -156,8 +164,16 @@ class Deltalake:
     def overwrite(self, frame: DataFrame) -> None:
         from deltalake import write_deltalake
 
+        layout = self._table().metadata().partition_columns if self.exists() else None
         with self._rows_of(frame) as rows:
-            write_deltalake(self._place, rows, mode="overwrite", schema_mode="overwrite")
+            write_deltalake(self._place, rows, mode="overwrite", schema_mode="overwrite", partition_by=layout or None)
+
+    @_convert_errors
+    def add_rows(self, frame: DataFrame) -> None:
+        from deltalake import write_deltalake
+
+        with self._rows_of(frame) as rows:
+            write_deltalake(self._place, rows, mode="append")
 
     def rename(self, old: str, new: str) -> None:
         self.overwrite(self.read().withColumnRenamed(old, new))

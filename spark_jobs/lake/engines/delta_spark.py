@@ -52,16 +52,21 @@ class SparkDelta:
     def set_property(self, name: str, value: str) -> None:
         self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
 
-    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
+    def create(
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
+    ) -> None:
         delta_files.clear_uncreated(self.spark, self.path)
         pairs = ", ".join(property_sql(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
-        self.spark.sql(
-            f"CREATE TABLE {self._name} ({', '.join(map(column_sql, columns))}) USING delta TBLPROPERTIES ({pairs})"
-        )
+        layout = f" PARTITIONED BY ({', '.join(map(quote_name, partitioned_by))})" if partitioned_by else ""
+        columns_sql = ", ".join(map(column_sql, columns))
+        self.spark.sql(f"CREATE TABLE {self._name} ({columns_sql}) USING delta{layout} TBLPROPERTIES ({pairs})")
 
     def overwrite(self, frame: DataFrame) -> None:
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         writer.save(delta_files.absolute_path(self.path))
+
+    def add_rows(self, frame: DataFrame) -> None:
+        frame.write.format("delta").mode("append").save(delta_files.absolute_path(self.path))
 
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         delta_files.allow_ntz(self.spark, self.path, types, have)

@@ -123,12 +123,15 @@ class SparkIceberg:
 
     # ---- changes of the table
     @_convert_errors
-    def create(self, columns: Sequence[TableColumn], properties: Mapping[str, str]) -> None:
+    def create(
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
+    ) -> None:
         self._create_namespace()
         pairs = ", ".join(property_sql(*one) for one in properties.items())
         columns_sql = ", ".join(map(column_sql, columns))
         given = f" TBLPROPERTIES ({pairs})" if pairs else ""
-        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING iceberg{given}")
+        layout = f" PARTITIONED BY ({', '.join(map(quote_name, partitioned_by))})" if partitioned_by else ""
+        self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING iceberg{layout}{given}")
 
     @_convert_errors
     def set_property(self, name: str, value: str) -> None:
@@ -190,6 +193,10 @@ class SparkIceberg:
         self._replace(frame, f" PARTITIONED BY ({parts[1]})" if parts else "")
         if order is not None:
             self._alter(f"WRITE ORDERED BY {order}")
+
+    @_convert_errors
+    def add_rows(self, frame: DataFrame) -> None:
+        frame.writeTo(self._sql_name).append()
 
     @_convert_errors
     def delete(self, where: str) -> None:

@@ -50,7 +50,8 @@ def rows(spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[st
     """A table's rows, as who wrote it reads them; by_spark: as Spark does, which takes a second or two."""
     newest = max(Path(path, "_delta_log").glob("*.json"))
     if not by_spark and '"engineInfo":"delta-rs' in newest.read_text():
-        made = DeltaTable(path).to_pyarrow_table().drop_columns(["_commit_ts"]).to_pylist()
+        table = DeltaTable(path).to_pyarrow_table()
+        made = table.select([name for name in table.column_names if name != "_commit_ts"]).to_pylist()
     else:
         frame = spark.read.format("delta").load(str(Path(path).absolute())).drop("_commit_ts")
         made = [row.asDict() for row in frame.collect()]

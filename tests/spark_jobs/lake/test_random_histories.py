@@ -63,7 +63,7 @@ class _KillingTable:
 
 
 _CHANGES = ("set_property", "create", "overwrite", "allow", "add", "rename", "drop", "comment", "widen", "delete",
-            "update", "merge")  # fmt: skip
+            "update", "merge", "add_rows")  # fmt: skip
 
 
 class _Kills:
@@ -82,8 +82,8 @@ class _Kills:
 def kills(monkeypatch: pytest.MonkeyPatch) -> _Kills:
     real, made = tables.engine_of, _Kills()
 
-    def engine_of(spark: SparkSession, name: str) -> Engine:
-        engine = real(spark, name)
+    def engine_of(spark: SparkSession, name: str, table_format: str = "delta") -> Engine:
+        engine = real(spark, name, table_format)
         return lambda session, path: _KillingTable(engine(session, path), made)
 
     monkeypatch.setattr(tables, "engine_of", engine_of)

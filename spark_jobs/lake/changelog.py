@@ -1,0 +1,186 @@
+"""The changelog of a table: a row for each change, appended once. Metadata columns have the names of TiCDC's own sink.
+
+A change is known by its commit_ts (or binlog position), its op and the key of its row; one without any of them by its
+place in Kafka. One that is there already is not appended again, whether a run was cut off or TiCDC sent it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql import functions as F
+
+from schemas.model.errors import SetupError
+from schemas.model.names import quote_name
+from schemas.model.table import Table
+from spark_jobs.lake.column_history import SchemaChange
+from spark_jobs.lake.dropped_columns import WholeHistory
+from spark_jobs.lake.engines.base import TableColumn
+from spark_jobs.lake.past_rows import COMMIT_TIME, PastRows
+from spark_jobs.pipeline.result import REPEATED, Summary
+from spark_jobs.spark.sql_expressions import sql_literal
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+CHANGE, DAY = "_change", "_commit_date"
+"""Columns of a changelog: what a change is known by; the day of its commit (UTC), by which the table is partitioned."""
+_CLEARED = "bridge.clearing_ts"
+"""Table property: the newest statement that took rows away and has its row."""
+_POSITION = TableColumn("_binlog_position", "bigint")
+_METADATA = (
+    TableColumn("_tidb_op", "string"),
+    TableColumn("_tidb_commit_ts", "bigint"),
+    TableColumn("_tidb_commit_time", "timestamp"),
+    TableColumn("_tidb_table_version", "bigint"),
+    TableColumn("_tidb_row_identity", "string"),
+    TableColumn("_tidb_old_row_identity", "string"),
+    TableColumn("_tidb_identity_kind", "string"),
+    TableColumn("_before", "map<string,string>"),
+    TableColumn("_topic", "string"),
+    TableColumn("_partition", "int"),
+    TableColumn("_offset", "bigint"),
+    TableColumn(CHANGE, "string"),
+    TableColumn(DAY, "date"),
+)
+_OPS = "element_at(map('c', 'I', 'r', 'I', 'u', 'U', 'd', 'D'), op)"
+_DAY = "date_add(DATE'1970-01-01', CAST(floor(unix_millis({0}) / 86400000) AS int))"
+_MOST_DAYS = 400
+"""Days of one batch that a condition names; of more, all days are read."""
+
+
+@dataclass(frozen=True)
+class Changelog(PastRows):
+    """A changelog, which need not be there yet."""
+
+    time_column: ClassVar[str] = "_tidb_commit_ts"
+    partitioned_by: ClassVar[tuple[str, ...]] = (DAY,)
+
+    @property
+    def metadata(self) -> tuple[TableColumn, ...]:
+        return (*_METADATA, _POSITION) if self.by_binlog else _METADATA
+
+    def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
+        """Appends row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many.
+
+        table: the columns as they are now. steps: the table's history, [] where no DDL is known.
+        SetupError STOPPED where a change can't be told from others, or can't be written exactly; USAGE for a table with
+        a column that is called as one of the metadata.
+        """
+        history = self._history(changes, table, steps)
+        self._check_values(changes, history, summary)
+        rows = self._rows(changes, history)
+        self._refuse_unknown_places(rows)
+        self._prepare(history)
+        count = changes.count()
+        added = self._append(rows.drop("complete"))
+        if count > added:
+            summary.skipped[REPEATED] += count - added
+        self._apply_clearing(history)
+        return added
+
+    # ---- rows
+    def _rows(self, changes: DataFrame, history: WholeHistory) -> DataFrame:
+        """A row of the table for each change, once; `complete`: whether it can be told from others."""
+        from pyspark.sql import Window
+
+        columns = [c for c in history.table.columns if not c.virtual]
+        values = [
+            F.when(F.col("op") == "d", self._past_value("before", c, history))
+            .otherwise(self._past_value("after", c, history))
+            .alias(c.name)
+            for c in columns
+        ]
+        identity = F.expr("transform(`key`, k -> if(op = 'd', before[k], after[k]))")
+        # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
+        old = F.expr("if(before IS NULL, NULL, transform(`key`, k -> coalesce(before[k], after[k])))")
+        with_keys = changes.withColumn("_new", identity).withColumn("_old", old)
+        whole = F.expr("size(`key`) > 0 AND NOT exists(_new, v -> v IS NULL)")
+        ordered = whole & F.col("commit_ts").isNotNull()
+        if self.by_binlog:
+            ordered = ordered & (F.col("op") != "r")  # all of them stand at one place, those of a second snapshot too
+        time = F.col("commit_time")
+        place = "source.topic, source.partition, source.offset, unix_millis(source.timestamp), row"
+        change = F.when(ordered, F.concat_ws("/", "commit_ts", F.expr(_OPS), F.to_json("_new"))).otherwise(
+            F.expr(f"concat_ws('/', 'kafka', {place})")
+        )
+        is_placed = F.expr("source.topic IS NOT NULL AND source.partition IS NOT NULL AND source.offset IS NOT NULL")
+        commit_ts = F.lit(None).cast("bigint") if self.by_binlog else F.col("commit_ts")
+        metadata = {
+            "_tidb_op": F.expr(_OPS), "_tidb_commit_ts": commit_ts, "_tidb_commit_time": time,
+            "_tidb_table_version": F.col("table_version"),
+            "_tidb_row_identity": F.when(whole, F.to_json("_new")),
+            "_tidb_old_row_identity": F.when(whole, F.to_json("_old")),
+            "_tidb_identity_kind": F.when(whole, F.expr(_identity_kind(history))),
+            "_before": F.col("before"), "_topic": F.col("source.topic"), "_partition": F.col("source.partition"),
+            "_offset": F.col("source.offset"), CHANGE: change, DAY: F.expr(_DAY.format("commit_time")),
+            "_binlog_position": F.col("commit_ts"),
+        }  # fmt: skip
+        wanted = [metadata[column.name].alias(column.name) for column in self.metadata]
+        rows = with_keys.select(*values, *wanted, (ordered | is_placed).alias("complete"), "position", "row")
+        first = Window.partitionBy(CHANGE).orderBy("position", "row")
+        return rows.withColumn("_n", F.row_number().over(first)).where("_n = 1").drop("_n", "position", "row")
+
+    def _refuse_unknown_places(self, rows: DataFrame) -> None:
+        row = rows.where("NOT complete").select("_tidb_op").first()
+        if row is not None:
+            details = (
+                f"a change (op {row['_tidb_op']}) has neither a commit_ts with its row's key nor a topic, partition and"
+                " offset: it can't be told whether the changelog has it already. Read it from Kafka, or from a message"
+                " file that has them"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _append(self, rows: DataFrame) -> int:
+        """Those of the rows that are not there yet; how many. Each has another CHANGE."""
+        rows = rows.persist()
+        try:
+            days = [row[DAY] for row in rows.select(DAY).distinct().limit(_MOST_DAYS + 1).collect()]
+            have = self.delta.read()
+            if len(days) <= _MOST_DAYS:
+                named = ", ".join(f"DATE'{day}'" for day in days if day is not None)
+                conditions = [f"{DAY} IN ({named})"] if named else []
+                have = have.where(" OR ".join([*conditions, *([f"{DAY} IS NULL"] if None in days else [])]) or "false")
+            fields = self.delta.read().schema.fields
+            new = rows.join(have.select(CHANGE), CHANGE, "left_anti")
+            new = new.select(*(F.col(quote_name(f.name)).cast(f.dataType).alias(f.name) for f in fields)).persist()
+            try:
+                count = new.count()
+                if count:
+                    self.delta.add_rows(new)
+                return count
+            finally:
+                new.unpersist()
+        finally:
+            rows.unpersist()
+
+    # ---- statements
+    def _apply_clearing(self, history: WholeHistory) -> None:
+        """A row for each TRUNCATE and the like, its op the statement's word."""
+        until = int(self.delta.properties().get(_CLEARED, -1))
+        new = [one for one in history.clearing if one.commit_ts > until]
+        if not new:
+            return
+        texts = [(one.word, one.commit_ts, f"{one.commit_ts}/{one.word}") for one in new]
+        rows = self.spark.createDataFrame(texts, f"_tidb_op string, _tidb_commit_ts bigint, {CHANGE} string")
+        rows = rows.withColumn("_tidb_commit_time", F.expr(COMMIT_TIME.format("_tidb_commit_ts")))
+        rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
+        others = [f for f in self.delta.read().schema.fields if f.name not in rows.columns]
+        self._append(rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others)))
+        self.delta.set_property(_CLEARED, str(max(one.commit_ts for one in new)))
+
+
+def _identity_kind(history: WholeHistory) -> str:
+    """SQL: pk or uk, by the key that the table had at a change's commit_ts; NULL where it is not known."""
+    text = now = _kind_of_key(history.table)
+    for step in reversed(history.steps):
+        if step.before is not None and (kind := _kind_of_key(step.before)) != now:
+            text, now = f"CASE WHEN commit_ts <= {step.commit_ts} THEN {kind} ELSE {text} END", kind
+    return text
+
+
+def _kind_of_key(table: Table) -> str:
+    keys = table.handle_key
+    known = bool(keys) and bool(table.indexes)
+    return sql_literal("pk" if set(keys) == set(table.primary_key) else "uk") if known else "CAST(NULL AS string)"

@@ -1,0 +1,113 @@
+"""A table's history for tables of the lake that keep the past: no column of it goes, and no statement empties it.
+
+A column that was dropped stays, NULL in what is newer. Where another column gets its name, it is called
+`NAME__dropped_COMMIT_TS` from then on. A table that is created again after a DROP goes on: a column of the same name
+and type is the same one; in any other, older rows have nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from schemas.model.table import Column, Table
+from spark_jobs.lake.column_history import SchemaChange
+
+
+@dataclass(frozen=True, slots=True)
+class ClearingStatement:
+    """A statement that took rows away without telling which. word: TRUNCATE, DROP, or the word of an unsure
+    SchemaChange; `is_sure`: no row was left.
+    """
+
+    commit_ts: int
+    word: str
+    is_sure: bool
+
+
+@dataclass(slots=True)
+class WholeHistory:
+    """table: as it is now, and after its columns the dropped ones. steps: those that lead there. dropped: the name of
+    each → commit_ts of its DROP. clearing: in order.
+    """
+
+    table: Table
+    steps: list[SchemaChange] = field(default_factory=list)
+    dropped: dict[str, int] = field(default_factory=dict)
+    clearing: list[ClearingStatement] = field(default_factory=list)
+
+
+def whole_history(table: Table, steps: Sequence[SchemaChange]) -> WholeHistory:
+    """table: as TiDB has it. steps: spark_jobs.lake.column_history.schema_changes; [] where no DDL is known."""
+    history, whole, gone_at = WholeHistory(table), None, 0
+    last: Table | None = None  # without dropped columns
+    for step in steps:
+        if step.after is None:
+            gone_at = step.commit_ts
+        again = step.emptied and step.before is None
+        if step.emptied:
+            statement = (gone_at, "DROP", True) if again and gone_at else (step.commit_ts, "TRUNCATE", True)
+            history.clearing.append(ClearingStatement(*statement))
+        if step.unsure:
+            history.clearing.append(ClearingStatement(step.commit_ts, step.unsure, False))
+        if step.after is None:
+            continue
+        if whole is None:
+            whole = last = step.before
+        if whole is None or last is None:
+            whole = last = step.after
+            history.steps.append(SchemaChange(step.commit_ts, None, whole))
+            continue
+        stays, after = _match_created(last, step.after) if again else (_staying(last, step), step.after)
+        change = _keep_dropped(history, whole, after, stays, step.commit_ts)
+        history.steps.append(change)
+        whole, last = change.after, step.after
+    history.table = whole or table
+    return history
+
+
+def _staying(before: Table, step: SchemaChange) -> dict[str, str]:
+    """Old names → new ones of the columns that the statement did not drop."""
+    assert step.after is not None
+    names = {c.name: step.renamed.get(c.name, c.name) for c in before.columns}
+    return {old: new for old, new in names.items() if new in step.after.by_name}
+
+
+def _match_created(before: Table, after: Table) -> tuple[dict[str, str], Table]:
+    """The columns that a table of the same name has again, and the new one: its rows begin with it, so that no default
+    of it is a value of older ones.
+    """
+    created = {c.name.lower(): c for c in after.columns}
+    same = {c.name: created[c.name.lower()].name for c in before.columns if _same_type(c, created.get(c.name.lower()))}
+    columns = tuple(
+        c if c.name in same.values() else replace(c, nullable=True, has_default=False, default=None)
+        for c in after.columns
+    )
+    return same, replace(after, columns=columns)
+
+
+def _same_type(one: Column, other: Column | None) -> bool:
+    def shape(c: Column) -> tuple[object, ...]:
+        return c.type, c.unsigned, c.length, c.scale, c.elements, c.virtual
+
+    return other is not None and shape(one) == shape(other)
+
+
+def _keep_dropped(
+    history: WholeHistory, whole: Table, after: Table, stays: dict[str, str], commit_ts: int
+) -> SchemaChange:
+    """The step from the table with all its columns to the next one. stays: old names → new ones."""
+    taken = {c.name.lower() for c in after.columns}
+    renamed = {old: new for old, new in stays.items() if old != new}
+    dropped, kept = dict[str, int](), list[Column]()
+    for column in whole.columns:
+        if column.name in stays or column.virtual:
+            continue
+        at, name = history.dropped.get(column.name, commit_ts), column.name
+        if name.lower() in taken:
+            name = f"{name}__dropped_{at}"
+            renamed[column.name] = name
+        dropped[name] = at
+        kept.append(replace(column, name=name, handle_key=False, primary_key=False, nullable=True))
+    history.dropped = dropped
+    return SchemaChange(commit_ts, whole, replace(after, columns=(*after.columns, *kept)), renamed)

@@ -1,0 +1,157 @@
+"""`merge --changelog`: a row for each change, once, in columns that no DDL takes away."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from schemas.model.event import Message
+from spark_jobs.commands.main import main
+from tests.spark_jobs.commands.test_encode import found, row, written
+from tests.spark_jobs.lake.test_merge import rows
+from tests.spark_jobs.lake.test_merge_order import (
+    _DDL,
+    _KEY,
+    _VALUE,
+    BASE,
+    _avro_message,
+    _connector_message,
+)
+from tests.support.table import check_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ENGINES = pytest.mark.parametrize("engine", ["deltalake", "delta-spark"])
+# A table that gets, loses and renames columns, and is emptied; its changes, in the columns of their time.
+STATEMENTS = [
+    (1, "CREATE TABLE t (id INT PRIMARY KEY, a VARCHAR(9), b INT)"),
+    (20, "ALTER TABLE t DROP COLUMN b"),
+    (30, "ALTER TABLE t ADD COLUMN b VARCHAR(5) DEFAULT 'x'"),
+    (40, "ALTER TABLE t RENAME COLUMN a TO aa"),
+    (50, "TRUNCATE TABLE t"),
+]
+CHANGES: list[tuple[int, str, dict[str, str] | None, dict[str, str] | None]] = [
+    (10, "c", None, {"id": "1", "a": "one", "b": "7"}),
+    (11, "u", {"id": "1", "a": "one", "b": "7"}, {"id": "2", "a": "one", "b": "8"}),
+    (25, "c", None, {"id": "3", "a": "three"}),
+    (35, "u", {"id": "3", "a": "three", "b": "x"}, {"id": "3", "a": "three", "b": "y"}),
+    (45, "d", {"id": "3", "aa": "three", "b": "y"}, None),
+    (55, "c", None, {"id": "9", "aa": "nine", "b": "z"}),
+]
+# commit_ts, op, row identity, old row identity, id, aa, b, b__dropped_20
+LOG: list[tuple[Any, ...]] = [
+    (10, "I", '["1"]', None, 1, "one", "x", 7),
+    (11, "U", '["2"]', '["1"]', 2, "one", "x", 8),
+    (25, "I", '["3"]', None, 3, "three", "x", None),
+    (35, "U", '["3"]', '["3"]', 3, "three", "y", None),
+    (45, "D", '["3"]', '["3"]', 3, "three", "y", None),
+    (50, "TRUNCATE", None, None, None, None, None, None),
+    (55, "I", '["9"]', None, 9, "nine", "z", None),
+]
+_NAMES = ("_tidb_commit_ts", "_tidb_op", "_tidb_row_identity", "_tidb_old_row_identity", "id", "aa", "b")
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def write_statements(until: int) -> str:
+    lines = [{"commit_ts": ts, "db": "d", "query": text, "typed": True} for ts, text in STATEMENTS if ts < until]
+    Path("ddl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return "ddl"
+
+
+def open_messages() -> list[Message]:
+    """CHANGES as messages of the Open protocol."""
+    lines = [
+        row(commit_ts=ts, op=op, offset=n, before=before, after=after)
+        for n, (ts, op, before, after) in enumerate(CHANGES)
+    ]
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", write_statements(99)]) == 0
+    return found("m")
+
+
+def log_of(spark: SparkSession, path: str) -> list[tuple[Any, ...]]:
+    names = (*_NAMES, "b__dropped_20")
+    return sorted((tuple(one[name] for name in names) for one in rows(spark, path)), key=lambda one: int(one[0]))
+
+
+def _merge(messages: list[Message], until: int, *more: str) -> int:
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", write_statements(until)]
+    return main([*argv, "--in", written(messages, "some.jsonl"), *more])
+
+
+def test_a_change_is_there_once(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Beside the current table, and again when all comes again."""
+    messages = open_messages()
+    places = ("--engine", "deltalake", "--out", "delta:now", "--changelog", "delta:log")
+    for _ in range(2):
+        assert _merge(messages, 99, *places) == 0
+        assert log_of(spark, "log") == LOG
+    assert "skipped in the changelog already 6" in capsys.readouterr().err
+    assert rows(spark, "now") == [{"id": 9, "aa": "nine", "b": "z"}]
+    update = next(one for one in rows(spark, "log") if one["_tidb_commit_ts"] == 11)
+    assert dict(update["_before"]) == {"id": "1", "a": "one", "b": "7"}
+    assert (update["_tidb_identity_kind"], update["_topic"], update["_offset"]) == ("pk", "t", 1)
+
+
+@ENGINES
+@pytest.mark.slow
+def test_batches_give_the_log_that_one_run_gives(spark: SparkSession, engine: str) -> None:
+    """Cut anywhere, redelivered, late, and with DDL that comes before, with or after the changes around it."""
+    messages = open_messages()
+    for part, until in ((slice(0, 2), 15), (slice(0, 3), 28), (slice(2, 5), 46), (slice(3, 6), 99), (slice(0), 99)):
+        assert _merge(messages[part], until, "--engine", engine, "--changelog", "delta:log") == 0
+    assert log_of(spark, "log") == LOG
+
+
+_AVRO_KEY = {"subject": "orders-key", "version": 1, "id": 1, "schema": json.dumps(_KEY)}
+_AVRO_VALUE = {"subject": "orders-value", "version": 1, "id": 2, "schema": json.dumps(_VALUE)}
+_A = BASE + (ord("A") << 20)
+_Case = tuple[str, list[list[Message]], list[tuple[Any, ...]]]
+
+
+def _orders(name: str, *more: str) -> list[str]:
+    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (_AVRO_KEY, _AVRO_VALUE)))
+    Path("ddl").write_text(json.dumps(_DDL) + "\n")
+    return ["merge", "--table", "shop.orders", "--engine", "deltalake", "--changelog", f"delta:{name}", *more]
+
+
+@pytest.mark.slow
+def test_changes_without_a_commit_ts(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """They are known by their place in Kafka, or in the binlog; without either nobody can tell whether they are new."""
+    avro = ("--format", "avro", "--schemas", "schemas.jsonl")
+    connector = ("--format", "debezium-mysql", "--ddl", "ddl")
+    insert, delete = _avro_message(1, "A", 0, 0, 1000), _avro_message(1, "-", 0, 1, 2000)
+    steps = [("r", "a", "bin.1", 4, 0), ("u", "b", "bin.1", 9, 0), ("u", "c", "bin.2", 4, 1)]
+    places = [(1 << 43) + (9 << 11), (2 << 43) + (4 << 11) + 1]
+    binlog = [_connector_message(1, step, n) for n, step in enumerate(steps)]
+    cases: list[tuple[str, tuple[str, ...], list[list[Message]], str, list[tuple[Any, ...]]]] = [
+        (
+            "avro", avro, [[insert, delete], [delete, insert]], "_tidb_commit_ts",
+            [("D", None, "kafka/orders/0/1/2000/0"), ("I", _A, f'{_A}/I/["1"]')],
+        ),
+        (
+            "mysql", connector, [binlog, binlog[1:]], "_binlog_position",
+            [("I", 0, "kafka/orders/0/0/0"), *(("U", at, f'{at}/U/["1"]') for at in places)],
+        ),
+    ]  # fmt: skip
+
+    def check(case: Any) -> None:
+        name, options, runs, order, expected = case
+        for messages in runs:
+            assert main([*_orders(name, *options), "--in", written(messages)]) == 0
+        made = [(one["_tidb_op"], one[order], one["_change"]) for one in rows(spark, name)]
+        assert sorted(made, key=str) == sorted(expected, key=str)
+
+    check_rows(cases, check, lambda case: case[0])
+    capsys.readouterr()
+    unplaced = [Message(delete.key, delete.value)]
+    assert main([*_orders("other", *avro), "--in", written(unplaced)]) == 2
+    assert "neither a commit_ts with its row's key nor a topic" in capsys.readouterr().err
