@@ -132,6 +132,7 @@ _ROWS = (
     ErrorRow("STORE_UNREACHABLE", 503, 0, "{place}: {details}"),
     ErrorRow("TRACKED_TWICE", 409, 0, "changefeed '{changefeed}' is tracked by somebody else too: {details}"),
     ErrorRow("JAVA_MISSING", 503, 0, "{details}"),
+    ErrorRow("JAVA_ENDED", 503, 0, "the Java process of Spark {details}"),
     ErrorRow("JAR_MISSING", 503, 0, "{details}"),
 )  # fmt: skip
 

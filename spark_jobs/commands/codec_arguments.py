@@ -66,14 +66,14 @@ def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
     place = re.sub(r"#\d+\Z", "", args.source or getattr(args, "place", None) or "")
     files = archive_files(place)
     if not files:
-        return schemas_of(args.registry, args.schemas, args.registry_wait, format_)
+        return schemas_of(args.registry, args.schemas, registry_wait(args), format_)
     from spark_jobs.io.avro_files import archived_schema
 
     headers = map(archived_schema, files)
     archived = [RegisteredSchema(one.subject, 1, one.id, one.schema) for one in headers]
     if not (args.registry or args.schemas):
         return FileSchemas(archived)
-    schemas = schemas_of(args.registry, args.schemas, args.registry_wait, format_)
+    schemas = schemas_of(args.registry, args.schemas, registry_wait(args), format_)
     schemas.add_known(archived)
     return schemas
 
@@ -102,9 +102,9 @@ def write_side(args: argparse.Namespace, read: CodecConfig) -> CodecConfig:
     """The side written. Without --to-registry or --to-schemas it is that of the side read."""
     schemas = read.schemas
     if args.to_registry or args.to_schemas:
-        schemas = schemas_of(args.to_registry, args.to_schemas, args.registry_wait, FORMATS[args.to])
+        schemas = schemas_of(args.to_registry, args.to_schemas, registry_wait(args), FORMATS[args.to])
     elif read.format == PLAIN or not format_named(read.format).needs_schemas:
-        schemas = schemas_of(args.registry, args.schemas, args.registry_wait, FORMATS[args.to])
+        schemas = schemas_of(args.registry, args.schemas, registry_wait(args), FORMATS[args.to])
     file_options = options_file(args.to_options)
     zone = (
         file_options.pop("time_zone", None) or zone_of_meta(args.to_options, args.to_schemas) or read.options.time_zone
@@ -169,21 +169,29 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
         return TableDefinitions.read(file, args.ddl_time_zone, default_database(args)) if file else None
     if file is not None:
         raise SetupError("USAGE", details="--ddl FILE and --history URL both define tables: give one")
-    wait = seconds(args.registry_wait, "--registry-wait")
-    return HistoryTables(args.history, args.changefeed, args.ddl_time_zone, wait).check()
+    return HistoryTables(args.history, args.changefeed, args.ddl_time_zone, registry_wait(args)).check()
 
 
-def schemas_of(registry: str | None, file: Path | None, wait: str, of: Format) -> Schemas:
+def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format) -> Schemas:
     """Where schemas come from. SetupError USAGE, REGISTRY_UNREACHABLE."""
     if file is not None:
         if registry and registry != os.environ.get("BRIDGE_REGISTRY"):
             print(f"warning: --schemas {file} is used; --registry {mask_url(registry)} is not asked", file=sys.stderr)
         return FileSchemas.read(file)
     if registry and (of.needs_schemas or of.uses_schemas):
-        return HttpSchemas(registry, seconds(wait, "--registry-wait")).check()
+        return HttpSchemas(registry, wait).check()
     if of.needs_schemas:
         raise SetupError("USAGE", details="this format needs schemas: give --registry URL or --schemas FILE")
     return FileSchemas([])
+
+
+def registry_wait(args: argparse.Namespace) -> float:
+    """Seconds to wait at the start for a registry or history that is down; a stream's own patience counts from there.
+    SetupError USAGE.
+    """
+    if args.registry_wait is None and getattr(args, "stream", False) and args.patience is not None:
+        return seconds(args.patience, "--patience")
+    return seconds(args.registry_wait or "5s", "--registry-wait")
 
 
 def kafka_of(args: argparse.Namespace) -> KafkaClient:

@@ -97,7 +97,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
             args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
             metrics_host=args.metrics_host, lineage=args.lineage, job=name,
-            patience=seconds(args.patience, "--patience"), statements=tuple(statements),
+            patience=seconds(args.patience or "10m", "--patience"), is_patient=args.patience is not None,
+            statements=tuple(statements),
         )  # fmt: skip
         return run_stream(stream)
     metrics.check(args.metrics)

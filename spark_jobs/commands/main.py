@@ -66,7 +66,11 @@ def main(argv: Sequence[str] | None = None, prog: str = "python -m spark_jobs") 
     except KeyboardInterrupt:
         print("interrupted: the output is not complete", file=sys.stderr)
         return 130
-    except BrokenPipeError:
+    except BrokenPipeError as error:
+        from spark_jobs.spark.errors import java_end
+
+        if (end := java_end(error)) is not None:
+            return _refuse(end)
         # The reader of our output went away (| head): nothing more to say, and Python must not say it either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE
@@ -75,9 +79,13 @@ def main(argv: Sequence[str] | None = None, prog: str = "python -m spark_jobs") 
 
         reason = error_of(error)
         if reason is not None:
-            print(f"error {reason.code}: {reason.detail}; the output is not complete", file=sys.stderr)
-            return 2
+            return _refuse(reason)
         # Exit code 1 means "done": a defect of ours must not look like that.
         traceback.print_exc()
         print("internal error: please report it with the text above; the output is not complete", file=sys.stderr)
         return 2
+
+
+def _refuse(reason: BridgeError) -> int:
+    print(f"error {reason.code}: {reason.detail}; the output is not complete", file=sys.stderr)
+    return 2

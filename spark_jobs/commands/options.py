@@ -96,8 +96,9 @@ def spark(p: argparse.ArgumentParser) -> None:
     )
     p.add_argument("--max-per-batch", type=int, metavar="N", help="messages of a micro-batch at most")
     p.add_argument(
-        "--patience", default="10m", metavar="T", help="how long a stream waits for what is down: registry, Kafka (10m)"
-    )
+        "--patience", metavar="T",
+        help="how long a stream waits for what is down: registry, Kafka (10m); where it is given, at the start too",
+    )  # fmt: skip
     p.add_argument("--metrics", metavar="FILE|:PORT", help="Prometheus metrics: a text file, or served on a port")
     p.add_argument(
         "--metrics-host", metavar="HOST", default="127.0.0.1",
@@ -202,8 +203,7 @@ def registry(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--registry-wait",
         metavar="SECONDS",
-        default="5s",
-        help="how long to try a registry or history that is down (5s)",
+        help="how long to try a registry or history that is down (5s; in a stream --patience where that is given)",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import sys
 import threading
 import time
 from copy import copy
@@ -21,6 +22,8 @@ stop_requested = threading.Event()
 """Set, it ends the waiting of this process for any service (Interrupted)."""
 _MEDIA = "application/vnd.schemaregistry.v1+json"
 _MOST_TOLD = 500
+SILENT = 2.0
+"""Seconds of waiting after which a line says what is waited for."""
 _RETRIED = (408, 429, 500, 502, 503, 504)
 
 
@@ -100,7 +103,8 @@ class JsonClient:
         """One exchange → (status, decoded body). Passing errors are tried again until `wait` is over."""
         data = None if body is None else json.dumps(body).encode()
         request = Request(self.name + path, data, self._headers, method=method)
-        end, pause = time.monotonic() + self._wait, 0.1
+        began, pause, is_told = time.monotonic(), 0.1, False
+        end = began + self._wait
         while True:
             try:
                 until = max(time.monotonic() + 0.5, min(time.monotonic() + self._timeout, end))
@@ -114,6 +118,9 @@ class JsonClient:
                 raise SetupError(
                     "REGISTRY_UNREACHABLE", url=self.name, details=f"{reason} (tried for {self._wait:g} s)"
                 )
+            if not is_told and time.monotonic() - began > SILENT:
+                print(f"waiting up to {self._wait:g} s for {self.name}: {reason}", file=sys.stderr, flush=True)
+                is_told = True
             if stop_requested.wait(pause):
                 raise WaitInterrupted(f"told to stop while {self.name} was away: {reason}")
             pause = min(pause * 2, 10.0)

@@ -23,7 +23,7 @@ from schemas.model.errors import DdlError, SetupError, WireError
 from schemas.model.event import MAX_TSO, ms_to_tso
 from schemas.model.names import sanitise_name
 from schemas.model.table import Table, TableId, TableVersion
-from spark_jobs.sources.http_client import JsonClient, message_of
+from spark_jobs.sources.http_client import SILENT, JsonClient, message_of
 from spark_jobs.sources.table_definitions import TableDefinitions
 
 _SURE_FOR, _UNSURE_FOR, _NAMES_FOR = 60.0, 5.0, 60.0  # seconds
@@ -207,13 +207,18 @@ class HistoryTables(JsonClient):
 
     def _ask_resolved(self, table: TableId, commit_ts: int) -> _Span:
         """What the service says, once it is resolved; kept. SetupError HISTORY_BEHIND when it is not within `wait`."""
-        end, pause = time.monotonic() + self._wait, 0.1
+        began, pause, is_told = time.monotonic(), 0.1, False
+        end = began + self._wait
         while (span := self._answer(table, commit_ts, resolved=True)) is None:
             if time.monotonic() + pause > end:
                 details = (
                     f"{table} at commit_ts {commit_ts} is not resolved (tried for {self._wait:g} s); is it tracked?"
                 )
                 raise SetupError("HISTORY_BEHIND", url=self.name, changefeed=self.changefeed, details=details)
+            if not is_told and time.monotonic() - began > SILENT:
+                text = f"the history of {table} at {self.name} to reach commit_ts {commit_ts}"
+                print(f"waiting up to {self._wait:g} s for {text}", file=sys.stderr, flush=True)
+                is_told = True
             time.sleep(pause)
             pause = min(pause * 2, 5.0)
         spans = self._told.spans.setdefault(table, [])

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import signal
+import subprocess
+import sys
+from typing import Any
 
 from schemas.model.errors import SetupError
 from ticdc_bridge.packages import NAMES, missing_package
@@ -57,6 +61,59 @@ def raised_message(error: Exception) -> str | None:
 def shorten_message(error: Exception) -> str:
     text = str(error).split("JVM stacktrace")[0].strip()
     return " ".join(text.split())[:600]
+
+
+_MEMORY = "Check the memory of the machine or container, and Spark's (--conf spark.driver.memory=2g; 1g by default)"
+_ENDINGS = {
+    -signal.SIGKILL: f"was killed (SIGKILL): mostly the system does so where memory is short. {_MEMORY}",
+    -signal.SIGTERM: "was stopped (SIGTERM) by somebody else",
+    1: "ended with exit code 1: what it printed is above",
+    52: f"ran out of memory (exit code 52). {_MEMORY}",
+}
+"""By what `Popen.returncode` says. 52 is Spark's (org.apache.spark.util.SparkExitCode.OOM)."""
+_AS_A_SHELL = 128
+_SECONDS_TO_END = 3.0
+
+
+def java_end(error: BaseException) -> SetupError | None:
+    """JAVA_ENDED where Spark's JVM has ended under this error; None where it runs, or the session has none here.
+
+    Its connections break a moment before its end can be seen. Under spark-submit it is not our child: there only the
+    connection tells.
+    """
+    if "JAVA_GATEWAY_EXITED" in str(error):
+        details = f"ended before it was ready: what it printed, if anything, is above. {_MEMORY}"
+        return SetupError("JAVA_ENDED", details=details)
+    pyspark: Any = sys.modules.get("pyspark")
+    gateway = getattr(pyspark and pyspark.SparkContext, "_gateway", None)
+    if gateway is None:
+        return None
+    from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
+    process: subprocess.Popen[bytes] | None = getattr(gateway, "proc", None)
+    if process is None:
+        lost = _is_behind(error, Py4JNetworkError)
+        return SetupError("JAVA_ENDED", details=f"can't be reached any more. {_MEMORY}") if lost else None
+    try:
+        code = process.wait(_SECONDS_TO_END * _is_behind(error, Py4JNetworkError, ConnectionError, EOFError))
+    except subprocess.TimeoutExpired:
+        return None
+    code = _AS_A_SHELL - code if code > _AS_A_SHELL else code
+    return SetupError("JAVA_ENDED", details=_ENDINGS.get(code) or _name_end(code))
+
+
+def _name_end(code: int) -> str:
+    how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
+    return f"{how}: what it printed is above"
+
+
+def _is_behind(error: BaseException | None, *kinds: type[Exception]) -> bool:
+    """Whether this error is of one of the kinds, or one that it came of."""
+    while error is not None:
+        if isinstance(error, kinds):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
 
 
 _STOPPED = {
@@ -116,6 +173,8 @@ def _wrong_package(error: Exception) -> str | None:
 def error_of(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
+    if (end := java_end(error)) is not None:
+        return end
     if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
     if (wrong := _wrong_package(error)) is not None:
@@ -140,6 +199,7 @@ __all__ = [
     "error_of",
     "is_kafka_away",
     "is_worker_death",
+    "java_end",
     "kafka_refusal",
     "lost_offsets",
     "missing_connector",

@@ -17,8 +17,9 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from socketserver import BaseServer
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
 from spark_jobs.runtime.jars import jars
@@ -117,8 +118,24 @@ def spark_session(
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
     master = master or config.get("spark.master") or "local[*,4]"
     settings = _settings(master, config, packages)
+    _expect_lost_connections()
     with _environment(_variables(local=_is_local(master))):
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
+
+
+def _expect_lost_connections() -> None:
+    """The server that takes accumulators prints a traceback where the JVM has ended, which the job says by itself."""
+    from pyspark import accumulators
+
+    for kind in ("AccumulatorTCPServer", "AccumulatorUnixServer", "AccumulatorServer"):
+        server = getattr(accumulators, kind, None)
+        if server is not None:
+            server.handle_error = _report_unless_lost
+
+
+def _report_unless_lost(server: BaseServer, request: Any, address: Any) -> None:
+    if not isinstance(sys.exception(), (ConnectionError, EOFError)):
+        BaseServer.handle_error(server, request, address)
 
 
 def _submitted_settings() -> dict[str, str]:

@@ -34,6 +34,7 @@ from spark_jobs.spark.errors import (
     error_of,
     is_kafka_away,
     is_worker_death,
+    java_end,
     kafka_refusal,
     lost_offsets,
     missing_connector,
@@ -62,7 +63,10 @@ _WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
 
 @dataclass(frozen=True)
 class StreamJob:
-    """A streaming job. trigger: seconds between micro-batches; None: what is there now, then the end."""
+    """A streaming job. trigger: seconds between micro-batches; None: what is there now, then the end.
+
+    patience: seconds to wait for what is down. is_patient: from the start on.
+    """
 
     command: str
     work: Job
@@ -80,6 +84,7 @@ class StreamJob:
     lineage: str | None = None
     job: str = ""
     patience: float = 600.0
+    is_patient: bool = False
     statements: tuple[DdlText, ...] = ()
 
 
@@ -104,7 +109,7 @@ def run_stream(stream: StreamJob) -> int:
     if not stream.work.until_resolved and (count := checkpoint.count_held()):
         text = f"{count} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
         print(f"{stream.command}: {text}", file=sys.stderr)
-    partitions(stream.kafka, topic)  # says so where Kafka or the topic is not there
+    _wait_for_kafka(stream, topic)
     _check_topic(stream, topic, checkpoint)
     spark = session_of(stream.work, stream.spark, stream.out, stream.dead)
     refuse_connect(spark)
@@ -126,6 +131,22 @@ def refuse_connect(spark: SparkSession) -> None:
             " of a streaming DataFrame"
         )
         raise SetupError("USAGE", details=details)
+
+
+def _wait_for_kafka(stream: StreamJob, topic: str) -> None:
+    """SetupError KAFKA_UNREACHABLE where the topic is not there, or Kafka is away for longer than is waited for it."""
+    end, pause = time.monotonic() + stream.patience * stream.is_patient, _PAUSE
+    while True:
+        try:
+            partitions(stream.kafka, topic)
+            return
+        except SetupError as error:
+            is_away = error.code == "KAFKA_UNREACHABLE" and not str(error.fields["details"]).startswith("topic ")
+            if not is_away or time.monotonic() + pause > end:
+                raise
+            print(f"{stream.command}: {error.detail}; again in {pause:g} s", file=sys.stderr)
+        time.sleep(pause)
+        pause = min(pause * 2, _LONGEST)
 
 
 def _check_topic(stream: StreamJob, topic: str, checkpoint: Checkpoint) -> None:
@@ -213,6 +234,7 @@ class _RunningStream:
             self._query = query = self._start_query()
             query.awaitTermination()
         except (PySparkException, Exception) as error:
+            self._failed = java_end(error) or self._failed
             return error
         return None
 
@@ -294,15 +316,19 @@ class _RunningStream:
         that is about to start is ended as soon as it has.
         """
         again, end = self._stopping.is_set(), time.monotonic() + _GRACE
+        if not again:
+            text = f"stopping when the micro-batch at hand is done, within {_GRACE:g} s; a second signal stops at once"
+            print(f"{self._stream.command}: {text}", file=sys.stderr)
         self._stopping.set()
         stop_requested.set()
         self.interrupted = self.interrupted or by == signal.SIGINT
         while not self._ended.wait(0.05):
             query = self._query
-            if query is None or not query.isActive:
-                continue
-            if again or time.monotonic() > end or not query.status["isTriggerActive"]:
-                query.stop()
+            with suppress(Exception):  # of a JVM that has ended: the main thread says so
+                if query is None or not query.isActive:
+                    continue
+                if again or time.monotonic() > end or not query.status["isTriggerActive"]:
+                    query.stop()
 
     def _servers(self) -> str:
         return self._stream.kafka.settings()["bootstrap.servers"]

@@ -218,6 +218,17 @@ def test_the_registry_is_not_there(kafka: Kafka, registry: _Registry, capsys: py
     assert not Path("checkpoint/spark").exists()
 
 
+def test_a_patient_stream_waits_for_its_registry_at_the_start_too(
+    kafka: Kafka, registry: _Registry, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """--patience that is given counts from the start on, and a line says what is waited for."""
+    source, messages = sent(kafka)
+    threading.Timer(3, registry.up).start()
+    assert main(avro(source, registry.url, "--patience", "60s")) == 0
+    assert f"waiting up to 60 s for {registry.url}: " in capsys.readouterr().err
+    assert len(lines("out")) == len(messages)
+
+
 def test_the_registry_goes_and_comes_back_in_mid_stream(
     kafka: Kafka, registry: _Registry, spark: SparkSession, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,7 +21,7 @@ from spark_jobs.sources.http_client import stop_requested
 from spark_jobs.streaming import sinks
 from tests.support.changes import POISON, Changes, change_of
 from tests.support.golden import Golden
-from tests.support.processes import until
+from tests.support.processes import Job, until
 from tests.support.registries import answer, golden_registry, serving
 from tests.support.streams import delta_rows, letters, lines, received, run_while, send
 from tests.support.table import check_rows
@@ -113,6 +114,34 @@ def test_a_stream_that_waits_for_the_registry_ends_when_told(kafka: Kafka) -> No
         assert run_while([*words, "--trigger", "200ms"], told) == 0
         assert not stop_requested.is_set(), "what this process does next could not wait"
     assert commits() == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", ["decode", "merge"])
+def test_a_java_process_that_is_killed_ends_a_stream(command: str, kafka: Kafka, spark: SparkSession) -> None:
+    """At once and by its name, not as Kafka that is away; the next start goes on from the checkpoint."""
+    changes = Changes()
+    source = filled(kafka, changes, 20)
+    more = ["--table", "shop.orders"] if command == "merge" else []
+    argv = [command, *decode(source, *more, trigger="200ms", out="delta:out" if more else "out")[1:]]
+    with Job(argv, Path.cwd()) as job:
+        job.until(lambda: bool(commits()), "a micro-batch is done")
+        (java,) = job.processes("org.apache.spark.deploy.SparkSubmit")
+        began = time.monotonic()
+        java.kill()
+        assert job.wait(60) == 2, job.log[-3000:]
+        assert time.monotonic() - began < 20
+        assert "error JAVA_ENDED: the Java process of Spark was killed (SIGKILL)" in job.log
+        assert "KAFKA" not in job.log
+        assert "Traceback" not in job.log
+    send(kafka, source, changes.lot(20))
+    argv[argv.index("--trigger") + 1] = "now"
+    assert main(argv) == 0
+    if more:
+        merged = spark.read.format("delta").load(str(Path("out").absolute())).collect()
+        assert {row["id"]: str(row["total"]) for row in merged} == changes.table
+    else:
+        assert rows() == Counter(changes.made)
 
 
 # ---- what comes again at each try

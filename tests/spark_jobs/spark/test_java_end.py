@@ -1,0 +1,66 @@
+"""A JVM that ended under a job: named by how it ended, and never taken for another trouble."""
+
+from __future__ import annotations
+
+import subprocess
+from types import SimpleNamespace
+
+import pyspark
+import pytest
+from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
+
+from spark_jobs.spark.errors import error_of, java_end
+from tests.support.table import check_rows
+
+_LOST = Py4JNetworkError("Answer from Java side is empty")
+_ENDS = (
+    ("kill -9 $$", "was killed (SIGKILL): mostly the system does so where memory is short"),
+    ("kill -15 $$", "was stopped (SIGTERM)"),
+    ("kill -11 $$", "was ended by signal 11"),
+    ("exit 137", "was killed (SIGKILL)"),
+    ("exit 143", "was stopped (SIGTERM)"),
+    ("exit 52", "ran out of memory (exit code 52)"),
+    ("exit 1", "ended with exit code 1: what it printed is above"),
+    ("exit 0", "ended with exit code 0"),
+)
+
+
+def test_how_the_java_process_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    def check(row: tuple[str, str]) -> None:
+        process = subprocess.Popen(["sh", "-c", row[0]])
+        monkeypatch.setattr(pyspark.SparkContext, "_gateway", SimpleNamespace(proc=process))
+        end = error_of(_LOST)
+        assert end is not None
+        assert end.code == "JAVA_ENDED"
+        assert end.detail.startswith(f"the Java process of Spark {row[1]}")
+
+    check_rows(_ENDS, check)
+
+
+def test_a_java_process_that_runs_is_not_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor under spark-submit, where only the connection tells; and behind other errors it is found."""
+    chained = ValueError("x")
+    chained.__cause__ = _LOST
+    process = subprocess.Popen(["sleep", "60"])
+    rows = [
+        (process, ValueError("Connection refused"), ""),
+        (None, ConnectionRefusedError("the registry's"), ""),
+        (None, _LOST, "can't be reached any more"),
+        (None, chained, "can't be reached any more"),
+    ]
+
+    def check(row: tuple[subprocess.Popen[bytes] | None, Exception, str]) -> None:
+        monkeypatch.setattr(pyspark.SparkContext, "_gateway", SimpleNamespace(proc=row[0]))
+        end = java_end(row[1])
+        assert (end is None) if not row[2] else (end is not None and row[2] in end.detail)
+
+    try:
+        check_rows(rows, check)
+        monkeypatch.setattr(pyspark.SparkContext, "_gateway", None)
+        early = java_end(RuntimeError("[JAVA_GATEWAY_EXITED] Java gateway process exited before sending its port"))
+        assert early is not None
+        assert "ended before it was ready" in early.detail
+        assert java_end(_LOST) is None
+    finally:
+        process.kill()
+        process.wait()
