@@ -118,7 +118,7 @@ class JsonClient:
                 raise SetupError(
                     "REGISTRY_UNREACHABLE", url=self.name, details=f"{reason} (tried for {self._wait:g} s)"
                 )
-            if not is_told and time.monotonic() - began > SILENT:
+            if not is_told and time.monotonic() + pause - began > SILENT:
                 print(f"waiting up to {self._wait:g} s for {self.name}: {reason}", file=sys.stderr, flush=True)
                 is_told = True
             if stop_requested.wait(pause):

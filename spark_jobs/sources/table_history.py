@@ -215,7 +215,7 @@ class HistoryTables(JsonClient):
                     f"{table} at commit_ts {commit_ts} is not resolved (tried for {self._wait:g} s); is it tracked?"
                 )
                 raise SetupError("HISTORY_BEHIND", url=self.name, changefeed=self.changefeed, details=details)
-            if not is_told and time.monotonic() - began > SILENT:
+            if not is_told and time.monotonic() + pause - began > SILENT:
                 text = f"the history of {table} at {self.name} to reach commit_ts {commit_ts}"
                 print(f"waiting up to {self._wait:g} s for {text}", file=sys.stderr, flush=True)
                 is_told = True

@@ -12,7 +12,6 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -47,6 +46,7 @@ from spark_jobs.streaming import lineage
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
 from spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
+from spark_jobs.streaming.signals import GRACE, StopOnSignal
 from spark_jobs.streaming.sinks import session_of
 
 if TYPE_CHECKING:
@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 _POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
 _UNRESOLVED = 600.0
 _PAUSE, _LONGEST = 1.0, 60.0
-_GRACE = 20.0
 _DEATHS = 4
 # Milliseconds. Kafka's client asks a minute long for a topic that is gone, and Spark asks it again.
 _WAITS = {"request.timeout.ms": "15000", "default.api.timeout.ms": "20000"}
@@ -189,7 +188,7 @@ class _RunningStream:
     def run_until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
         pause, deaths = _PAUSE, 0
-        with _StopOnSignal(self._stop, self._ended):
+        with StopOnSignal(self._stop, self._ended):
             while not self._stopping.is_set():
                 began, batches, self._crashed = time.monotonic(), self._batches, None
                 error = self._run_once()
@@ -315,9 +314,9 @@ class _RunningStream:
         One that takes too long, or that a second signal ends, is cut off; it runs again at the next start. A query
         that is about to start is ended as soon as it has.
         """
-        again, end = self._stopping.is_set(), time.monotonic() + _GRACE
+        again, end = self._stopping.is_set(), time.monotonic() + GRACE
         if not again:
-            text = f"stopping when the micro-batch at hand is done, within {_GRACE:g} s; a second signal stops at once"
+            text = f"stopping when the micro-batch at hand is done, within {GRACE:g} s; a second signal stops at once"
             print(f"{self._stream.command}: {text}", file=sys.stderr)
         self._stopping.set()
         stop_requested.set()
@@ -382,35 +381,3 @@ def _is_unreported(error: Exception) -> bool:
     well.
     """
     return "scala.collection.IterableOps.map" in str(error) and '"scala.Option.get()" is null' in str(error)
-
-
-class _StopOnSignal:
-    """SIGTERM and Ctrl-C call `stop` while this is entered; elsewhere than in the main thread they do nothing.
-
-    ended: set when this is left.
-    """
-
-    def __init__(self, stop: Callable[[int], None], ended: threading.Event) -> None:
-        self._stop, self._ended = stop, ended
-        self._before: dict[int, Any] = {}
-        self._stops: list[threading.Thread] = []
-
-    def __enter__(self) -> None:
-        stop_requested.clear()
-        with suppress(ValueError):
-            for number in (signal.SIGTERM, signal.SIGINT):
-                self._before[number] = signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, _frame: object) -> None:
-        # In a thread: the main one is waiting for an answer on its connection to the JVM.
-        stop = threading.Thread(target=self._stop, args=(number,), daemon=True)
-        self._stops.append(stop)
-        stop.start()
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for number, before in self._before.items():
-            signal.signal(number, before)
-        for stop in self._stops:
-            stop.join(_GRACE)
-        stop_requested.clear()  # what this process does next may wait again
