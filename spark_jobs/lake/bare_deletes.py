@@ -15,13 +15,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame
 
-PLACE = "struct<topic:string,partition:int,offset:bigint,time:timestamp>"
-"""Spark type of a message's place; fields are NULL where a file does not tell them."""
+PLACE = "struct<topic:string,partition:int,offset:bigint,time:timestamp,deleted_ts:bigint>"
+"""Spark type of a message's place; fields are NULL where a file does not tell them. deleted_ts: of a delete, the
+commit_ts of what it deleted.
+"""
 
 
 def place_of_source() -> Column:
     """The place of a change event (spark_jobs.arrow.change_schema.SOURCE), as `place`."""
-    fields = ("source.topic", "source.partition", "source.offset", F.col("source.timestamp").alias("time"))
+    fields = ("source.topic", "source.partition", "source.offset", "source.timestamp", F.lit(None).cast("bigint"))
     return F.struct(*fields).cast(PLACE).alias("place")
 
 
@@ -52,7 +54,7 @@ def place_bare_deletes(changes: DataFrame, names: Sequence[str], rows: DataFrame
     bare, key = ~F.col("known"), Window.partitionBy(*names)
     of = changes.where(bare).select(*names).distinct()
     placed = changes.join(of.join(rows, [*names], "left").join(buried, [*names], "left"), [*names], "left")
-    placed = placed.where(F.col("known") | ~is_before("place", "_delete_place", or_same=True))
+    placed = placed.where(F.col("known") | ~_was_applied())
     where = F.struct("place.topic", "place.partition")
     moment = F.when(F.min(where).over(key) < F.max(where).over(key), F.col("place.time"))
     placed = placed.withColumn("moment", moment)
@@ -66,8 +68,16 @@ def place_bare_deletes(changes: DataFrame, names: Sequence[str], rows: DataFrame
     placed = placed.withColumn("again", again)
     turn = F.when(F.col("known"), F.col("turn")).when(F.col("again"), 1).otherwise(2)
     bound = F.when(bare & ~F.col("again"), F.col("slot") + 1)
-    last = F.max(F.when(bare, F.struct("moment", "position", "row", "place"))).over(key)
+    place = F.col("place").withField("deleted_ts", F.col("slot")).alias("place")
+    last = F.max(F.when(bare, F.struct("moment", "position", "row", place))).over(key)
     placed = placed.withColumns(
         {"turn": turn, "bound": bound, "commit_ts": F.col("slot"), "delete_place": last["place"]}
     )
     return placed.drop("_row_ts", "_buried", "_delete_place", "_was_deleted", "slot", "again")
+
+
+def _was_applied() -> Column:
+    """Whether a delete was read before. The last one is known before its row goes: a job may have been killed then."""
+    is_last = ~is_before("place", "_delete_place")
+    is_left = F.coalesce(F.col("_row_ts") <= F.col("_delete_place.deleted_ts"), F.lit(False))
+    return is_before("place", "_delete_place", or_same=True) & ~(is_last & is_left)

@@ -1,0 +1,110 @@
+"""`merge` as a function of Python programs, for batches and for `foreachBatch`: the command's work on a DataFrame."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Literal
+
+from pyspark.sql import functions as F
+
+from schemas.inputs.table_sources import definition_source
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import SetupError
+from schemas.model.options import Options
+from schemas.model.spark_types import SparkTypes
+from schemas.model.table import Table
+from spark_jobs.io.locations import KafkaClient, table_location_of
+from spark_jobs.lake.engines.base import AUTO, ENGINES
+from spark_jobs.lake.tables import engine_of
+from spark_jobs.pipeline.arguments import (
+    File,
+    check_choices,
+    check_frame,
+    claims_of,
+    schemas_of,
+    tables_of,
+    with_parameter_names,
+)
+from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
+from spark_jobs.pipeline.job import Job, OnError
+from spark_jobs.pipeline.table_view import OnLossy, TableView, table_id
+from spark_jobs.sources.schema_registry import Schemas
+from spark_jobs.sources.table_definitions import statements_of
+from spark_jobs.sources.table_history import HistoryTables
+from spark_jobs.spark.frames import kafka_columns
+from spark_jobs.streaming.micro_batch import MicroBatchRunner
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_NO_OPTIONS: Mapping[str, Any] = {}
+
+
+@with_parameter_names
+def merge(
+    messages: DataFrame,
+    *,
+    into: str,
+    table: str,
+    format: str,
+    registry: str | None = None,
+    schemas: Schemas | File | None = None,
+    ddl: File | None = None,
+    history: str | HistoryTables | None = None,
+    time_zone: str = "UTC",
+    types: Literal["exact", "typed"] = "exact",
+    on_lossy: OnLossy = "error",
+    on_error: OnError = "fail",
+    dead_letter: str | None = None,
+    engine: str = AUTO,
+    claim_checks: File | None = None,
+    options: Mapping[str, Any] = _NO_OPTIONS,
+) -> dict[str, int]:
+    """Messages of a batch, merged into a table of the lake: it is then as the table in TiDB is. The command `merge`.
+
+    messages: as `decode` takes them, topic, partition, offset and timestamp with them. into: `delta:PATH` or
+    `iceberg:CATALOG.DB.TABLE`. table: "db.table". registry, schemas, time_zone, claim_checks, options: as `decode` has
+    them. ddl: a file of statements, or history: the URL of a service that tracks the table, or HistoryTables; without
+    either the columns are those of the registered schemas, and no column goes. types, on_lossy, engine: as the command
+    has them.
+    on_error: what becomes of a message that can't be read: it ends the call ("fail"), goes to `dead_letter` (delta:PATH
+    or kafka:TOPIC: "dead-letter"), or is counted ("drop").
+    A batch that comes again changes nothing, so `foreachBatch` needs no more than this call:
+    `.foreachBatch(lambda batch, number: merge(batch, into=…, …))`. Batches of one table come one after the other.
+    Gives the counts that the command prints: `messages`, `rows.c`, `out` (keys written), `skipped.other table`, ….
+    SetupError for wrong arguments, and where a change can't be made exactly; then nothing of the batch is written.
+    """
+    check_frame(messages, "messages")
+    check_choices(
+        types=(types, ("exact", "typed")), on_lossy=(on_lossy, ("error", "flag")),
+        on_error=(on_error, ("fail", "dead-letter", "drop")), engine=(engine, (AUTO, *ENGINES)),
+    )  # fmt: skip
+    if messages.isStreaming:
+        details = "messages is a stream: call merge() for each of its batches, by writeStream.foreachBatch"
+        raise SetupError("USAGE", details=details)
+    if (on_error == "dead-letter") != (dead_letter is not None):
+        raise SetupError("USAGE", details='on_error="dead-letter" and dead_letter=PLACE go together')
+    if (location := table_location_of(into)) is None:
+        raise SetupError("USAGE", details=f"into={into!r}: delta:PATH or iceberg:CATALOG.DB.TABLE is needed")
+    if ddl is not None and os.fspath(ddl) == "stream":
+        details = 'ddl="stream" needs a checkpoint, which the command has: give a file of statements, or history='
+        raise SetupError("USAGE", details=details)
+    id_, spark = table_id(table), messages.sparkSession
+    side = CodecConfig(
+        format_named(format).name,
+        schemas_of(format, registry, schemas),
+        Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options}),
+        history if isinstance(history, HistoryTables) else tables_of(ddl, history, table),
+        claims_of(claim_checks),
+        view=TableView(Table(id_, ()), SparkTypes(types, "text"), "null", on_lossy),
+    )
+    check_any_order(side)
+    engine_of(spark, engine, location.format)(spark, location.name)  # refuses a place that it can't write to
+    statements = statements_of(None if ddl is None else definition_source(os.fspath(ddl)), id_.db)
+    work = Job(side, on_error=on_error, merge=engine)
+    runner = MicroBatchRunner(spark, work, into, dead_letter, KafkaClient(), None, id_, statements)
+    place = F.expr("(cast(partition AS bigint) << 48) | `offset`")
+    frame = kafka_columns(messages).withColumn("position", F.coalesce(place, F.monotonically_increasing_id()))
+    summary = runner.process(frame, 0).summary
+    return {"messages": summary.messages, "out": summary.out, **summary.tally(used=False)}
