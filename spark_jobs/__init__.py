@@ -1,8 +1,8 @@
 """Spark jobs that decode, encode and check TiCDC's message formats.
 
-`from spark_jobs import decode, encode, transcode, merge, count_changes` is the Spark API, beside `datasource` and
-`spark_session`. Importing the package starts no JVM and no Spark session, and loads neither pyspark nor pyarrow:
-workers and the command line import it too. With Spark 3 the names of the API are an error that says so.
+`from spark_jobs import decode, encode, transcode, merge, changelog, count_changes` is the Spark API, beside
+`datasource` and `spark_session`. Importing the package starts no JVM and no Spark session, and loads neither pyspark
+nor pyarrow: workers and the command line import it too. With Spark 3 the names of the API are an error that says so.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from spark_jobs.spark import data_source as datasource
     from spark_jobs.spark.api import count_changes, decode, encode, transcode
     from spark_jobs.spark.session import spark_session
-    from spark_jobs.streaming.python_merge import merge
+    from spark_jobs.streaming.python_merge import changelog, merge
 
-__all__ = ["count_changes", "datasource", "decode", "encode", "merge", "spark_session", "transcode"]
+__all__ = ["changelog", "count_changes", "datasource", "decode", "encode", "merge", "spark_session", "transcode"]
 
 DISTRIBUTION = "ticdc-bridge"
 check_at_import("schemas")  # in Spark's workers too, which import this package first
@@ -36,10 +36,10 @@ def __getattr__(name: str) -> Any:
         from spark_jobs.spark.session import spark_session
 
         return spark_session
-    if name == "merge":
+    if name in ("changelog", "merge"):
         from spark_jobs.streaming import python_merge
 
-        return python_merge.merge
+        return getattr(python_merge, name)
     if name in __all__:
         from spark_jobs.spark import api
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
 
 from pyspark.sql import functions as F
 
@@ -41,6 +41,25 @@ if TYPE_CHECKING:
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
+class MergeArguments(TypedDict, total=False):
+    """What `merge` takes beside messages and into; table and format are needed."""
+
+    table: Required[str]
+    format: Required[str]
+    registry: str | None
+    schemas: Schemas | File | None
+    ddl: File | None
+    history: str | HistoryTables | None
+    time_zone: str
+    types: Literal["exact", "typed"]
+    on_lossy: OnLossy
+    on_error: OnError
+    dead_letter: str | None
+    engine: str
+    claim_checks: File | None
+    options: Mapping[str, Any]
+
+
 @with_parameter_names
 def merge(
     messages: DataFrame,
@@ -60,6 +79,7 @@ def merge(
     engine: str = AUTO,
     claim_checks: File | None = None,
     options: Mapping[str, Any] = _NO_OPTIONS,
+    changelog: str | None = None,
 ) -> dict[str, int]:
     """Messages of a batch, merged into a table of the lake: it is then as the table in TiDB is. The command `merge`.
 
@@ -68,6 +88,7 @@ def merge(
     them. ddl: a file of statements, or history: the URL of a service that tracks the table, or HistoryTables; without
     either the columns are those of the registered schemas, and no column goes. types, on_lossy, engine: as the command
     has them.
+    changelog: where all changes go too, as `changelog` writes them.
     on_error: what becomes of a message that can't be read: it ends the call ("fail"), goes to `dead_letter` (delta:PATH
     or kafka:TOPIC: "dead-letter"), or is counted ("drop").
     A batch that comes again changes nothing, so `foreachBatch` needs no more than this call:
@@ -75,13 +96,48 @@ def merge(
     Gives the counts that the command prints: `messages`, `rows.c`, `out` (keys written), `skipped.other table`, ….
     SetupError for wrong arguments, and where a change can't be made exactly; then nothing of the batch is written.
     """
+    return _apply(
+        messages, into, table, format, registry, schemas, ddl, history, time_zone, types, on_lossy, on_error,
+        dead_letter, engine, claim_checks, options, {"changelog": changelog},
+    )  # fmt: skip
+
+
+@with_parameter_names
+def changelog(messages: DataFrame, *, into: str, **arguments: Unpack[MergeArguments]) -> dict[str, int]:
+    """Messages of a batch, each change appended once to a table of the lake: the command `merge --changelog`.
+
+    All arguments and the counts are as those of `merge`; `out` is the rows written. A batch that comes again adds none.
+    """
+    for name in ("table", "format"):
+        if name not in arguments:
+            raise SetupError("USAGE", details=f"{name}= is needed")
+    for name in arguments.keys() - _DEFAULTS.keys() - {"table", "format"}:
+        raise SetupError("USAGE", details=f"{name}= is no argument of changelog()")
+    given: dict[str, Any] = {**_DEFAULTS, **arguments}
+    return _apply(messages, into, kind={"current": False, "changelog": into}, **given)
+
+
+_DEFAULTS: Mapping[str, Any] = {
+    "registry": None, "schemas": None, "ddl": None, "history": None, "time_zone": "UTC", "types": "exact",
+    "on_lossy": "error", "on_error": "fail", "dead_letter": None, "engine": AUTO, "claim_checks": None,
+    "options": _NO_OPTIONS,
+}  # fmt: skip
+
+
+def _apply(
+    messages: DataFrame, into: str, table: str, format: str, registry: str | None, schemas: Schemas | File | None,
+    ddl: File | None, history: str | HistoryTables | None, time_zone: str, types: Literal["exact", "typed"],
+    on_lossy: OnLossy, on_error: OnError, dead_letter: str | None, engine: str, claim_checks: File | None,
+    options: Mapping[str, Any], kind: Mapping[str, Any],
+) -> dict[str, int]:  # fmt: skip
+    """kind: the fields of Job that say which tables are written."""
     check_frame(messages, "messages")
     check_choices(
         types=(types, ("exact", "typed")), on_lossy=(on_lossy, ("error", "flag")),
         on_error=(on_error, ("fail", "dead-letter", "drop")), engine=(engine, (AUTO, *ENGINES)),
     )  # fmt: skip
     if messages.isStreaming:
-        details = "messages is a stream: call merge() for each of its batches, by writeStream.foreachBatch"
+        details = "messages is a stream: call it for each of its batches, by writeStream.foreachBatch"
         raise SetupError("USAGE", details=details)
     if (on_error == "dead-letter") != (dead_letter is not None):
         raise SetupError("USAGE", details='on_error="dead-letter" and dead_letter=PLACE go together')
@@ -102,7 +158,7 @@ def merge(
     check_any_order(side)
     engine_of(spark, engine, location.format)(spark, location.name)  # refuses a place that it can't write to
     statements = statements_of(None if ddl is None else definition_source(os.fspath(ddl)), id_.db)
-    work = Job(side, on_error=on_error, merge=engine)
+    work = Job(side, on_error=on_error, merge=engine, **kind)
     runner = MicroBatchRunner(spark, work, into, dead_letter, KafkaClient(), None, id_, statements)
     place = F.expr("(cast(partition AS bigint) << 48) | `offset`")
     frame = kafka_columns(messages).withColumn("position", F.coalesce(place, F.monotonically_increasing_id()))

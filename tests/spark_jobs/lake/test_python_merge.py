@@ -10,7 +10,7 @@ import pytest
 
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
-from spark_jobs import merge
+from spark_jobs import changelog, merge
 from spark_jobs.spark.frames import read_files
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
@@ -61,12 +61,15 @@ def test_for_each_batch(spark: SparkSession, engine: str) -> None:
     def write(batch: DataFrame, number: int) -> None:
         for _ in "ab":  # a batch may come again
             counts.append(merge(batch, engine=engine, **_ARGUMENTS))
+        changelog(batch, engine=engine, **{**_ARGUMENTS, "into": "delta:log"})
 
     source = spark.readStream.schema(spark.read.parquet(f"{here}/in/0").schema).option("maxFilesPerTrigger", 1)
     query = source.parquet(f"{here}/in/*").writeStream.foreachBatch(write)
     query = query.option("checkpointLocation", f"{here}/check")
     query.trigger(availableNow=True).start().awaitTermination()
     assert rows(spark, "lake", by_spark=True) == _LAST
+    logged = spark.read.format("delta").load(f"{here}/log").select("_tidb_op", "id").collect()
+    assert sorted(map(tuple, logged)) == [("D", 1), ("I", 1), ("I", 2), ("I", 3), ("U", 3)]
     assert sum(one["messages"] for one in counts) == 2 * sum(map(len, _BATCHES))
     assert sum(one.get("skipped.other table", 0) for one in counts) == 2
 
@@ -94,6 +97,10 @@ def test_arguments_that_are_refused(spark: SparkSession) -> None:
         assert "--" not in str(caught.value)
 
     check_rows(_WRONG, check)
+    with pytest.raises(SetupError, match="format= is needed"):
+        changelog(messages, into="delta:log", table="shop.orders")  # type: ignore[call-arg]
+    with pytest.raises(SetupError, match="tables= is no argument"):
+        changelog(messages, **{**_ARGUMENTS, "tables": "shop.*"})
     bad = _frame(spark, [Message(b"k", b"no json", "orders", 0, 0)])
     with pytest.raises(SetupError, match="STOPPED"):
         merge(bad, **_ARGUMENTS)
