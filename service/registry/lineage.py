@@ -17,8 +17,10 @@ _LONGEST: Final = 1_000
 RUN_FIELDS: Final = ("job", "command", "from", "to", "source", "target")
 TABLE_FIELDS: Final = (
     ("topic", str, False), ("db", str, True), ("table", str, True), ("table_version", int, False),
-    ("schema_id", int, False), ("rows", int, True),
+    ("schema_id", int, False), ("rows", int, True), ("newest_commit_ts", int, False), ("waiting", int, False),
 )  # fmt: skip
+_PROGRESS: Final = ("newest_commit_ts", "waiting")
+"""How far a job is: told anew each time, so that it is no part of what an edge is."""
 
 
 def record(registry: Registry, run: dict[str, Any]) -> int:
@@ -33,8 +35,9 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
     edges = [_edge(head, one) for one in tables]
     now, by_key = time.time_ns() // 1_000_000, dict[str, Lineage]()
     for edge, rows in edges:
-        body = json.dumps(edge, ensure_ascii=False, sort_keys=True)
-        key = hashlib.sha256(body.encode("utf-8", "replace")).hexdigest()
+        known = {name: value for name, value in edge.items() if name not in _PROGRESS}
+        key = hashlib.sha256(_text_of(known).encode("utf-8", "replace")).hexdigest()
+        body = _text_of(edge)
         by_key[key] = Lineage(key, body, rows + (by_key[key].rows if key in by_key else 0), now, now)
     with registry.store.write() as tx:
         tx.add_lineage(by_key.values())
@@ -53,7 +56,16 @@ def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
             edge = json.loads(one.body)
             values = {"job": edge["job"], "topic": edge["topic"], "table": f"{edge['db']}.{edge['table']}"}
             if all(value in ("", values[name]) for name, value in filters.items()):
-                edges.append({**edge, "subjects": [], "rows": one.rows, "first": one.first, "last": one.last})
+                edges.append(
+                    {
+                        **dict.fromkeys(_PROGRESS),
+                        **edge,
+                        "subjects": [],
+                        "rows": one.rows,
+                        "first": one.first,
+                        "last": one.last,
+                    }
+                )
         subjects = defaultdict[int, list[dict[str, Any]]](list)
         for row in tx.holders_of(DEFAULT_CONTEXT, {edge["schema_id"] for edge in edges} - {None}):
             subjects[row.id].append({"subject": row.subject, "version": row.version})
@@ -76,6 +88,10 @@ def _edge(head: dict[str, Any], table: Any) -> tuple[dict[str, Any], int]:
             raise RegistryError("BAD_REQUEST", details=f"tables: {name} is out of range")
         edge[name] = value
     return edge, edge.pop("rows")
+
+
+def _text_of(edge: dict[str, Any]) -> str:
+    return json.dumps(edge, ensure_ascii=False, sort_keys=True)
 
 
 def _text(body: dict[str, Any], name: str) -> str:

@@ -348,8 +348,9 @@ class Transaction:
         for some in statements.chunks([one.key for one in edges]):
             there.update(self._sql.execute(select(c.key).where(c.key.in_(some))).scalars())
         more = update(lineage).where(c.key == bindparam("of"))
-        more = more.values(rows=c.rows + bindparam("more"), last=bindparam("now"))
-        told_again = [{"of": one.key, "more": one.rows, "now": one.last} for one in edges if one.key in there]
+        more = more.values(rows=c.rows + bindparam("more"), last=bindparam("now"), body=bindparam("text"))
+        again = [one for one in edges if one.key in there]
+        told_again = [{"of": one.key, "more": one.rows, "now": one.last, "text": one.body} for one in again]
         new = [asdict(one) for one in edges if one.key not in there]
         for statement, rows in ((more, told_again), (insert(lineage), new)):
             if rows:

@@ -125,6 +125,9 @@ def choose_tables(args: argparse.Namespace) -> TableChoice | None:
         raise SetupError("USAGE", details="--table DB.TABLE and --tables both choose tables: give one")
     if table is not None and re.search(r"[*?,]", table):
         raise SetupError("USAGE", details=f"--table {table}: one table is needed; --tables takes patterns and lists")
+    if args.places and not many and args.command != "transcode":
+        details = "[[table]] of --file gives single tables places; --out names the others' with {schema} and {table}"
+        raise SetupError("USAGE", details=details)
     if many:
         check_rule(args.out)
     if table is not None:

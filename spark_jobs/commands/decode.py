@@ -48,5 +48,5 @@ def run(args: argparse.Namespace) -> int:
     chosen = choose_tables(args)
     zoned = args.types == "typed" and format_named(args.format).zone is None  # TIMESTAMP text becomes a time
     read = replace(read_side(args, "flag", warn=zoned), view=view_of(args), chosen=chosen)
-    work = Job(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved)
+    work = Job(read, None, args.topic, args.on_error, args.dedupe, args.until_resolved, places=args.places)
     return run_job(args, work)

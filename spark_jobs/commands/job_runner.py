@@ -21,6 +21,7 @@ from spark_jobs.io.locations import (
     refuse_table_source,
     table_location_of,
     topic_of_location,
+    topics_of_location,
 )
 from spark_jobs.io.message_files import archive_files
 from spark_jobs.io.object_paths import path_of
@@ -54,13 +55,16 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
         return f"{name_of_place(args.out) or args.command}.dead"
     if args.out == "-":
         return f"{args.command}.dead.jsonl"
-    name = name_of_place(args.out) or name_of_place(args.source)
+    source = name_of_place(args.source)
+    if (topics := topics_of_location(args.source)) is not None:
+        source = topics.only or args.command
+    name = name_of_place(args.out) or source
     return f"{name}.dead.jsonl"
 
 
 def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
-    kafka, place = replace(kafka_of(args), read=topic_of_location(args.source)), dead_letter_location(args)
+    kafka, place = replace(kafka_of(args), read=topics_of_location(args.source)), dead_letter_location(args)
     refuse_table_source(args.source)
     if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
         raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
@@ -69,12 +73,14 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
     if work.topic is not None:
         check_topic_rule(work.topic)
+    if work.until_resolved and kafka.read is not None and kafka.read.only is None:
+        raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
     own_topics = work.write is not None and format_named(work.write.format).own_topics
     if args.out == "kafka:" and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
     if args.topic and place == f"kafka:{args.topic}":
         raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
-    if args.out == "kafka:" and args.topic == topic_of_location(args.source):
+    if args.out == "kafka:" and args.topic and kafka.read is not None and kafka.read.takes(args.topic):
         raise SetupError("USAGE", details=f"--topic {args.topic}: that is the topic that is read: name another one")
     if args.max_per_batch is not None and args.max_per_batch < 1:
         raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
@@ -165,10 +171,11 @@ def _table_file(
 
 def count_waiting(place: str, kafka: KafkaClient) -> int | None:
     """How many messages there are to read, for the bar on a terminal; None where that is not known beforehand."""
-    topic = topic_of_location(place)
-    if topic is None or not sys.stderr.isatty():
+    topics = topics_of_location(place)
+    if topics is None or not sys.stderr.isatty():
         return None
     from spark_jobs.io.kafka import extents
 
-    ranges = extents(topic, kafka.settings()).values()
+    settings = kafka.settings()
+    ranges = [one for topic in topics.find(settings) for one in extents(topic, settings).values()]
     return sum(max(high - max(low, kafka.from_offset), 0) for low, high in ranges)

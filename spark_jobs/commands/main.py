@@ -14,8 +14,20 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from schemas.model.errors import BridgeError
-from spark_jobs.commands import decode, demo, encode, explain, merge, options, package, replay, transcode, verify
+from schemas.model.errors import BridgeError, SetupError
+from spark_jobs.commands import (
+    decode,
+    demo,
+    encode,
+    explain,
+    job_file,
+    merge,
+    options,
+    package,
+    replay,
+    transcode,
+    verify,
+)
 
 COMMANDS = {
     "decode": decode, "encode": encode, "transcode": transcode, "explain": explain, "verify": verify,
@@ -46,13 +58,27 @@ def _check_paths(args: argparse.Namespace) -> None:
             setattr(args, name, path_of(value))
 
 
+def _parse(words: list[str], top: argparse.ArgumentParser) -> argparse.Namespace:
+    """The command line, with the options of its --file. SetupError USAGE."""
+    commands = next(action.choices for action in top._actions if isinstance(action.choices, dict))
+    words, places = job_file.with_file(words, commands)
+    args = top.parse_args(words)
+    if places:
+        args.places = tuple(places)
+    return args
+
+
 def main(argv: Sequence[str] | None = None, prog: str = "python -m spark_jobs") -> int:
     """Runs a command; returns its exit code."""
     words, grammar = sys.argv[1:] if argv is None else argv, parser(prog)
     if not words:
         grammar.print_help(sys.stderr)
         raise SystemExit(2)
-    args = grammar.parse_args(words)
+    try:
+        args = _parse([*words], grammar)
+    except SetupError as error:
+        print(f"error {error.code}: {error.detail}", file=sys.stderr)
+        return 2
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")

@@ -84,6 +84,6 @@ def run(args: argparse.Namespace) -> int:
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args), chosen=chosen)
     work = Job(
         read, None, None, args.on_error, merge=args.engine, at_once=args.at_once, current=has_current,
-        changelog=args.changelog,
+        changelog=args.changelog, places=args.places,
     )  # fmt: skip
     return run_job(args, work, statements_of(args.ddl, default_database(args)))

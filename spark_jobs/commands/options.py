@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from schemas.formats.format_table import FORMATS
 from schemas.inputs.table_sources import definition_source
+from spark_jobs.commands import job_file
 from spark_jobs.pipeline.table_choice import means_definitions
 from spark_jobs.sources.subject_names import STRATEGIES
 
@@ -58,7 +59,17 @@ def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) 
     """What decode, encode, transcode and merge share. merges: each key's newest change is applied to a Delta table.
     chooses: only some tables' messages may be taken.
     """
-    p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="where messages come from")
+    source = p.add_mutually_exclusive_group(required=True) if chooses else p
+    more: dict[str, Any] = {} if chooses else {"required": True}
+    source.add_argument("--in", dest="source", metavar="FILE|kafka:TOPIC,…", help="where messages come from", **more)
+    if chooses:
+        source.add_argument(
+            "--topics",
+            dest="source",
+            type=lambda text: f"kafka:/{text}/",
+            metavar="REGEX",
+            help="the Kafka topics whose whole name fits, such as 'tidb_.*'; a stream finds new ones",
+        )
     if merges:
         p.add_argument(
             "--out",
@@ -80,6 +91,8 @@ def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) 
             "--until-resolved", action="store_true", help="only rows that no other comes before: by the watermarks"
         )
         p.add_argument("--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (the source's)")
+    if chooses:
+        job_file.add(p)
     add_reading(p, chooses)
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
     spark(p)

@@ -23,7 +23,14 @@ from schemas.model.reasons import reason_of
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
 from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
-from spark_jobs.io.locations import KafkaClient, refuse_avro, refuse_table, refuse_table_source, topic_of_location
+from spark_jobs.io.locations import (
+    KafkaClient,
+    refuse_avro,
+    refuse_table,
+    refuse_table_source,
+    topic_of_location,
+    topics_of_location,
+)
 from spark_jobs.io.message_files import (
     MAX_LINE,
     LineWriter,
@@ -52,8 +59,8 @@ def read_source(
     options: of the format read, for CSV files of a storage sink; tables: definitions, for what these leave out.
     """
     refuse_table_source(place)
-    topic = topic_of_location(place)
-    if topic is None:
+    topics = topics_of_location(place)
+    if topics is None:
         path = path_of("/dev/stdin" if place == "-" else place)
         if is_storage_folder(place):
             return StorageFolder(place).read(options, tables)
@@ -66,7 +73,9 @@ def read_source(
         return chain.from_iterable(map(read_messages, files or [path]))
     from spark_jobs.io.kafka import read_topic
 
-    return iter(read_topic(topic, kafka.settings(), kafka.from_offset))
+    settings = kafka.settings()
+    names = [topics.only] if topics.only else [*topics.find(settings)]
+    return chain.from_iterable(read_topic(name, settings, kafka.from_offset) for name in names)
 
 
 def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Any, TypeVar
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
-from confluent_kafka.admin import AdminClient, ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka.admin import AdminClient, ConfigResource, OffsetSpec  # type: ignore[attr-defined]
 
 from schemas.model.credentials import mask_settings
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
+from spark_jobs.io.topics import TopicChoice
 
 T = TypeVar("T", Consumer, Producer, AdminClient)
 _TIMEOUT = 10.0
@@ -117,6 +118,34 @@ def partition_counts(settings: Mapping[str, str], topic: str | None, prefix: str
     return {n: len(t.partitions) for n, t in topics.items() if t.error is None and n.startswith(prefix)}
 
 
+def newest_offsets(counts: Mapping[str, int], settings: Mapping[str, str]) -> dict[tuple[str, int], int]:
+    """The offset after the newest message of each partition. counts: partitions by topic. What the broker does not tell
+    now is left out. SetupError KAFKA_UNREACHABLE.
+    """
+    client = _client(AdminClient, {**settings, "error_cb": _ignore_error, "log_level": 0})
+    latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    asked = {TopicPartition(t, p): latest for t, count in counts.items() for p in range(count)}
+    newest = {}
+    try:
+        for place, answer in client.list_offsets(asked, request_timeout=_TIMEOUT).items() if asked else ():
+            with suppress(KafkaException, TimeoutError):
+                newest[place.topic, place.partition] = int(answer.result(_TIMEOUT + 1).offset)
+    except KafkaException as error:
+        raise SetupError("KAFKA_UNREACHABLE", servers=settings["bootstrap.servers"], details=_reason(error)) from error
+    return newest
+
+
+def topic_ids(topics: Collection[str], settings: Mapping[str, str]) -> dict[str, str]:
+    """As `topic_id`, of several topics that are there; without those of which it can't be told."""
+    client, ids = _client(AdminClient, {**settings, "error_cb": _ignore_error, "log_level": 0}), dict[str, str]()
+    with suppress(KafkaException, ValueError):
+        for name, answer in client.describe_topics(TopicCollection([*topics]), request_timeout=_TIMEOUT).items():
+            with suppress(KafkaException, TimeoutError, ValueError):
+                uuid = str(answer.result(_TIMEOUT + 1).topic_id)
+                ids |= {name: uuid} if uuid not in ("None", _NO_ID) else {}
+    return ids
+
+
 def largest_messages(settings: Mapping[str, str], topics: Iterable[str]) -> dict[str, int]:
     """`max.message.bytes` of topics: larger messages a topic refuses. What the broker does not tell is left out."""
     resources = [ConfigResource(ConfigResource.Type.TOPIC, topic) for topic in topics]
@@ -206,10 +235,10 @@ def same_topic_error(topic: str) -> str:
 class TopicWriter:
     """Writes messages to a topic, idempotently and in order; a message keeps its partition (modulo the topic's).
 
-    topic: None: each message has its own. read: a topic that none may have.
+    topic: None: each message has its own. read: topics that none may have.
     """
 
-    def __init__(self, topic: str | None, settings: Mapping[str, str], read: str | None = None) -> None:
+    def __init__(self, topic: str | None, settings: Mapping[str, str], read: TopicChoice | None = None) -> None:
         self._servers = settings["bootstrap.servers"]
         config: dict[str, Any] = {
             "enable.idempotence": True, "linger.ms": 20, "compression.type": "lz4", **settings,
@@ -225,7 +254,7 @@ class TopicWriter:
         topic = self._topic or message.topic
         if topic is None:
             raise SetupError("USAGE", details="the message has no topic to write to: give kafka:TOPIC")
-        if topic == self._read:
+        if self._read is not None and self._read.takes(topic):
             raise SetupError("USAGE", details=same_topic_error(topic))
         if topic not in self._partitions:
             self._partitions[topic] = self._count(topic)

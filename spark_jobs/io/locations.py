@@ -10,19 +10,20 @@ from typing import NamedTuple
 from schemas.inputs.kafka_settings import client_settings, java_settings
 from schemas.model.errors import SetupError
 from spark_jobs.io.stores import StoreUrl
+from spark_jobs.io.topics import TopicChoice
 
 
 @dataclass(frozen=True, slots=True)
 class KafkaClient:
     """How Kafka is reached, and from which offset it is read: --bootstrap-servers, --kafka-config, --from-offset.
 
-    read: the topic that a job reads, into which it writes nothing.
+    read: the topics that a job reads, into which it writes nothing.
     """
 
     servers: str | None = None
     config_file: Path | None = None
     from_offset: int = 0
-    read: str | None = None
+    read: TopicChoice | None = None
 
     def settings(self) -> dict[str, str]:
         """For librdkafka, in this process."""
@@ -44,6 +45,12 @@ def topic_of_location(place: str, empty: bool = False) -> str | None:
     if not topic and not empty:
         raise SetupError("USAGE", details="kafka:TOPIC: the topic is missing")
     return topic
+
+
+def topics_of_location(place: str) -> TopicChoice | None:
+    """The topics of `kafka:…`, None for anything else. SetupError USAGE as of topic_of_location."""
+    text = topic_of_location(place)
+    return None if text is None else TopicChoice(text)
 
 
 class TableLocation(NamedTuple):
@@ -101,7 +108,8 @@ def name_of_place(place: str) -> str:
     return place.rstrip("/")
 
 
-_URL = re.compile(r"(?!delta:/\w)([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")  # delta:/folder is a path of this machine
+_URL = re.compile(r"(?!delta:/\w)(?!kafka:/[^/].*/\Z)([A-Za-z][A-Za-z0-9+.-]+):/(?=/|\w)")
+"""delta:/folder is a path of this machine, kafka:/…/ a pattern of topics."""
 _AZURE = "write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"
 _OTHER_WORDS = {
     "kafka": "write kafka:TOPIC", "delta": "write delta:PATH", "file": "give the path alone",

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.table_choice import TablePlace
 
 OnError = Literal["fail", "dead-letter", "drop"]
 
@@ -17,7 +18,8 @@ class Job:
     topic: the rule that names the topics written. on_error: what becomes of a message that fails. merge: changes are
     applied to tables instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
     current: one of them is the table as TiDB has it now, at the job's output. changelog, versions: where the changelog
-    and the row versions are, None for neither. at_once: how many tables of the lake are written at a time.
+    and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. places: of
+    tables that do not go where the others do.
     """
 
     read: CodecConfig
@@ -31,6 +33,7 @@ class Job:
     current: bool = True
     changelog: str | None = None
     versions: str | None = None
+    places: tuple[TablePlace, ...] = ()
 
     @property
     def needs_order(self) -> bool:

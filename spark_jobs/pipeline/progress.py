@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from typing import TypeVar
 
+from schemas.model.event import tso_physical_ms
 from schemas.model.table import TableId
-from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.result import Summary, TableProgress
 
 T = TypeVar("T")
 _EVERY = 10.0
+_MOST_TABLES = 20
 
 
 def show_progress(items: Iterable[T], what: str, total: int | None = None) -> Iterator[T]:
@@ -56,6 +59,8 @@ def tell_summary(command: str, summary: Summary, table: TableId | None = None) -
     for text in summary.warnings(table):
         print(f"warning: {text}", file=sys.stderr)
     tell_lines(command, summary.lines())
+    for line in table_lines(command, summary.tables):
+        print(line, file=sys.stderr)
 
 
 def tell_lines(command: str, lines: Iterable[str]) -> None:
@@ -75,6 +80,24 @@ def batch_line(command: str, number: int, summary: Summary, lag: int | None, rat
         f"{rate:,.0f}/s",
     ]
     return f"{command}: batch {number}: " + ", ".join(parts)
+
+
+def table_lines(command: str, tables: Sequence[TableProgress]) -> list[str]:
+    """A line for each table of a batch, those with most rows; of the others how many there are."""
+    shown = sorted(tables, key=lambda one: -one.rows)[:_MOST_TABLES]
+    lines = [f"{command}:   {one.name}: rows {one.rows}, out {one.out}{_newest(one.newest_ts)}" for one in shown]
+    if len(tables) > len(shown):
+        rest = sum(one.rows for one in tables) - sum(one.rows for one in shown)
+        lines.append(f"{command}:   and {len(tables) - len(shown)} more tables: rows {rest}")
+    return lines
+
+
+def _newest(commit_ts: int | None) -> str:
+    if commit_ts is None:
+        return ""
+    ms = tso_physical_ms(commit_ts)
+    when = datetime.fromtimestamp(ms / 1000, UTC)
+    return f", newest change {when:%Y-%m-%d %H:%M:%S} UTC, {max(time.time() - ms / 1000, 0):,.0f} s ago"
 
 
 def print_notes(notes: list[str], number: int) -> None:

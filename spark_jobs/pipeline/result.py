@@ -29,12 +29,24 @@ class TableMerge:
     newest_ts: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class TableProgress:
+    """What a run or a micro-batch did for one of several tables: rows read, keys or rows written, the newest
+    commit_ts of them where they have one.
+    """
+
+    name: str
+    rows: int
+    out: int
+    newest_ts: int | None
+
+
 @dataclass
 class Summary:
     """Counts of one run. `out` are messages (or lines) written; errors are by code, flags by their name.
 
     mismatches: rows that were read without their table's definition, by what does not fit. merges: the last one into
-    each table, by its name.
+    each table, by its name. tables: the progress of each, where each has a place of its own.
     """
 
     messages: int = 0
@@ -50,6 +62,7 @@ class Summary:
     dropped: int = 0
     held: int = 0
     merges: dict[str, TableMerge] = field(default_factory=dict)
+    tables: list[TableProgress] = field(default_factory=list)
 
     def count(self, result: MessageResult, topic: str | None = None) -> None:
         """Counts one message of a topic and what became of it; what is written is counted by who writes it."""

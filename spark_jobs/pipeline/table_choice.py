@@ -79,6 +79,14 @@ class TableChoice:
 _MOST_ANSWERS = 100_000
 
 
+@dataclass(frozen=True)
+class TablePlace:
+    """The place of some tables, before --out: with {schema} and {table} where these are several."""
+
+    tables: TableChoice
+    location: str
+
+
 def means_definitions(text: str) -> bool:
     """Whether a value of --tables is a source of definitions, as of --ddl: a file or folder that is there, the name of
     such a file, a URL or `stream`. Else it is names and patterns of tables.

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 from schemas.model.errors import SetupError
 from spark_jobs.io.endpoints import lines_file
 from spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
+from spark_jobs.io.topics import TopicChoice
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.storage_definitions import stated_tables
+from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -133,21 +135,40 @@ def _untyped_columns(path: str) -> set[str]:
 _LOTS = {"max.poll.records": "5000"}
 
 
-def kafka_read_options(topic: str, settings: Mapping[str, str]) -> dict[str, str]:
+def kafka_read_options(topics: TopicChoice, settings: Mapping[str, str]) -> dict[str, str]:
     """What Spark's Kafka source is told, for a batch as for a stream. settings: of the client, which win over ours."""
     return {
         **{f"kafka.{name}": value for name, value in {**_LOTS, **settings}.items()},
-        "subscribe": topic,
+        **topics.spark_options(),
         "kafka.allow.auto.create.topics": "false",  # a topic that was deleted stays deleted
         "includeHeaders": "true",
     }
 
 
-def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], from_offset: int = 0) -> DataFrame:
-    """A topic from an offset of each partition (0: the earliest) to the high watermarks of now, as a batch."""
+def with_position(frame: DataFrame, sources: Sequence[tuple[str, int]] | None) -> DataFrame:
+    """Kafka's rows with `position`, the order of the output: the source's number, and the offset in 48 bits.
+
+    sources: of several topics the (topic, partition) by number, which `source_number` is; None: the partition is it.
+    """
+    from pyspark.sql import functions as F
+
+    if sources is None:
+        return frame.selectExpr(*KAFKA_SQL, "(cast(partition as bigint) << 48) | `offset` as position")
+    rows = ", ".join(f"({sql_literal(topic)}, {partition}, {n})" for n, (topic, partition) in enumerate(sources))
+    numbers = frame.sparkSession.sql(f"SELECT * FROM VALUES {rows} AS s(topic, partition, source_number)")
+    joined = frame.join(F.broadcast(numbers), ["topic", "partition"], "left")
+    unknown = "raise_error('a topic came while the batch was read: the next try has it')"
+    position = f"(cast(coalesce(source_number, cast({unknown} as int)) as bigint) << 48) | `offset` as position"
+    return joined.selectExpr(*KAFKA_SQL, "source_number", position)
+
+
+def read_kafka(
+    spark: SparkSession, topics: TopicChoice, settings: Mapping[str, str], from_offset: int = 0
+) -> DataFrame:
+    """Topics from an offset of each partition (0: the earliest) to the high watermarks of now, as a batch."""
     return (
         spark.read.format("kafka")
-        .options(**kafka_read_options(topic, settings))
+        .options(**kafka_read_options(topics, settings))
         .load()
         .where(f"`offset` >= {from_offset}")
         .selectExpr(*KAFKA_SQL)
@@ -157,21 +178,20 @@ def read_kafka(spark: SparkSession, topic: str, settings: Mapping[str, str], fro
 def input_of_job(
     spark: SparkSession,
     place: str,
-    topic: str | None,
+    topics: TopicChoice | None,
     settings: Mapping[str, str] | None,
     from_offset: int,
     read: CodecConfig,
+    sources: Sequence[tuple[str, int]] | None = None,
 ) -> DataFrame:
     """What a command reads, with `position`: the order of the output. Files come as raw lines (column `line`).
 
     What is no file of lines (compressed, a JSON document, a storage sink's folder) is made one first, on this machine.
-    SetupError USAGE when the file is not there.
+    sources: as of with_position. SetupError USAGE when the file is not there.
     """
-    if topic is not None and settings is not None:
+    if topics is not None and settings is not None:
         # Sorted by partition and offset, as a reader without Spark goes through the topic.
-        return read_kafka(spark, topic, settings, from_offset).selectExpr(
-            "*", "(cast(partition as bigint) << 48) | `offset` as position"
-        )
+        return with_position(read_kafka(spark, topics, settings, from_offset), sources)
     if place.endswith(".parquet"):
         if not Path(place).is_file():
             raise SetupError("USAGE", details=f"{place}: No such file or directory")

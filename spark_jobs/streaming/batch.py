@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink, complete_together
-from spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location
+from spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_location, topics_of_location
+from spark_jobs.io.topics import number_sources
 from spark_jobs.pipeline.codec_config import check_any_order
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary
@@ -63,8 +64,10 @@ def _run(
 ) -> Summary:
     check_any_order(work.read)
     spark = session_of(work, settings, out if isinstance(out, str) else "", dead)
-    topic = topic_of_location(source)
-    client = kafka.java_settings() if topic else None
-    frame = input_of_job(spark, source, topic, client, kafka.from_offset, work.read)
+    topics = topics_of_location(source)
+    client, sources = kafka.java_settings() if topics else None, None
+    if topics is not None and topics.only is None:
+        sources = number_sources(topics.find(kafka.settings()), [])
+    frame = input_of_job(spark, source, topics, client, kafka.from_offset, work.read, sources)
     runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
     return runner.process(frame, 0).summary

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 import shutil
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from schemas.model.errors import SetupError
 from schemas.model.event import DdlEvent
 from schemas.model.reasons import reason_of
+from spark_jobs.io.topics import number_sources
 from spark_jobs.runtime.cache import write_atomically
 
 
@@ -71,6 +72,26 @@ class Checkpoint:
             )
             raise SetupError("STOPPED", where=f"topic {topic!r}", details=details)
 
+    def same_topics(self, ids: Mapping[str, str]) -> None:
+        """As same_topic, of several: by their names, the ids of those that are there."""
+        path = self.folder / "topics.json"
+        known: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        for topic, id_ in ids.items():
+            if known.get(topic, id_) != id_:
+                details = f"it was deleted and created anew: checkpoint {self.folder} has other offsets of it"
+                raise SetupError("STOPPED", where=f"topic {topic!r}", details=f"{details}: take a new --checkpoint")
+        if ids.keys() - known.keys():
+            write_atomically(path, json.dumps({**known, **ids}))
+
+    def number_sources(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
+        """(topic, partition) by number (spark_jobs.io.topics.number_sources): the same at every start."""
+        path = self.folder / "sources.json"
+        known = [(topic, n) for topic, n in json.loads(path.read_text("utf-8"))] if path.exists() else []
+        numbered = number_sources(counts, known)
+        if numbered != known:
+            write_atomically(path, json.dumps(numbered))
+        return numbered
+
     # ---- files written
     def record_write(self, what: str, number: int) -> None:
         """Keeps that a try of this micro-batch wrote its file of `what` ("out", "dead")."""
@@ -112,6 +133,14 @@ class Checkpoint:
         path = self.folder / "tables.json"
         places: dict[str, dict[str, str | int]] = json.loads(path.read_text("utf-8")) if path.exists() else {}
         return places
+
+    def table_choices(self, patterns: Iterable[str]) -> list[list[str]]:
+        """The patterns of tables that runs before this one took; this one's are kept with them."""
+        path, now = self.folder / "choices.json", list(patterns)
+        earlier: list[list[str]] = json.loads(path.read_text("utf-8")) if path.exists() else []
+        if now not in earlier:
+            write_atomically(path, json.dumps([*earlier, now]))
+        return earlier
 
     def keep_table_places(self, places: dict[str, dict[str, str | int]]) -> None:
         write_atomically(self.folder / "tables.json", json.dumps(places))

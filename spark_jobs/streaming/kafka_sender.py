@@ -187,7 +187,7 @@ class SendBatches:
             headers = row["headers"] + ([{"key": ID, "value": f"{place}/{part}".encode()}] if self.ids else [])
             topic = self.topic or one.topic
             count = self.counts.get(topic or "")
-            partition = (position >> _OFFSET_BITS) % count if count else None
+            partition = message.partition % count if count and message.partition is not None else None
             yield {"topic": topic, "key": one.key, "value": one.value, "headers": headers, "partition": partition}
 
     def _kernel_rows(self, part: Any, fast: KernelOutput | None) -> Any:
@@ -200,7 +200,7 @@ class SendBatches:
 
     def _partitions(self, fast: KernelOutput, part: Any) -> Any:
         """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
-        source = (np.asarray(part.column("position"))[fast.origin] >> _OFFSET_BITS).astype(np.int32)
+        source = np.asarray(part.column("partition"))[fast.origin].astype(np.int32)
         if self.topic is not None:
             count = self.counts.get(self.topic, 0)
             return pa.array(source % count) if count else pa.nulls(len(source), pa.int32())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any
 
 from schemas.model.errors import SetupError
@@ -15,11 +16,15 @@ _FAILED = 300
 _NAMES = ("topic", "db", "table", "table_version", "schema_id")
 
 
-def post(url: str | None, job: str, command: str, source: str, out: str, work: Job, summary: Summary) -> None:
-    """Posts one run or micro-batch."""
+def post(
+    url: str | None, job: str, command: str, source: str, out: str, work: Job, summary: Summary,
+    waiting: Mapping[str, int] | None = None,
+) -> None:  # fmt: skip
+    """Posts one run or micro-batch. waiting: messages that were not read yet, by topic."""
+    tables = tables_of(summary.used, _newest(summary), waiting)
     body = {
         "job": job, "command": command, "from": work.read.format, "to": work.write.format if work.write else "plain",
-        "source": source, "target": out, "tables": tables_of(summary.used), "messages": summary.messages,
+        "source": source, "target": out, "tables": tables, "messages": summary.messages,
         "written": summary.out, "failed": summary.errors.total(),
     }  # fmt: skip
     tell(url, body)
@@ -41,9 +46,25 @@ def tell(url: str | None, body: dict[str, Any]) -> None:
         print(f"warning: lineage was not posted: {error.detail}", file=sys.stderr)
 
 
-def tables_of(used: Counter[Used]) -> list[dict[str, Any]]:
-    """The topics, tables, versions and schema ids that rows came from."""
-    return [dict(zip(_NAMES, key, strict=True)) | {"rows": n} for key, n in sorted(used.items(), key=repr)]
+def _newest(summary: Summary) -> dict[str, int]:
+    """The newest commit_ts that was written, by table, where one is known."""
+    merges = {name: merge.newest_ts for name, merge in summary.merges.items()}
+    newest = merges | {one.name: one.newest_ts for one in summary.tables}
+    return {name.lower(): commit_ts for name, commit_ts in newest.items() if commit_ts is not None}
+
+
+def tables_of(
+    used: Counter[Used], newest: Mapping[str, int] | None = None, waiting: Mapping[str, int] | None = None
+) -> list[dict[str, Any]]:
+    """The topics, tables, versions and schema ids that rows came from, and how far they are."""
+    edges = []
+    for key, rows in sorted(used.items(), key=repr):
+        one: dict[str, Any] = dict(zip(_NAMES, key, strict=True)) | {"rows": rows}
+        commit_ts = (newest or {}).get(f"{one['db']}.{one['table']}".lower())
+        lag = (waiting or {}).get(one["topic"])
+        more = {"newest_commit_ts": commit_ts, "waiting": lag}
+        edges.append(one | {name: value for name, value in more.items() if value is not None})
+    return edges
 
 
 def edge(topic: str | None, rows: int) -> dict[str, Any]:

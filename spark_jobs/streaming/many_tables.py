@@ -24,7 +24,7 @@ from spark_jobs.io.locations import table_location_of
 from spark_jobs.lake.name_history import RenameChain
 from spark_jobs.lake.table_histories import TableHistories
 from spark_jobs.pipeline.result import OTHER_TABLE, Summary
-from spark_jobs.pipeline.table_choice import TableChoice, location_by_rule
+from spark_jobs.pipeline.table_choice import TableChoice, TablePlace, location_by_rule
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.merge_batch import is_of_names
@@ -63,13 +63,21 @@ class TableWork:
 
 
 class ManyTables:
-    """rule: the location of each table. most: how many are written at a time. follows: a table that gets another name
+    """rule: the location of each table that has none in `places`. most: how many are written at a time.
+
+    follows: a table that gets another name
     keeps its place, which follows its DDL; else each name is a table.
     """
 
-    def __init__(self, choice: TableChoice, rule: str, most: int, follows: bool, checkpoint: Checkpoint | None) -> None:
-        self._choice, self._rule, self._most, self._follows = choice, rule, most, follows
+    def __init__(
+        self, choice: TableChoice, rule: str, places: Sequence[TablePlace], most: int, follows: bool,
+        checkpoint: Checkpoint | None,
+    ) -> None:  # fmt: skip
+        """SetupError USAGE where two runs of a checkpoint chose tables that can't both be whole."""
+        self._choice, self._rule, self._own_places = choice, rule, places
+        self._most, self._follows = most, follows
         self._checkpoint = checkpoint
+        self._earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
         self._places = checkpoint.table_places() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
@@ -158,8 +166,20 @@ class ManyTables:
         assert name is not None
         place = self._places.get(str(name.folded))
         if place is None:
-            place = self._places[str(name.folded)] = {"location": location_by_rule(self._rule, name)}
+            self._check_whole(name)
+            rule = next((one.location for one in self._own_places if one.tables.takes(chain.name)), self._rule)
+            place = self._places[str(name.folded)] = {"location": location_by_rule(rule, name)}
         return place
+
+    def _check_whole(self, name: TableId) -> None:
+        """SetupError STOPPED for a table whose earlier changes the stream read when it was not chosen."""
+        for patterns in self._earlier:
+            if not TableChoice(tuple(patterns)).takes(name):
+                details = (
+                    f"an earlier run of this --checkpoint took --tables {','.join(patterns)}, and read its changes"
+                    " without it: merge it from the beginning with another --checkpoint, and leave it out here"
+                )
+                raise SetupError("STOPPED", where=str(name), details=details)
 
     # ---- writing them
     def _write_all(
@@ -179,12 +199,13 @@ class ManyTables:
         def write_one(one: TableWork) -> None:
             one.out = write_table(one)
 
-        errors = _run_together(write_one, work, self._most, session)
+        errors, held = _run_together(write_one, work, self._most, session), summary.held
         for one in work:
             if one.id not in errors:
                 self._place(one.chain)["history"] = one.digest
                 summary.merge(one.summary)
                 summary.out += one.out
+        summary.held = held
         if self._checkpoint is not None:
             self._checkpoint.keep_table_places(self._places)
         if errors:

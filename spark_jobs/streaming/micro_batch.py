@@ -20,7 +20,7 @@ from spark_jobs.io.locations import KafkaClient, table_location_of
 from spark_jobs.lake.column_history import statements_of_events
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
-from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.result import Summary, TableProgress
 from spark_jobs.pipeline.stream_definitions import StreamDefinitions
 from spark_jobs.pipeline.table_choice import TableChoice, is_rule
 from spark_jobs.pipeline.watermark_buffer import no_watermark_error
@@ -67,11 +67,9 @@ class MicroBatchRunner:
         self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
         self._target = table_location_of(out) if isinstance(out, str) else None
         self._tables: ManyTables | None = None
-        self.written: list[TableWork] = []
-        """What the newest batch did, by table, where each has a place of its own."""
         if isinstance(out, str) and self._target and is_rule(out):
             chosen = work.read.chosen or TableChoice()
-            self._tables = ManyTables(chosen, out, work.at_once, work.merge is not None, checkpoint)
+            self._tables = ManyTables(chosen, out, work.places, work.at_once, work.merge is not None, checkpoint)
             self._work = replace(work, read=replace(work.read, chosen=None))  # renames may bring others in
         self._form: Form = "message" if work.write else "change" if self._target or table else "line"
         self._out: BatchSink | OrderedSink
@@ -241,8 +239,9 @@ class MicroBatchRunner:
             TableSink(location, self._checkpoint, dead=False).write(rows.drop("error"), number, False)
             return one.rows
 
-        self.written = tables.write(changes, self._history() if work.merge else (), summary, write_table, session)
-        return sum(one.out for one in self.written)
+        done = tables.write(changes, self._history() if work.merge else (), summary, write_table, session)
+        summary.tables = [TableProgress(str(one.id), one.rows, one.out, one.newest) for one in done]
+        return sum(one.out for one in done)
 
     def _learn(self, frame: DataFrame, number: int) -> Job:
         """The work, its sides knowing the tables that DDL of this batch and of those before defines."""

@@ -284,10 +284,11 @@ class BatchCounts:
             self._watermarks[partition] = max(-1 if newest is None else newest, self._watermarks.get(partition, -1))
 
     def places(self, batch: Any) -> None:
-        """The newest offset of each partition in the batch."""
+        """The newest offset of each partition in the batch; of several topics, by the sources' numbers."""
         if not {"partition", "offset"} <= set(batch.schema.names):
             return
-        partitions = batch.column("partition").fill_null(-1)
+        partitions = batch.column("source_number" if "source_number" in batch.schema.names else "partition")
+        partitions = partitions.fill_null(-1)
         offsets = pa.table([partitions, batch.column("offset")], ["partition", "offset"])
         for row in offsets.group_by("partition").aggregate([("offset", "max")]).to_pylist():
             if row["offset_max"] is not None:

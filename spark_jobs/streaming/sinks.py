@@ -11,6 +11,7 @@ from schemas.plain.writer import json_line, plain_error
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
 from spark_jobs.io.locations import KafkaClient, TableLocation, table_location_of, topic_of_location
 from spark_jobs.io.message_files import LineWriter, message_line, message_of_row, parse_line
+from spark_jobs.io.topics import TopicChoice
 from spark_jobs.lake import tables
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import AUTO
@@ -92,7 +93,8 @@ class TopicSink:
         counts, count = self.counts(), F.lit(None).cast("int")
         for name in (name for name in topics if name in counts):
             count = F.when(topic == name, F.lit(counts[name])).otherwise(count)
-        return F.expr("cast(shiftright(position, 48) as int)") % count
+        source = F.col("partition") if "partition" in rows.columns else F.expr("cast(shiftright(position, 48) as int)")
+        return source % count
 
     def save(self, rows: DataFrame) -> None:
         """Writes rows of key, value, headers and, where they have them, topic and partition as they are."""
@@ -125,13 +127,15 @@ class TopicSink:
         """What was sent stays sent."""
 
 
-def _topic_or_error(read: str) -> Column:
-    """A row's topic; the topic that is read ends the job."""
+def _topic_or_error(read: TopicChoice) -> Column:
+    """A row's topic; a topic that is read ends the job."""
     from pyspark.sql import functions as F
 
     from spark_jobs.io.kafka import same_topic_error
 
-    return F.when(F.col("topic") == read, F.raise_error(same_topic_error(read))).otherwise(F.col("topic"))
+    topic = F.col("topic")
+    is_read = topic.isin(*read.names) if read.pattern is None else topic.rlike(rf"\A(?:{read.pattern.pattern})\z")
+    return F.when(is_read, F.raise_error(same_topic_error(read.only or read.text))).otherwise(topic)
 
 
 class TableSink:

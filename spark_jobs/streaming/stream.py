@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import BridgeError, SetupError
 from schemas.model.table import TableId
-from spark_jobs.io.locations import KafkaClient, topic_of_location
+from spark_jobs.io.locations import KafkaClient, topics_of_location
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.progress import batch_line, tell_summary
+from spark_jobs.pipeline.progress import batch_line, table_lines, tell_summary
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
 from spark_jobs.sources.http_client import stop_requested
@@ -40,10 +40,11 @@ from spark_jobs.spark.errors import (
     raised_message,
     shorten_message,
 )
-from spark_jobs.spark.frames import KAFKA_SQL, kafka_read_options
+from spark_jobs.spark.frames import kafka_read_options, with_position
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming import lineage
 from spark_jobs.streaming.checkpoint import Checkpoint
+from spark_jobs.streaming.kafka_source import KafkaSource
 from spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
 from spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
 from spark_jobs.streaming.signals import GRACE, StopOnSignal
@@ -52,7 +53,6 @@ from spark_jobs.streaming.sinks import session_of
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-_POSITION = "(cast(partition as bigint) << 48) | `offset` as position"
 _UNRESOLVED = 600.0
 _PAUSE, _LONGEST = 1.0, 60.0
 _DEATHS = 4
@@ -94,8 +94,8 @@ def run_stream(stream: StreamJob) -> int:
     """
     logging.getLogger("py4j").setLevel(logging.CRITICAL)  # what a micro-batch raises is told once, by us
     check_any_order(stream.work.read)
-    topic = topic_of_location(stream.source)
-    if topic is None:
+    topics = topics_of_location(stream.source)
+    if topics is None:
         raise SetupError("USAGE", details="--stream reads kafka:TOPIC")
     write = stream.work.write
     about = {
@@ -108,11 +108,12 @@ def run_stream(stream: StreamJob) -> int:
     if not stream.work.until_resolved and (count := checkpoint.count_held()):
         text = f"{count} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
         print(f"{stream.command}: {text}", file=sys.stderr)
-    _wait_for_kafka(stream, topic)
-    _check_topic(stream, topic, checkpoint)
+    source = KafkaSource(topics, stream.kafka, checkpoint)
+    _wait_for_kafka(stream, source)
+    source.check()
     spark = session_of(stream.work, stream.spark, stream.out, stream.dead)
     refuse_connect(spark)
-    running = _RunningStream(stream, topic, spark, checkpoint, metrics)
+    running = _RunningStream(stream, source, spark, checkpoint, metrics)
     running.run_until_stopped()
     tell_summary(stream.command, running.total, stream.table)
     if running.interrupted:
@@ -132,12 +133,12 @@ def refuse_connect(spark: SparkSession) -> None:
         raise SetupError("USAGE", details=details)
 
 
-def _wait_for_kafka(stream: StreamJob, topic: str) -> None:
+def _wait_for_kafka(stream: StreamJob, source: KafkaSource) -> None:
     """SetupError KAFKA_UNREACHABLE where the topic is not there, or Kafka is away for longer than is waited for it."""
     end, pause = time.monotonic() + stream.patience * stream.is_patient, _PAUSE
     while True:
         try:
-            partitions(stream.kafka, topic)
+            source.find()
             return
         except SetupError as error:
             is_away = error.code == "KAFKA_UNREACHABLE" and not str(error.fields["details"]).startswith("topic ")
@@ -148,30 +149,11 @@ def _wait_for_kafka(stream: StreamJob, topic: str) -> None:
         pause = min(pause * 2, _LONGEST)
 
 
-def _check_topic(stream: StreamJob, topic: str, checkpoint: Checkpoint) -> None:
-    """SetupError where the topic is gone, or was created anew: its offsets stand for other messages now."""
-    from spark_jobs.io.kafka import topic_id
-
-    checkpoint.same_topic(topic, topic_id(topic, stream.kafka.settings()))
-
-
-def partitions(kafka: KafkaClient, topic: str) -> frozenset[int]:
-    """The partitions of a topic. SetupError KAFKA_UNREACHABLE."""
-    return frozenset(end_offsets(kafka, topic))
-
-
-def end_offsets(kafka: KafkaClient, topic: str) -> dict[int, int]:
-    """The offset after the newest message of each partition. SetupError KAFKA_UNREACHABLE."""
-    from spark_jobs.io.kafka import extents
-
-    return {partition: high for partition, (_, high) in extents(topic, kafka.settings()).items()}
-
-
 class _RunningStream:
     def __init__(
-        self, stream: StreamJob, topic: str, spark: SparkSession, checkpoint: Checkpoint, metrics: JobMetrics
+        self, stream: StreamJob, source: KafkaSource, spark: SparkSession, checkpoint: Checkpoint, metrics: JobMetrics
     ) -> None:
-        self._stream, self._topic, self._spark, self._checkpoint = stream, topic, spark, checkpoint
+        self._stream, self._source, self._spark, self._checkpoint = stream, source, spark, checkpoint
         work = _with_patience(stream.work, stream.patience)
         places = stream.out, stream.dead, stream.kafka
         self._runner = MicroBatchRunner(spark, work, *places, checkpoint, stream.table, stream.statements)
@@ -183,7 +165,6 @@ class _RunningStream:
         self._unresolved = self.interrupted = False
         self._stopping, self._ended, self._query = threading.Event(), threading.Event(), None
         self._batches = 0
-        self._read: dict[int, int] = {}  # the newest offset of each partition that was read since the start
 
     def run_until_stopped(self) -> None:
         """Starts the query, and again where Kafka was away, until patience ends."""
@@ -203,8 +184,8 @@ class _RunningStream:
                 if _is_unreported(error) and self._batches > batches:
                     continue
                 if self._crashed is None:
-                    _check_topic(self._stream, self._topic, self._checkpoint)
-                if (stopped := _lasting_error(self._crashed or error, self._topic)) is not None:
+                    self._source.check()
+                if (stopped := _lasting_error(self._crashed or error, str(self._source.topics))) is not None:
                     raise stopped
                 if is_worker_death(self._crashed or error):
                     deaths = 1 if self._batches > batches else deaths + 1
@@ -244,7 +225,7 @@ class _RunningStream:
             settings = {**_WAITS, **settings}
         reader = (
             self._spark.readStream.format("kafka")
-            .options(**kafka_read_options(self._topic, settings))
+            .options(**kafka_read_options(self._source.topics, settings))
             .option("startingOffsets", "earliest")
             .option("failOnDataLoss", "true")
             .option("fetchOffset.numRetries", "2")
@@ -265,11 +246,9 @@ class _RunningStream:
         if self._stopping.is_set():
             raise _StopRequested
         try:
-            _check_topic(self._stream, self._topic, self._checkpoint)
-            known_partitions = (
-                partitions(self._stream.kafka, self._topic) if self._stream.work.until_resolved else frozenset[int]()
-            )
-            frame = frame.where(f"`offset` >= {self._stream.kafka.from_offset}").selectExpr(*KAFKA_SQL, _POSITION)
+            self._source.check()
+            known_partitions = self._source.partitions() if self._stream.work.until_resolved else frozenset[int]()
+            frame = with_position(frame.where(f"`offset` >= {self._stream.kafka.from_offset}"), self._source.numbers)
             outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
         except BridgeError as error:
@@ -292,20 +271,22 @@ class _RunningStream:
 
     def _tell(self, outcome: BatchResult, number: int, took: float) -> None:
         stream, summary = self._stream, outcome.summary
-        self._read |= outcome.offsets
-        lag = None
+        waiting: dict[str, int] | None = None
         with suppress(SetupError):  # it is not known while Kafka is away
-            newest = end_offsets(stream.kafka, self._topic)
-            lag = sum(max(end - self._read[p] - 1, 0) for p, end in newest.items() if p in self._read)
+            waiting = self._source.count_waiting(outcome.offsets)
+        lag = None if waiting is None else sum(waiting.values())
         rate = summary.messages / took if took else 0.0
         for text in summary.new_mismatches(self.total):
             print(f"warning: {text}", file=sys.stderr)
         print(batch_line(stream.command, number, summary, lag, rate), file=sys.stderr, flush=True)
+        for text in table_lines(stream.command, summary.tables):
+            print(text, file=sys.stderr, flush=True)
         try:
-            self._metrics.update(summary, rate, {} if lag is None else {self._topic: lag})
+            self._metrics.update(summary, rate, waiting or {})
         except SetupError as error:  # the rows are written: they are not to be written again for this
             print(f"warning: {error.detail}", file=sys.stderr)
-        lineage.post(stream.lineage, stream.job, stream.command, stream.source, stream.out, stream.work, summary)
+        what = stream.job, stream.command, stream.source, stream.out, stream.work
+        lineage.post(stream.lineage, *what, summary, waiting)
         self.total.merge(summary)
 
     def _stop(self, by: int) -> None:

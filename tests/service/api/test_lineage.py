@@ -25,6 +25,19 @@ def test_edges_are_added_up_and_name_their_subjects(client: Client) -> None:
         assert [e["table"] for e in client.get(f"/lineage?{query}").json] == found
 
 
+def test_progress_is_that_of_the_newest_call(client: Client) -> None:
+    for commit_ts, waiting in ((400 << 18, 7), (500 << 18, 0)):
+        told = {**EDGE, "newest_commit_ts": commit_ts, "waiting": waiting}
+        assert client.send("POST", "/lineage", {**TOLD, "tables": [told]}).status == 200
+    assert client.send("POST", "/lineage", {**TOLD, "job": "old", "tables": [EDGE]}).status == 200
+    edges = client.get("/lineage").json
+    assert [(e["job"], e["rows"], e["newest_commit_ts"], e["waiting"]) for e in edges] == [
+        ("j", 10, 500 << 18, 0), ("old", 5, None, None),
+    ]  # fmt: skip
+    page = client.get("/ui/lineage").body.decode()
+    assert "Messages waiting" in page
+
+
 BAD_BODIES: list[Any] = [
     b"{", [], {}, TOLD, {**TOLD, "tables": [7]}, {**TOLD, "tables": [{**EDGE, "rows": "5"}]},
     {**TOLD, "tables": [{**EDGE, "rows": -1}]},

@@ -17,11 +17,13 @@ from service.testing import running_service
 from spark_jobs.commands.main import main
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import read_messages
+from spark_jobs.io.topics import TopicChoice
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.sources.schema_registry import FileSchemas
 from spark_jobs.streaming import stream
+from spark_jobs.streaming.kafka_source import KafkaSource
 from spark_jobs.streaming.metrics import JobMetrics, check
 from spark_jobs.streaming.micro_batch import BatchResult
 from tests.spark_jobs.commands.test_encode import found, numbered, written
@@ -170,20 +172,20 @@ def test_the_lag_counts_partitions_without_rows(
     place = str(tmp_path / "m.prom")
     what = stream.StreamJob("decode", Job(side), "kafka:t", "out", None, KafkaClient("x:1"), "c", None, metrics=place)
     running = object.__new__(stream._RunningStream)
-    running._stream, running._topic, running._read = what, "t", {}
+    running._stream, running._source = what, KafkaSource(TopicChoice("t"), KafkaClient("x:1"), None)  # type: ignore[arg-type]
     running._metrics, running.total = JobMetrics(place, "orders"), Summary()
     newest = {0: 10, 1: 5, 2: 0}
-    monkeypatch.setattr(stream, "end_offsets", lambda *_: newest)
+    monkeypatch.setattr(KafkaSource, "_ends", lambda *_: newest)
     running._tell(BatchResult(Summary(messages=9), {0: 7, 1: 4}), 0, 1.0)
     newest = {0: 20, 1: 8, 2: 0}
     running._tell(BatchResult(Summary(messages=10), {0: 19}), 1, 2.0)
-    monkeypatch.setattr(stream, "end_offsets", _away)
+    monkeypatch.setattr(KafkaSource, "_ends", _away)
     running._tell(BatchResult(Summary(messages=1), {0: 20}), 2, 1.0)
     told = [line for line in capsys.readouterr().err.splitlines() if line.startswith("decode: batch")]
     assert [line.rpartition("lag ")[2] for line in told] == ["2, 9/s", "3, 5/s", "unknown, 1/s"]
     assert 'bridge_job_messages_in_total{pipeline="orders"} 20.0' in Path(place).read_text()
     assert 'bridge_job_lag{pipeline="orders",topic="t"} 3.0' in Path(place).read_text()
-    assert running._read == {0: 20, 1: 4}
+    assert running._source._read == {0: 20, 1: 4}
     assert running.total.messages == 20
 
 

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from deltalake import DeltaTable
 
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import SetupError
@@ -15,12 +19,16 @@ from spark_jobs.commands.codec_arguments import choose_tables, default_database
 from spark_jobs.commands.main import main, parser
 from spark_jobs.lake.table_histories import TableHistories
 from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule, location_by_rule
-from tests.spark_jobs.commands.test_encode import row
+from tests.spark_jobs.commands.test_encode import found, row
 from tests.spark_jobs.lake.test_merge import rows
+from tests.support.processes import until
+from tests.support.streams import delta_count, run_while, send
 from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.support.kafka import Kafka
 
 TABLES = {
     "shop.orders": "id INT PRIMARY KEY, note VARCHAR(20)",
@@ -76,6 +84,7 @@ def test_each_table_is_merged_into_its_place(spark: SparkSession, capsys: pytest
     told = capsys.readouterr().err
     assert "merge: out 2" in told
     assert "merge: skipped other table 2" in told
+    assert "merge:   shop.orders: rows 2, out 1, newest change 1970-01-01 00:00:00 UTC, " in told
 
 
 @pytest.mark.slow
@@ -135,6 +144,55 @@ def test_decode_appends_each_tables_rows_typed(spark: SparkSession) -> None:
         frame = spark.read.format("delta").load(str(Path(f"l/shop_{name}").absolute()))
         made[name] = sorted(tuple(r["after"].asDict().values()) for r in frame.collect())
     assert made == {"orders": [(1, "a"), (2, "b")], "items": [("x", 3)], "nokey": [(5,)]}
+
+
+@pytest.mark.slow
+def test_a_stream_finds_new_tables_and_topics(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
+    """Two topics that a pattern takes, then a table in one that is new, and a topic that is; a restart goes on."""
+    del spark
+    ddl()
+    prefix = kafka.topic_name("many")
+    first = found(messages(change("shop.orders", 10, id="1", note="a"), change("shop.orders", 11, id="2", note="b")))
+    second = found(messages(change("crm.orders", 10, id="1", name="x")))
+    later = found(messages(change("shop.items", 20, sku="s", qty="1"), change("shop.orders", 21, id="1", note="c")))
+    third = found(messages(change("crm.orders", 22, id="1", name="y"), change("shop.nokey", 23, a="1")))
+    for name, sent in ((f"{prefix}_a", first), (f"{prefix}_b", second)):
+        send(kafka, kafka.create_topic(name, 2), [replace(m, partition=n % 2) for n, m in enumerate(sent)])
+    argv = [
+        "merge", "--format", "open", "--ddl", "ddl.jsonl", "--engine", "deltalake", "--topics", f"{prefix}_.*",
+        "--tables", "*.*,!shop.nokey", "--out", OUT, "--stream", "--checkpoint", "cp", "--metrics", "m.prom",
+        "--bootstrap-servers", kafka.bootstrap_servers,
+    ]  # fmt: skip
+
+    def script() -> None:
+        wait_for(lambda: delta_count("lake/crm/orders") == 1 and delta_count("lake/shop/orders") == 2)
+        send(kafka, f"{prefix}_a", [replace(m, partition=n % 2) for n, m in enumerate(later)])
+        wait_for(lambda: delta_count("lake/shop/items") == 1)
+        send(kafka, kafka.create_topic(f"{prefix}_c"), third)
+        wait_for(lambda: "y" in str(_delta("lake/crm/orders")))
+
+    assert run_while([*argv, "--trigger", "1s"], script) == 0
+    assert _delta("lake/shop/orders") == [{"id": 1, "note": "c"}, {"id": 2, "note": "b"}]
+    send(kafka, f"{prefix}_c", found(messages(change("crm.orders", 30, id="1", name="z"))))
+    assert main([*argv, "--trigger", "now"]) == 0
+    assert _delta("lake/crm/orders") == [{"id": 1, "name": "z"}]
+    told = Path("m.prom").read_text()
+    assert f'topic="{prefix}_c"' in told
+    assert 'table="crm.orders"' in told
+
+
+def _delta(path: str) -> list[dict[str, Any]]:
+    made = DeltaTable(path).to_pyarrow_table().drop_columns(["_commit_ts"]).to_pylist()
+    return sorted(made, key=lambda row: str(row.get("id")))
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    def holds() -> bool:
+        with suppress(Exception):  # it is not there yet
+            return condition()
+        return False
+
+    until(holds, "the rows", 120)
 
 
 CHOICES: list[tuple[str, list[str], list[str]]] = [

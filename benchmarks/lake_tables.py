@@ -1,0 +1,81 @@
+"""Many tables in one merge: a batch with rows of 20 tables, where 500 are defined and where 20 are.
+
+The figure is the CPU of one batch, the rival that of the smaller job; 1 is no difference. A batch before it makes the
+tables. Each job is a session's second, so that no figure has Spark's start or the first compilation in it.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+from benchmarks.cpu import Stopwatch
+from benchmarks.figures import Figure, Run
+from spark_jobs.io.locations import KafkaClient
+from spark_jobs.io.message_files import message_line
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.table_choice import TableChoice
+from spark_jobs.pipeline.table_view import ANY_TABLE, TableView
+
+_TABLES, _ACTIVE, _ROWS = 500, 20, 500
+_QUICK_TABLES, _QUICK_ACTIVE, _QUICK_ROWS = 100, 5, 50
+_TARGET = 1 / 1.25
+
+
+def run(run: Run) -> Iterator[Figure]:
+    """CPU seconds of a batch. RuntimeError where rows are missing."""
+    many, active, rows = (
+        (_QUICK_TABLES, _QUICK_ACTIVE, _QUICK_ROWS) if run.quick else (_TABLES, _ACTIVE, run.rows or _ROWS)
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        few_cpu = _measure(run, root / "few", active, active, rows)
+        many_cpu = _measure(run, root / "many", many, active, rows)
+    yield Figure(f"merge-{active}-of-{many}-tables", many_cpu, "s CPU a batch", "less", few_cpu, _TARGET)
+
+
+def _measure(run: Run, root: Path, tables: int, active: int, rows: int) -> float:
+    from schemas.model.event import Message, RowChange
+    from schemas.model.options import Options
+    from schemas.model.table import Table, TableId
+    from spark_jobs.runtime.spark_settings import SparkSettings
+    from spark_jobs.sources.schema_registry import FileSchemas
+    from spark_jobs.sources.table_definitions import TableDefinitions, statements_of
+    from spark_jobs.streaming.batch import run_to_table
+
+    root.mkdir()
+    ddl = root / "ddl.jsonl"
+    query = "CREATE TABLE t{} (id BIGINT PRIMARY KEY, name VARCHAR(40), amount DECIMAL(12,2), at DATETIME)"
+    lines = [json.dumps({"commit_ts": n + 1, "db": "shop", "query": query.format(n)}) for n in range(tables)]
+    ddl.write_text("\n".join(lines) + "\n")
+    definitions = TableDefinitions.read(ddl)
+    side = CodecConfig("open", FileSchemas([]), Options(), definitions)
+    encoder, spent = side.encoder(), 0.0
+    read = replace(side, chosen=TableChoice.of(["shop.*"]), view=TableView(Table(ANY_TABLE, ())))
+    job = Job(read, None, None, "fail", merge="auto")
+    for batch in range(2):
+        path, offset = root / f"{batch}.jsonl", 0
+        with path.open("w") as out:
+            for n in range(rows):
+                for t in range(active):
+                    version = definitions.at(TableId("shop", f"t{t}"), None)
+                    if version is None:
+                        raise RuntimeError("a table has no definition")
+                    row = {"id": str(n), "name": f"name {n} {batch}", "amount": "1.50", "at": "2026-01-01 00:00:00"}
+                    change = RowChange("open", version.table, "c", 10_000 + batch, None, {**row}, ("id",), "UTC")
+                    for message in encoder.encode(change, Message(None, None, "shop", 0, offset)):
+                        out.write(json.dumps(message_line(message)) + "\n")
+                        offset += 1
+        run.say(f"batch {batch + 1} of {active} tables, {tables} defined: {rows * active:,} rows")
+        with Stopwatch() as watch:
+            place = f"delta:{root}/lake/{{schema}}/{{table}}"
+            settings = SparkSettings("local[2]")
+            summary = run_to_table(job, str(path), place, None, KafkaClient(), settings, None, statements_of(ddl))
+        if summary.out != rows * active:
+            raise RuntimeError(f"{summary.out} of {rows * active} rows were merged")
+        spent = watch.spent.cpu
+    return spent
