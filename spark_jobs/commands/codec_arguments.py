@@ -131,7 +131,7 @@ def choose_tables(args: argparse.Namespace) -> TableChoice | None:
     if many:
         check_rule(args.out)
     if table is not None:
-        args.table = None if many else table
+        args.table, args.tables = (None, [table]) if many else (table, None)
         return TableChoice.one(table_id(table)) if many else None
     choice = TableChoice.of(args.tables) if args.tables else None
     typed = args.command == "merge" or (args.command == "decode" and _takes_one_table(args.out))

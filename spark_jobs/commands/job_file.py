@@ -26,12 +26,13 @@ from typing import Any, Final
 from schemas.model.errors import SetupError
 from schemas.model.reasons import reason_of
 from spark_jobs.io.locations import TABLE_PREFIXES
-from spark_jobs.pipeline.table_choice import TableChoice, TablePlace
+from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
 
 OPTION: Final = "--file"
 COMMANDS: Final = ("merge", "decode", "transcode")
 _ALIASES: Final = {"source": "in", "target": "out"}
 _ENTRIES: Final = "table"
+_LAYOUT: Final = ("partition-by", "cluster-by")
 
 
 def add(p: argparse.ArgumentParser) -> None:
@@ -112,13 +113,26 @@ def _words(name: str, action: argparse.Action, value: Any, path: str) -> list[st
 
 
 def _place(entry: Any, path: str) -> TablePlace:
-    unknown = entry.keys() - {"name", "target", "out"} if isinstance(entry, dict) else set()
-    if not isinstance(entry, dict) or unknown:
-        details = f"{path}: [[table]] has name and target, not {', '.join(sorted(unknown)) or 'this'}"
+    given = {key.replace("_", "-"): value for key, value in entry.items()} if isinstance(entry, dict) else {}
+    unknown = given.keys() - {"name", "target", "out", *_LAYOUT}
+    if not given or unknown:
+        words = "name, target, partition-by and cluster-by"
+        details = f"{path}: [[table]] has {words}, not {', '.join(sorted(unknown)) or 'nothing'}"
         raise SetupError("USAGE", details=details)
-    name, target = entry.get("name"), entry.get("target", entry.get("out"))
-    if not isinstance(name, str) or not isinstance(target, str):
+    name, target = given.get("name"), given.get("target", given.get("out"))
+    lists = [_columns(given.get(word), word, path) for word in _LAYOUT]
+    layout = TableLayout.of(*lists) if any(lists) else None
+    if not isinstance(name, str) or not (isinstance(target, str) or (target is None and layout)):
         raise SetupError("USAGE", details=f"{path}: [[table]] needs a name (db.table or a pattern) and a target")
-    if not target.startswith(TABLE_PREFIXES):
+    if target is not None and not target.startswith(TABLE_PREFIXES):
         raise SetupError("USAGE", details=f"{path}: [[table]] {name}: target {target}: delta:PATH is needed")
-    return TablePlace(TableChoice.of([name]), target)
+    return TablePlace(TableChoice.of([name]), target, layout)
+
+
+def _columns(value: Any, word: str, path: str) -> str | None:
+    """A list of columns as the command line has it."""
+    if isinstance(value, list) and all(isinstance(one, str) for one in value):
+        return ",".join(value)
+    if value is None or isinstance(value, str):
+        return value
+    raise SetupError("USAGE", details=f"{path}: [[table]] {word}: a list of columns is needed")

@@ -49,6 +49,8 @@ def add(commands: Any) -> None:
         default=AUTO,
         help="what writes a Delta table (delta-spark, else deltalake)",
     )
+    p.add_argument("--partition-by", metavar="COLUMNS", help="of a table that is made: the columns of its partitions")
+    p.add_argument("--cluster-by", metavar="COLUMNS", help="of a table that is made: those its rows are sorted by")
     p.add_argument("--changelog", metavar="TABLE", help="a table of all changes, each appended once")
     options.types(p)
     options.job(p, merges=True)
@@ -60,7 +62,7 @@ def run(args: argparse.Namespace) -> int:
     from spark_jobs.commands.job_runner import run_job
     from spark_jobs.io.locations import check_different, table_location_of
     from spark_jobs.pipeline.job import Job
-    from spark_jobs.pipeline.table_choice import check_rule, is_rule
+    from spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
     from spark_jobs.sources.table_definitions import statements_of
 
     places = {"--out": args.out, "--changelog": args.changelog}
@@ -85,5 +87,6 @@ def run(args: argparse.Namespace) -> int:
     work = Job(
         read, None, None, args.on_error, merge=args.engine, at_once=args.at_once, current=has_current,
         changelog=args.changelog, places=args.places,
+        layout=TableLayout.of(args.partition_by, args.cluster_by),
     )  # fmt: skip
     return run_job(args, work, statements_of(args.ddl, default_database(args)))

@@ -43,6 +43,7 @@ from spark_jobs.io.message_files import (
 )  # fmt: skip
 from spark_jobs.io.object_paths import path_of
 from spark_jobs.io.storage_sink import StorageFolder, is_data_file, is_storage_folder, read_data_file
+from spark_jobs.io.topics import TopicChoice
 
 _NO_OPTIONS = Options()
 _NO_FILES = (
@@ -71,11 +72,16 @@ def read_source(
         if path.is_dir() and not files:
             raise SetupError("USAGE", details=f"{place}: {_NO_FILES}")
         return chain.from_iterable(map(read_messages, files or [path]))
+    return _read_topics(topics, kafka)
+
+
+def _read_topics(topics: TopicChoice, kafka: KafkaClient) -> Iterator[Message]:
+    """Topics one after the other, by name."""
     from spark_jobs.io.kafka import read_topic
 
     settings = kafka.settings()
-    names = [topics.only] if topics.only else [*topics.find(settings)]
-    return chain.from_iterable(read_topic(name, settings, kafka.from_offset) for name in names)
+    for name in [topics.only] if topics.only else topics.find(settings):
+        yield from read_topic(name, settings, kafka.from_offset)
 
 
 def plain_source(place: str, kafka: KafkaClient) -> Iterator[Message | tuple[WireError, Message]]:

@@ -23,7 +23,7 @@ class TopicChoice:
         try:
             _ = self.pattern
         except re.error as error:
-            details = f"--topics {self.text[1:-1]}: not a regular expression: {error}"
+            details = f"--topics {self.text[1:-1]}: not a regular expression (at character {(error.pos or 0)})"
             raise SetupError("USAGE", details=details) from error
 
     @cached_property

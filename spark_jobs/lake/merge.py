@@ -9,6 +9,7 @@ what TiDB made of its rows, as those do.
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,7 @@ from spark_jobs.lake.merge_columns import APPLIED, NUMBERS
 from spark_jobs.lake.row_values import RowValues
 from spark_jobs.lake.tombstones import COMMIT_TS
 from spark_jobs.pipeline.result import Summary, TableMerge
+from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
 from spark_jobs.pipeline.table_view import NOT_TYPED
 
 if TYPE_CHECKING:
@@ -72,10 +74,23 @@ class NewestCounts:
 @dataclass(frozen=True)
 class MergeTarget(RowValues):
     """A Delta table that changes are merged into. untimed: what to do where changes have neither commit_ts nor binlog
-    position.
+    position. layout: of a table that is made.
     """
 
     untimed: str = "the newest one can't be known"
+    layout: TableLayout = NO_LAYOUT
+
+    def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
+        """SetupError USAGE for a column that the table does not have."""
+        names = {c.name.lower(): c.name for c in table.columns if not c.virtual}
+        wanted = (*self.layout.partition_by, *self.layout.cluster_by)
+        if missing := [name for name in wanted if name.lower() not in names]:
+            details = f"table {self.id} has no column {missing[0]} to be partitioned or clustered by"
+            raise SetupError("USAGE", details=details)
+        partition_by, cluster_by = (
+            [names[name.lower()] for name in some] for some in (self.layout.partition_by, self.layout.cluster_by)
+        )
+        return partition_by, cluster_by
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many keys it

@@ -236,7 +236,12 @@ class MergeColumns:
             properties[_NAME] = str(self.names[-1][1])
         if self.by_binlog:
             properties[ORDER] = "binlog"
-        self.delta.create([*columns, *self.metadata], properties, self.partitioned_by)
+        self.delta.create([*columns, *self.metadata], properties, *self._layout(table))
+
+    def _layout(self, table: Table) -> tuple[Sequence[str], Sequence[str]]:
+        """The columns that a new table is partitioned by, and those that it is clustered by."""
+        del table
+        return self.partitioned_by, ()
 
     def _lake_column(self, column: Column) -> TableColumn:
         return TableColumn(column.name, self._type(column), _comment(column))

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from spark_jobs.pipeline.codec_config import CodecConfig
-from spark_jobs.pipeline.table_choice import TablePlace
+from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TablePlace
 
 OnError = Literal["fail", "dead-letter", "drop"]
 
@@ -19,7 +19,7 @@ class Job:
     applied to tables instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
     current: one of them is the table as TiDB has it now, at the job's output. changelog, versions: where the changelog
     and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. places: of
-    tables that do not go where the others do.
+    tables that do not go where the others do. layout: of tables that are made.
     """
 
     read: CodecConfig
@@ -34,6 +34,7 @@ class Job:
     changelog: str | None = None
     versions: str | None = None
     places: tuple[TablePlace, ...] = ()
+    layout: TableLayout = NO_LAYOUT
 
     @property
     def needs_order(self) -> bool:

@@ -80,11 +80,32 @@ _MOST_ANSWERS = 100_000
 
 
 @dataclass(frozen=True)
+class TableLayout:
+    """The columns by which a table's files are laid out when it is made."""
+
+    partition_by: tuple[str, ...] = ()
+    cluster_by: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(partition_by: str | None, cluster_by: str | None) -> TableLayout:
+        """From lists with commas."""
+        texts = (partition_by or "", cluster_by or "")
+        return TableLayout(*(tuple(one.strip() for one in text.split(",") if one.strip()) for text in texts))
+
+
+NO_LAYOUT: Final = TableLayout()
+
+
+@dataclass(frozen=True)
 class TablePlace:
-    """The place of some tables, before --out: with {schema} and {table} where these are several."""
+    """The place of some tables, before --out: with {schema} and {table} where these are several; None: --out's.
+
+    layout: None: that of the other tables.
+    """
 
     tables: TableChoice
-    location: str
+    location: str | None
+    layout: TableLayout | None = None
 
 
 def means_definitions(text: str) -> bool:

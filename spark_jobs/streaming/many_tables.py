@@ -23,8 +23,9 @@ from schemas.model.table import TableId
 from spark_jobs.io.locations import table_location_of
 from spark_jobs.lake.name_history import RenameChain
 from spark_jobs.lake.table_histories import TableHistories
+from spark_jobs.pipeline.event_order import BINLOG_ORDER
 from spark_jobs.pipeline.result import OTHER_TABLE, Summary
-from spark_jobs.pipeline.table_choice import TableChoice, TablePlace, location_by_rule
+from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.merge_batch import is_of_names
@@ -40,7 +41,7 @@ class TableWork:
     """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
 
     named: what its places are named by. statements: its history. rows: read of it; newest: their largest commit_ts;
-    out: keys or rows written.
+    out: keys or rows written. layout: of a table that is made, if it is not the job's.
     """
 
     chain: RenameChain
@@ -51,6 +52,7 @@ class TableWork:
     rows: int = 0
     newest: int | None = None
     out: int = 0
+    layout: TableLayout | None = None
     summary: Summary = field(default_factory=Summary)
 
     @property
@@ -63,10 +65,8 @@ class TableWork:
 
 
 class ManyTables:
-    """rule: the location of each table that has none in `places`. most: how many are written at a time.
-
-    follows: a table that gets another name
-    keeps its place, which follows its DDL; else each name is a table.
+    """rule: the location of each table that has none in `places`. most: how many are written at a time. follows: a
+    table that gets another name keeps its place, which follows its DDL; else each name is a table.
     """
 
     def __init__(
@@ -111,7 +111,8 @@ class ManyTables:
     # ---- which tables
     def _with_changes(self, changes: DataFrame, summary: Summary) -> list[TableWork]:
         """The tables of the changes; what is of none of them is counted."""
-        largest = F.max(F.struct("commit_ts", "db", "table"))
+        timed = F.when(~F.array_contains("flags", BINLOG_ORDER), F.col("commit_ts")).alias("commit_ts")
+        largest = F.max(F.struct(timed, "db", "table"))
         groups = changes.groupBy("kind", _TABLE).agg(F.count(F.lit(1)).alias("rows"), largest.alias("newest")).collect()
         work, names, others = dict[TableId, TableWork](), dict[TableId, list[str]](), 0
         for group in groups:
@@ -154,7 +155,12 @@ class ManyTables:
         named = self._first_name(chain)
         if named is None:
             return None
-        return TableWork(chain, str(self._place(chain)["location"]), named, self._histories.statements_of(chain))
+        location, own = str(self._place(chain)["location"]), self._own_place(chain)
+        layout = own.layout if own else None
+        return TableWork(chain, location, named, self._histories.statements_of(chain), layout=layout)
+
+    def _own_place(self, chain: RenameChain) -> TablePlace | None:
+        return next((one for one in self._own_places if one.tables.takes(chain.name)), None)
 
     def _first_name(self, chain: RenameChain) -> TableId | None:
         """The first of a table's names that is chosen: its place has that, whatever the table is called later."""
@@ -167,7 +173,8 @@ class ManyTables:
         place = self._places.get(str(name.folded))
         if place is None:
             self._check_whole(name)
-            rule = next((one.location for one in self._own_places if one.tables.takes(chain.name)), self._rule)
+            own = self._own_place(chain)
+            rule = own.location if own and own.location else self._rule
             place = self._places[str(name.folded)] = {"location": location_by_rule(rule, name)}
         return place
 
@@ -228,7 +235,7 @@ def _run_together(
 
     def run_one(one: TableWork) -> None:
         try:
-            if not is_connect(session):  # a table's jobs share the cores with the others'
+            if len(work) > 1 and not is_connect(session):  # a table's jobs share the cores with the others'
                 session.sparkContext.setLocalProperty("spark.scheduler.pool", f"table {one.id}")
             run(one)
         except Exception as error:

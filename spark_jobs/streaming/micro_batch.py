@@ -232,7 +232,7 @@ class MicroBatchRunner:
             if work.merge:
                 return merge_table(
                     session, work, one.id, location, one.changes, one.statements, one.summary, alone=False,
-                    named=one.named,
+                    named=one.named, layout=one.layout,
                 )  # fmt: skip
             assert one.changes is not None
             rows = typed_rows(one.changes.drop("position"), one.id, work.read)

@@ -65,8 +65,11 @@ class LakeTable(Protocol):
         ...
 
     def create(
-        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
-    ) -> None: ...
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
+        clustered_by: Sequence[str] = (),
+    ) -> None:  # fmt: skip
+        """The table without rows. SetupError USAGE for a layout that this library, or the format, does not have."""
+        ...
 
     def overwrite(self, frame: DataFrame) -> None:
         """The table anew, with the frame's columns; the frame may be made of the table's own rows."""

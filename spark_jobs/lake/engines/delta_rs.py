@@ -120,10 +120,14 @@ class Deltalake:
     # ---- changes of the table
     @_convert_errors
     def create(
-        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
-    ) -> None:
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
+        clustered_by: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         from deltalake import DeltaTable, Schema
 
+        if clustered_by:
+            details = f"{self.location}: deltalake can't cluster a table: --engine delta-spark, or --partition-by"
+            raise SetupError("USAGE", details=details)
         fields = [json.loads(_field(column).to_json()) for column in columns]
         schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
         DeltaTable.create(

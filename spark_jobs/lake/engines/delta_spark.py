@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
@@ -53,17 +54,31 @@ class SparkDelta:
         self._alter(f"SET TBLPROPERTIES ({property_sql(name, value)})")
 
     def create(
-        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
-    ) -> None:
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
+        clustered_by: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         delta_files.clear_uncreated(self.spark, self.path)
         pairs = ", ".join(property_sql(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
-        layout = f" PARTITIONED BY ({', '.join(map(quote_name, partitioned_by))})" if partitioned_by else ""
+        if partitioned_by and clustered_by:
+            details = f"{self.location}: a Delta table is partitioned or clustered, not both"
+            raise SetupError("USAGE", details=details)
+        words = "CLUSTER BY" if clustered_by else "PARTITIONED BY"
+        names = ", ".join(map(quote_name, [*partitioned_by, *clustered_by]))
+        layout = f" {words} ({names})" if names else ""
         columns_sql = ", ".join(map(column_sql, columns))
         self.spark.sql(f"CREATE TABLE {self._name} ({columns_sql}) USING delta{layout} TBLPROPERTIES ({pairs})")
 
     def overwrite(self, frame: DataFrame) -> None:
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        clusters: list[str] = []
+        if self.exists():  # its layout stays
+            row = self.spark.sql(f"DESCRIBE DETAIL {self._name}").collect()[0].asDict()
+            if partitions := [name for name in row["partitionColumns"] if name in frame.columns]:
+                writer = writer.partitionBy(*partitions)
+            clusters = [name for name in row.get("clusteringColumns") or () if name in frame.columns]
         writer.save(delta_files.absolute_path(self.path))
+        if clusters:
+            self._alter(f"CLUSTER BY ({', '.join(map(quote_name, clusters))})")
 
     def add_rows(self, frame: DataFrame) -> None:
         frame.write.format("delta").mode("append").save(delta_files.absolute_path(self.path))

@@ -124,14 +124,17 @@ class SparkIceberg:
     # ---- changes of the table
     @_convert_errors
     def create(
-        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = ()
-    ) -> None:
+        self, columns: Sequence[TableColumn], properties: Mapping[str, str], partitioned_by: Sequence[str] = (),
+        clustered_by: Sequence[str] = (),
+    ) -> None:  # fmt: skip
         self._create_namespace()
         pairs = ", ".join(property_sql(*one) for one in properties.items())
         columns_sql = ", ".join(map(column_sql, columns))
         given = f" TBLPROPERTIES ({pairs})" if pairs else ""
         layout = f" PARTITIONED BY ({', '.join(map(quote_name, partitioned_by))})" if partitioned_by else ""
         self.spark.sql(f"CREATE TABLE {self._sql_name} ({columns_sql}) USING iceberg{layout}{given}")
+        if clustered_by:
+            self._alter(f"WRITE ORDERED BY {', '.join(map(quote_name, clustered_by))}")
 
     @_convert_errors
     def set_property(self, name: str, value: str) -> None:

@@ -11,6 +11,7 @@ from schemas.model.errors import SetupError
 from spark_jobs.commands.main import _parse, main, parser
 from spark_jobs.io.locations import topics_of_location
 from spark_jobs.io.topics import TopicChoice, number_sources
+from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace
 from tests.support.table import check_rows
 
 JOB = """\
@@ -30,6 +31,9 @@ topic = "t_{schema}"
 [[table]]
 name = "shop.orders"
 target = "delta:/lake/orders"
+[[table]]
+name = "shop.a*"
+partition_by = ["region", "day"]
 """
 _COMMON = {"source": "kafka:shop", "tables": ["shop.*", "!shop.tmp_*"], "trigger": "30s"}
 # command line → what it gives
@@ -56,6 +60,7 @@ WRONG = [
     ("[[table]]\nname = 'a.b'", "needs a name"),
     ("[[table]]\nname = 'a'\ntarget = 'delta:x'", "a dot is missing"),
     ("[[table]]\nname = 'a.b'\ntarget = 'x'", "delta:PATH is needed"),
+    ("[[table]]\nname = 'a.b'\ncluster_by = 7", "a list of columns"),
     ("[[table]]\nname = 'a.b'\ntarget = 'delta:x'\ncolour = 1", "colour"),
 ]
 
@@ -71,7 +76,10 @@ def test_job_files() -> None:
     def check(one: tuple[str, dict[str, Any]]) -> None:
         args = vars(_parse(one[0].split(), parser()))
         assert {name: args[name] for name in one[1]} == one[1]
-        assert [(str(p.tables), p.location) for p in args["places"]] == [("shop.orders", "delta:/lake/orders")]
+        assert args["places"] == (
+            TablePlace(TableChoice(("shop.orders",)), "delta:/lake/orders"),
+            TablePlace(TableChoice(("shop.a*",)), None, TableLayout(("region", "day"), ())),
+        )
 
     check_rows(COMMANDS, check)
 

@@ -16,6 +16,7 @@ from spark_jobs.commands import decode
 from spark_jobs.commands.main import main, parser
 from spark_jobs.io.message_files import read_messages
 from tests.spark_jobs.commands.test_command_line import AVRO, BAD, _avro, _file, _lines, _transcode
+from tests.support.golden import Golden
 
 if TYPE_CHECKING:
     from tests.support.kafka import Kafka
@@ -200,3 +201,34 @@ def test_a_local_master_tries_a_task_again_and_what_spark_says_is_told_plainly(
         monkeypatch.setattr(decode, "run", fails)
         assert main(["decode", "--format", "open", "--in", "x"]) == 2
         assert f"error {code}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", [(), pytest.param(("--spark",), marks=pytest.mark.slow)], ids=["here", "spark"])
+def test_several_topics_are_read_in_order(
+    engine: tuple[str, ...], kafka: Kafka, capsys: pytest.CaptureFixture[str], request: pytest.FixtureRequest
+) -> None:
+    """By name and by pattern: sorted by topic, partition and offset. None of them is written."""
+    if engine:
+        request.getfixturevalue("spark")
+    prefix = kafka.topic_name("several")
+    names = [kafka.create_topic(f"{prefix}.{end}", partitions=n) for end, n in (("b", 2), ("a", 1), ("x", 1))]
+    messages = Golden("open", "wide.default").messages()[:6]
+    for name, partitions in zip(names, (2, 1, 1), strict=True):
+        _produce(kafka, name, [replace(m, partition=i % partitions) for i, m in enumerate(messages)])
+    argv = ["decode", "--format", "open", "--ddl", "stream", "--bootstrap-servers", kafka.bootstrap_servers, *engine]
+    wanted = [(f"{prefix}.a", 0, o) for o in range(6)] + [(f"{prefix}.b", p, o) for p in (0, 1) for o in range(3)]
+    for source in (["--topics", rf"{prefix}\.[ab]"], ["--in", f"kafka:{prefix}.b,{prefix}.a"]):
+        assert main([*argv, *source, "--out", "o.jsonl"]) == 0
+        lines = _lines(Path("o.jsonl").read_text())
+        assert list(dict.fromkeys((x["topic"], x["partition"], x["offset"]) for x in lines)) == wanted
+    capsys.readouterr()
+    for source, why in (
+        (["--in", f"kafka:{prefix}.a,{prefix}.none"], "none': Broker: Unknown topic or partition"),
+        (["--topics", f"{prefix}none.*"], "no topic's name fits"),
+        (["--topics", f"{prefix}.*", "--until-resolved"], "a job for each topic"),
+    ):
+        assert main([*argv, *source, "--out", "o.jsonl"]) == 2
+        assert why in capsys.readouterr().err
+    write = ["transcode", "--from", "open", "--to", "debezium", *argv[3:], "--time-zone", "UTC"]
+    assert main([*write, "--topics", rf"{prefix}\.[ab]", "--out", "kafka:", "--topic", f"{prefix}.a"]) == 2
+    assert "the topic that is read" in capsys.readouterr().err

@@ -146,6 +146,43 @@ def test_decode_appends_each_tables_rows_typed(spark: SparkSession) -> None:
     assert made == {"orders": [(1, "a"), (2, "b")], "items": [("x", 3)], "nokey": [(5,)]}
 
 
+LAYOUT = """\
+tables = ["shop.orders", "shop.items"]
+target = "delta:lake/{schema}/{table}"
+partition-by = ["qty"]
+[[table]]
+name = "shop.orders"
+target = "delta:elsewhere"
+cluster_by = "note,ID"
+"""
+
+
+@pytest.mark.slow
+def test_tables_are_laid_out_as_the_file_says(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Also after a type that writes the table anew; a column that is not there, and what deltalake can't, is said."""
+    ddl()
+    messages(change("shop.orders", 10, id="1", note="7"), change("shop.items", 11, sku="x", qty="3"))
+    Path("job.toml").write_text(LAYOUT)
+    argv = ["merge", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--file", "job.toml"]
+    assert main([*argv, "--engine", "deltalake"]) == 2
+    assert "deltalake can't cluster" in capsys.readouterr().err
+    assert main([*argv, "--engine", "delta-spark"]) == 0
+
+    def layout(path: str) -> tuple[list[str], list[str]]:
+        row = spark.sql(f"DESCRIBE DETAIL delta.`{Path(path).absolute()}`").collect()[0]
+        return row["partitionColumns"], row["clusteringColumns"]
+
+    assert (layout("lake/shop/items"), layout("elsewhere")) == ((["qty"], []), ([], ["note", "id"]))
+    ddl((20, "shop", "ALTER TABLE orders MODIFY note INT"))
+    messages(change("shop.orders", 30, id="2", note="8"))
+    assert main([*argv, "--engine", "delta-spark"]) == 0
+    assert rows(spark, "elsewhere", by_spark=True) == [{"id": 1, "note": 7}, {"id": 2, "note": 8}]
+    assert layout("elsewhere") == ([], ["note", "id"])
+    messages(change("shop.items", 40, sku="y", qty="3"))
+    assert main([*argv, "--engine", "delta-spark", "--out", "delta:new/{table}", "--partition-by", "colour"]) == 2
+    assert "table shop.items has no column colour" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_stream_finds_new_tables_and_topics(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     """Two topics that a pattern takes, then a table in one that is new, and a topic that is; a restart goes on."""
@@ -257,8 +294,10 @@ def test_arguments() -> None:
         assert (args.table, None if choice is None else str(choice), definitions) == one[1]
 
     check_rows(ARGUMENTS, check)
-    args = parser().parse_args(["decode", "--format", "open", "--in", "x", "--tables", "shop.*,shop.b"])
-    assert default_database(args) == "shop"
+    for words, db in (("--tables shop.*,shop.b", "shop"), ("--tables shop.*,!shop.b,a.c", ""), ("--table a.b", "a")):
+        args = parser().parse_args(["decode", "--format", "open", "--in", "x", "--out", OUT, *words.split()])
+        choose_tables(args)
+        assert default_database(args) == db
 
 
 PLACES = [

@@ -13,7 +13,9 @@ import pytest
 
 from spark_jobs.commands.main import main
 from tests.spark_jobs.commands.test_encode import written
+from tests.spark_jobs.lake import test_many_tables as many
 from tests.spark_jobs.lake import test_merge, test_merge_order, test_merge_schema_changes
+from tests.spark_jobs.lake.test_many_tables import change
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg
 
@@ -121,3 +123,33 @@ def test_a_table_as_two_readers_see_it(spark: SparkSession, catalog: str) -> Non
     ]
     assert _merge(catalog, ddl, changes) == 0
     assert rows(spark, "t") == [{"id": 2, "vv": "b", "w": Decimal(18446744073709551615)}]
+
+
+@pytest.mark.slow
+def test_many_tables(spark: SparkSession, catalog: str) -> None:
+    """Each in the namespace of its schema, one of them partitioned; a changelog beside each."""
+    many.ddl()
+    many.messages(
+        change("shop.orders", 10, id="1", note="a"), change("shop.items", 11, sku="x", qty="3"),
+        change("crm.orders", 12, id="1", name="c"), change("shop.orders", 13, id="1", note="b"),
+    )  # fmt: skip
+    Path("job.toml").write_text("[[table]]\nname = 'shop.items'\npartition_by = 'qty'\n")
+    argv = ["merge", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--tables", "*.*"]
+    places = [
+        "--out",
+        f"iceberg:{catalog}.{{schema}}.{{table}}",
+        "--changelog",
+        f"iceberg:{catalog}.log.{{schema}}_{{table}}",
+    ]
+    for _ in range(2):
+        assert main([*argv, *places, "--file", "job.toml"]) == 0
+    counts = {}
+    for table in ("shop.orders", "shop.items", "crm.orders", "log.shop_orders", "log.shop_items", "log.crm_orders"):
+        frame = spark.table(f"{catalog}.{table}")
+        counts[table] = frame.count()
+    assert counts == {
+        "shop.orders": 1, "shop.items": 1, "crm.orders": 1, "log.shop_orders": 2, "log.shop_items": 1,
+        "log.crm_orders": 1,
+    }  # fmt: skip
+    assert [r["note"] for r in spark.table(f"{catalog}.shop.orders").collect()] == ["b"]
+    assert spark.table(f"{catalog}.shop.items.partitions").count() == 1
