@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Final
 
 from fastapi import FastAPI, Request, Response
@@ -16,6 +17,8 @@ from service.api.services import services
 SEVEN: Final = 7
 _CODES_OF_7: Final = {40901: 409}
 _BY_STATUS: Final = {404: "ROUTE_NOT_FOUND", 405: "METHOD_NOT_ALLOWED"}
+_OF_SERVER: Final = 500
+_LOG: Final = logging.getLogger("service")
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
 
 
@@ -31,7 +34,14 @@ def install(app: FastAPI) -> None:
 async def _bridge_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, BridgeError)
     media_type = getattr(request.state, "media_type", V1)
+    if error.row.http >= _OF_SERVER:
+        reason = error.fields.get("reason")
+        _log_failure(request, error.row, f"{error.detail}: {reason}" if reason else error.detail)
     return _answer(request, error.row, error.detail, media_type)
+
+
+def _log_failure(request: Request, row: ErrorRow, reason: str) -> None:
+    _LOG.error("%s %s: %d (%d) %s", request.method, request.scope["path"], row.http, row.error_code, reason)
 
 
 async def _routing_error(request: Request, error: Exception) -> Response:
@@ -60,6 +70,7 @@ async def _handle_disconnect(request: Request, error: Exception) -> Response:
 async def _handle_unforeseen(request: Request, error: Exception) -> Response:
     """A defect of ours; Starlette logs the traceback."""
     row = ERRORS["INTERNAL"]
+    _log_failure(request, row, "a defect of this service: the traceback follows")
     return _answer(request, row, row.template, V1)
 
 

@@ -28,6 +28,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schemas.model.errors import RegistryError
 from service import logs
 from service.api.routing import Router
 from service.auth.acl import METRICS
@@ -207,6 +208,7 @@ class StoreCounts(Collector):
             return
         there.add_metric([], 1)
         yield there
+        yield GaugeMetricFamily("bridge_store_writable", "1: the store can be written", self._is_writable())
         for name, what, value in gauges(counts):
             yield GaugeMetricFamily(name, what, value)
         versions = GaugeMetricFamily(
@@ -222,6 +224,13 @@ class StoreCounts(Collector):
             for kind, number in by_kind.items():
                 family.add_metric([kind.lower()], number)
             yield family
+
+    def _is_writable(self) -> int:
+        try:
+            self._registry.store.check()
+        except RegistryError:
+            return 0
+        return 1
 
 
 def gauges(counts: Counts) -> list[tuple[str, str, int]]:

@@ -226,7 +226,7 @@ async def run_in_time(work: Coroutine[Any, Any, T], patience: Deadline) -> T:
         raise
     _LEFT_BEHIND.add(task)
     task.add_done_callback(_forget)
-    raise RegistryError("STORE_TIMEOUT", operation="Store")
+    raise RegistryError("STORE_TIMEOUT", operation="Store", reason="the database takes requests and does not answer")
 
 
 def _forget(task: asyncio.Future[Any]) -> None:

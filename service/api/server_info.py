@@ -1,7 +1,7 @@
 """`/`, the server's own data and its health, and `/contexts`.
 
-Nothing of the first two needs the store, so no thread: they answer while others wait. Health is ours; Confluent's
-registry has none. Paths below a context: `middleware`.
+Nothing of the first two asks the store: they answer while others wait. Health is ours; Confluent's registry has none.
+Paths below a context: `middleware`.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ def list_contexts(call: Called) -> Response:
 
 @contexts_router.declare("GET", "/{context}", needs=KNOWN)
 async def root_of_context(call: Called) -> Response:
-    """Exactly `{}`, so that TiCDC takes `http://HOST/contexts/.ctx` as a registry of its own."""
-    return call.answer({})
+    """As `root`, so that TiCDC takes `http://HOST/contexts/.ctx` as a registry of its own."""
+    return await root(call)
 
 
 @contexts_router.declare("DELETE", "/{context}", needs=DELETE, answers={204: "Done"})
@@ -54,7 +54,7 @@ async def live() -> Response:
 
 @health_router.declare("GET", "/ready")
 async def ready(request: Request) -> Response:
-    """200 if the store can be used, else its error (500); within seconds, also if the store does not answer.
+    """200 if the store can be read and written, else its error (500); within seconds, also if it does not answer.
 
     A file for access that got broken is no outage, but said.
     """
@@ -79,7 +79,11 @@ _CLUSTERS: Final = {"kafka-cluster": "", "schema-registry-cluster": "schema-regi
 @router.declare("GET", "/")
 @router.declare("POST", "/")
 async def root(call: Called) -> Response:
-    """Exactly `{}`: TiCDC compares the two bytes before it starts."""
+    """Exactly `{}`: TiCDC compares the two bytes before it starts. STORE_FAILED where a file can't be written.
+
+    TiCDC then refuses to create the changefeed, in place of stopping it at the first schema.
+    """
+    call.registry.store.check(ask=False)
     return call.answer({})
 
 

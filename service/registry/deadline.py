@@ -19,14 +19,15 @@ E = TypeVar("E", bound=Exception)
 class Outage(RegistryError):
     """The store can't be used now, nothing was written, and the same may work a moment later.
 
-    Whoever does not try again answers with it: 500, error code 50002.
+    Whoever does not try again answers with it: 500, error code 50002. reason: the database's own words, for the log,
+    as in every STORE_TIMEOUT.
     """
 
-    def __init__(self, operation: str) -> None:
-        super().__init__("STORE_TIMEOUT", operation=operation)
+    def __init__(self, operation: str, reason: str = "") -> None:
+        super().__init__("STORE_TIMEOUT", operation=operation, reason=reason)
 
-    def __reduce__(self) -> tuple[type[Outage], tuple[str]]:
-        return Outage, (str(self.fields["operation"]),)
+    def __reduce__(self) -> tuple[type[Outage], tuple[str, str]]:
+        return Outage, (str(self.fields["operation"]), str(self.fields["reason"]))
 
 
 class Deadline:

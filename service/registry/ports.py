@@ -200,8 +200,11 @@ class Store(Protocol):
     def follow(self) -> None:
         """Tell the listeners what other workers of this service changed. Quick; in the event loop's thread only."""
 
-    def check(self) -> None:
-        """Raise BridgeError if the store can't be used now."""
+    def check(self, *, ask: bool = True) -> None:
+        """Raise BridgeError if the store can't be read and written now, or has another layout than is known here.
+
+        ask: ask the database; else what can be seen without waiting for it.
+        """
 
     def close(self) -> None: ...
 
@@ -232,8 +235,8 @@ class StoreWrapper:
     def follow(self) -> None:
         self._store.follow()
 
-    def check(self) -> None:
-        self._store.check()
+    def check(self, *, ask: bool = True) -> None:
+        self._store.check(ask=ask)
 
     def close(self) -> None:
         """The other one is not ours to close."""

@@ -102,7 +102,7 @@ class SqlStore:
         may have been lost since, and so may all the others; a new one tells.
         """
         if not self._readers.acquire(timeout=seconds_left(self.wait_seconds)):
-            raise RegistryError("STORE_TIMEOUT", operation="Read")
+            raise RegistryError("STORE_TIMEOUT", operation="Read", reason="all connections are in use")
         try:
             return self._connect_reader(once)
         except BaseException:
@@ -168,14 +168,21 @@ class SqlStore:
         """Tell the listeners what the other workers of this service have changed. Quick, and never waits."""
         self._commits.siblings.follow()
 
-    def check(self) -> None:
-        """Raise RegistryError if the store can't be read now, or is no longer of the layout that is known here."""
+    def check(self, *, ask: bool = True) -> None:
+        self._refuse_problem(self._dialect.write_problem(None))
+        if not ask:
+            return
         with self._translate_errors("Health check"):
             connection = self._begin_read()
             try:
                 check_layout(read_layout(connection))
+                self._refuse_problem(self._dialect.write_problem(connection))
             finally:
                 self._give_back(connection)
+
+    def _refuse_problem(self, problem: str | None) -> None:
+        if problem is not None:
+            raise RegistryError("STORE_FAILED", details=f"{self.url} can't be written: {problem}")
 
     def close(self) -> None:
         self._closed = True
@@ -207,11 +214,11 @@ def translate_errors(dialect: Dialect, operation: str) -> Iterator[None]:
     except BridgeError:
         raise
     except exc.TimeoutError:
-        raise RegistryError("STORE_TIMEOUT", operation=operation) from None
+        raise RegistryError("STORE_TIMEOUT", operation=operation, reason="all connections are in use") from None
     except (exc.SQLAlchemyError, dialect.engine.dialect.loaded_dbapi.Error) as error:
         own = _cause(error)
         if dialect.is_transient(own):
-            raise Outage(operation) from error
+            raise Outage(operation, dialect.reason(own)) from error
         refusal = dialect.refusal(own)
         if refusal is not None:
             raise RegistryError("UNPROCESSABLE", details=refusal) from error

@@ -137,7 +137,7 @@ class WriteQueue:
             if not has_turn:
                 self._turns.notify_all()  # somebody may have left the commit to us
         if not has_turn:
-            raise RegistryError("STORE_TIMEOUT", operation="Write")
+            raise RegistryError("STORE_TIMEOUT", operation="Write", reason="the writers before it were not done")
         if shared is None:
             try:
                 self._begin(max(deadline - time.monotonic(), 0))

@@ -1,4 +1,4 @@
-"""A real PostgreSQL on a disk of its own that is full for a while: nothing acknowledged is lost, then all goes on."""
+"""A disk of its own that is full, or read-only, for a while: nothing acknowledged is lost, then all goes on."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from schemas.model.errors import SetupError
+from service.store import open_store
 from service.testing import running_service
 from tests.support.postgres import Postgres, PostgresDidNotStart, PostgresMissing
 from tests.support.service import Client, column, record
@@ -101,3 +103,29 @@ def revive(server: Postgres) -> None:
             server.restart()
         except PostgresDidNotStart as failed:
             pytest.fail(str(failed))
+
+
+def test_a_file_that_cannot_be_written(disk: Path) -> None:
+    """On a full disk a service is not ready; on a read-only one none starts, and none waits before it says so."""
+    store = f"sqlite:///{disk / 'registry.db'}"
+    with running_service(store, store_wait_seconds=1.0, log_level="error") as at:
+        client = Client(at)
+        assert client.register("s", '"int"').status == 200
+        assert client.get("/health/ready").status == 200
+        filler = fill(disk)
+        _check_not_ready(client, "is full")
+        filler.unlink()
+        assert client.get("/").body == b"{}"
+        assert client.get("/health/ready").status == 200
+    subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
+    with pytest.raises(SetupError, match=r"may not write the folder .*read-only file system"):
+        open_store(store, wait_seconds=30.0)
+    subprocess.run(["mount", "-o", "remount,rw", str(disk)], check=True)
+    with running_service(store) as at:
+        assert Client(at).get("/subjects/s/versions").json == [1]
+
+
+def _check_not_ready(client: Client, reason: str) -> None:
+    for path in ("/health/ready", "/"):
+        answer = client.get(path)
+        assert (answer.error, reason in answer.json["message"]) == ((500, 50001), True), answer.body

@@ -101,6 +101,12 @@ class Dialect(Protocol):
     def reason(self, error: Exception) -> str:
         """The database's own words, without the statement and its parameters."""
 
+    def write_problem(self, connection: Connection | None) -> str | None:
+        """Why nothing can be written for now, told without writing; None where nothing is known to be wrong.
+
+        connection: one in a read transaction; None: only what can be told without asking the database.
+        """
+
     def is_own_fact(self, name: str) -> bool:
         """Whether a row of `bridge_facts` is this dialect's own business, so that it is in no backup."""
 

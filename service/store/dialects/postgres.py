@@ -66,6 +66,13 @@ _TRANSIENT: Final = (
 )
 # libpq gives no code for a connection that was refused; in another language than English it is only noticed later.
 _NEVER: Final = re.compile(r"FATAL: .*(does not exist|authentication failed|no pg_hba.conf entry|permission denied)")
+_MAY_WRITE: Final = """SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only')::bool,
+NOT has_table_privilege('bridge_facts', 'UPDATE') OR NOT has_table_privilege('schemas', 'INSERT')"""
+_NOT_WRITTEN: Final = (
+    "the server is a standby",
+    "transactions are read-only (default_transaction_read_only)",
+    "the user has no right to write the tables",
+)
 _LOCK: Final = "SELECT pg_advisory_xact_lock({lock})"
 
 
@@ -137,6 +144,12 @@ class Postgres:
     def reason(self, error: Exception) -> str:
         primary = error.diag.message_primary if isinstance(error, psycopg.Error) else None
         return primary or " ".join(str(error).split())
+
+    def write_problem(self, connection: Connection | None) -> str | None:
+        if connection is None:
+            return None
+        row = driver(connection).execute(_MAY_WRITE).fetchone()
+        return next((why for why, is_so in zip(_NOT_WRITTEN, row, strict=True) if is_so), None)
 
     def is_own_fact(self, name: str) -> bool:
         return name == CHANGES or name.startswith(WRITER)

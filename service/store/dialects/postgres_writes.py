@@ -160,7 +160,7 @@ class PostgresWrites:
                     raw.execute("ROLLBACK")
                     return row is not None and int(row[0]) == self._number
             except (psycopg.Error, exc.SQLAlchemyError):
-                raise Outage("Write") from None
+                raise Outage("Write", "the connection was lost in a COMMIT") from None
 
         return retry_until(look, self._wait_seconds)
 

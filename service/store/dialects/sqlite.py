@@ -6,6 +6,7 @@ SQLite tells a connection that another one has written, not who it was. So each 
 
 from __future__ import annotations
 
+import os
 import random
 import sqlite3
 import threading
@@ -22,6 +23,7 @@ from service.store.dialects import driver, drop
 from service.worker_memory import CommitNumbers
 
 _POOL = 64
+_LEAST_ROOM: Final = 64 * 1024  # bytes: less is no room for a transaction
 # Trouble of the file or its disk that may pass; anything else (no database, another layout of pages) does not.
 _TRANSIENT: Final = frozenset(
     {
@@ -48,6 +50,9 @@ class Sqlite:
             raise SetupError("USAGE", details=f"store {url!r}: the folder {folder} does not exist")
         self.url = url
         self._path = Path(path)
+        self._file: tuple[int, int] | None = None
+        if (problem := self._permission_problem()) is not None:
+            raise SetupError("USAGE", details=f"store {url!r} can't be written: {problem}")
         self.readers = _POOL - 2  # one writes, one looks
         self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_timeout=wait_seconds)
         event.listen(self.engine, "connect", _prepare(wait_seconds))
@@ -77,7 +82,33 @@ class Sqlite:
         return "A text is longer than the store can hold" if too_long else None
 
     def reason(self, error: Exception) -> str:
-        return str(error)
+        problem = self.write_problem(None)
+        return str(error) if problem is None else f"{error} ({problem})"
+
+    def write_problem(self, connection: Connection | None) -> str | None:
+        """By the file, its folder and its disk, as SQLite tells of trouble at the next commit only.
+
+        A file that was taken away is still written by who has it open: what is written then is lost.
+        """
+        if not self._path.exists() and self._file is not None:
+            return f"{self._path} is gone: stop the service, and put the file back or restore a backup"
+        if self._path.exists():
+            status = self._path.stat()
+            self._file = self._file or (status.st_dev, status.st_ino)
+            if self._file != (status.st_dev, status.st_ino):
+                return f"{self._path} is another file than the one in use: restart the service"
+        disk = os.statvfs(self._path.resolve().parent)
+        if disk.f_frsize * (disk.f_bavail if os.geteuid() else disk.f_bfree) < _LEAST_ROOM:
+            return f"the disk of {self._path} is full"
+        return self._permission_problem()
+
+    def _permission_problem(self) -> str | None:
+        places = (self._path.resolve().parent, self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm"))
+        for place in (one for one in places if one.exists()):
+            if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+                what = "folder" if place.is_dir() else "file"
+                return f"this user may not write the {what} {place} (its permissions, or a read-only file system)"
+        return None
 
     def is_own_fact(self, name: str) -> bool:
         return False

@@ -19,6 +19,8 @@ import pytest
 
 from schemas.model.errors import SetupError
 from service.store import open_store
+from service.store.dialects import driver
+from service.store.dialects.postgres import Postgres as PostgresDialect
 from service.testing import running_service
 from tests.support.postgres import Postgres, PostgresMissing
 from tests.support.service import Answer, Client, column, record, short_and_long
@@ -188,7 +190,7 @@ def test_an_outage_that_lasts(server: Postgres) -> None:
         assert recovered(lambda: client.register("u", '"double"')).status == 200
 
 
-def test_a_lock_that_lasts(tmp_path: Path) -> None:
+def test_a_lock_that_lasts(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path = tmp_path / "registry.db"
     with running_service(f"sqlite:///{path}", store_wait_seconds=SHORT) as url:
         client = Client(url)
@@ -198,9 +200,51 @@ def test_a_lock_that_lasts(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             answers = list(pool.map(lambda n: client.register("s", schema(f"c{n}")), range(8)))
         assert {one.error for one in answers} == {TIMED_OUT}
+        told = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
+        reasons = ("database is locked", "the writers before it were not done")
+        lines = {f"POST /subjects/s/versions: 500 (50002) Write operation timed out: {reason}" for reason in reasons}
+        assert len(told) == 8
+        assert set(told) <= lines
         assert client.register("s", '"int"').status == 200, "what is known is read"
         holder.close()
         assert recovered(lambda: client.register("s", '"long"')).json["version"] == 2
+
+
+def test_a_file_that_was_taken_away(tmp_path: Path) -> None:
+    """What is written into it is lost: the service is not ready, and TiCDC's question before it starts says why."""
+    path = tmp_path / "registry.db"
+    with running_service(f"sqlite:///{path}", store_wait_seconds=SHORT) as url:
+        client = Client(url)
+        assert client.get("/health/ready").status == 200
+        path.rename(tmp_path / "elsewhere")
+        for asked in ("/health/ready", "/", "/contexts/.x"):
+            answer = client.get(asked)
+            assert (answer.error, "registry.db is gone" in answer.json["message"]) == ((500, 50001), True)
+        assert client.get("/health/live").status == 200
+        assert "bridge_store_writable 0.0" in client.get("/metrics").body.decode()
+        path.write_bytes(b"")
+        assert "is another file" in client.get("/health/ready").json["message"]
+        path.unlink()
+        (tmp_path / "elsewhere").rename(path)
+        assert client.get("/health/ready").status == 200
+        assert client.get("/").body == b"{}"
+
+
+def test_a_database_that_is_read_only(server: Postgres) -> None:
+    url = server.database()
+    open_store(url, wait_seconds=30).close()
+    dialect = PostgresDialect(url, 5, 1)
+    connection = dialect.connect()
+    try:
+        driver(connection).execute("SET default_transaction_read_only = on")
+        dialect.begin_read(connection)
+        assert dialect.write_problem(connection) == "transactions are read-only (default_transaction_read_only)"
+        driver(connection).execute("ROLLBACK; SET default_transaction_read_only = off")
+        dialect.begin_read(connection)
+        assert dialect.write_problem(connection) is None
+    finally:
+        connection.invalidate()
+        dialect.engine.dispose()
 
 
 def test_a_database_that_comes_later(server: Postgres) -> None:
