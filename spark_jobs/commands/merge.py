@@ -52,6 +52,12 @@ def add(commands: Any) -> None:
     p.add_argument("--partition-by", metavar="COLUMNS", help="of a table that is made: the columns of its partitions")
     p.add_argument("--cluster-by", metavar="COLUMNS", help="of a table that is made: those its rows are sorted by")
     p.add_argument("--changelog", metavar="TABLE", help="a table of all changes, each appended once")
+    p.add_argument(
+        "--without-key",
+        choices=("refuse", "append"),
+        default="refuse",
+        help="a table without a key: refuse it, or append what is inserted, and count updates and deletes (refuse)",
+    )
     options.types(p)
     options.job(p, merges=True)
 
@@ -86,7 +92,7 @@ def run(args: argparse.Namespace) -> int:
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args), chosen=chosen)
     work = Job(
         read, None, None, args.on_error, merge=args.engine, at_once=args.at_once, current=has_current,
-        changelog=args.changelog, places=args.places,
+        changelog=args.changelog, without_key=args.without_key, places=args.places,
         layout=TableLayout.of(args.partition_by, args.cluster_by),
     )  # fmt: skip
     return run_job(args, work, statements_of(args.ddl, default_database(args)))

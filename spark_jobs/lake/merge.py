@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 _WITH_OLDEST = ("unfit", "key_only")
 """Kinds of changes of which an error names the oldest."""
+ROW_PLACE = "_place"
+"""Column of a table without a key (spark_jobs.lake.keyless): the message that a row came with."""
 _PLACED = "delete_place"
 """Column of the newest changes, where some deletes have no commit_ts (spark_jobs.lake.bare_deletes)."""
 
@@ -99,13 +101,10 @@ class MergeTarget(RowValues):
         table: the columns as they are now. steps: the table's history, [] where no DDL is known.
         SetupError USAGE for a table without handle key, STOPPED where a change can't be made exactly.
         """
-        began, keys = time.monotonic(), [c for c in table.columns if c.handle_key]
-        is_there, servers = self.delta.exists(), None
-        if not keys:
-            details = f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart"
-            raise SetupError("USAGE", details=details)
-        if any(c.name.lower() == COMMIT_TS for c in table.columns):
-            raise SetupError("USAGE", details=f"table {self.id} has a column {COMMIT_TS} of its own")
+        began, servers, is_there = time.monotonic(), None, self.delta.exists()
+        self._check_key(table, is_there)
+        if own := sorted({c.name.lower() for c in table.columns} & self._metadata_names()):
+            raise SetupError("USAGE", details=f"table {self.id} has a column {own[0]} of its own")
         if self.by_binlog:
             check_columns(changes, table)
             steps = []  # no position is before or after a statement
@@ -129,19 +128,43 @@ class MergeTarget(RowValues):
             summary.skipped["before TRUNCATE"] += counts.emptied
         if counts.unfit:
             summary.flags[NOT_TYPED] += counts.unfit
-        newest = self._newest(changes.where(stays), table, keys, steps, bool(counts.bare_deletes))
+        written = self._write(changes.where(stays), table, steps, counts, forgotten_ts, summary)
+        newest_ts = None if self.by_binlog else counts.newest_ts
+        summary.merges[str(self.id)] = TableMerge(time.monotonic() - began, newest_ts)
+        return written
+
+    def _check_key(self, table: Table, is_there: bool) -> None:
+        """SetupError USAGE for a table without a key; STOPPED where the rows that are there came without one."""
+        if not any(c.handle_key for c in table.columns):
+            details = (
+                f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart."
+                " --without-key append appends what is inserted, and counts updates and deletes; --changelog has all"
+            )
+            raise SetupError("USAGE", details=details)
+        if is_there and ROW_PLACE in self._columns():
+            details = (
+                "its rows were appended while the table had no key (--without-key append), and it has one now: merge"
+                " the whole changelog, or a copy of the table and what follows, into another place"
+            )
+            raise SetupError("STOPPED", where=self.delta.location, details=details)
+
+    def _write(
+        self, changes: DataFrame, table: Table, steps: list[SchemaChange], counts: ChangeCounts, forgotten_ts: int,
+        summary: Summary,
+    ) -> int:  # fmt: skip
+        """The changes since the last TRUNCATE into the table, whose columns are as they should be."""
+        del summary
+        keys = [c for c in table.columns if c.handle_key]
+        newest = self._newest(changes, table, keys, steps, bool(counts.bare_deletes))
         if _PLACED in newest.columns:
             # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys,
             # of which each delete would then look like one that was read before.
             newest = self._tombstones(keys).mark_late(newest).localCheckpoint()
         newest.persist()
         try:
-            written = self._apply(newest, table, keys, forgotten_ts)
+            return self._apply(newest, table, keys, forgotten_ts)
         finally:
             newest.unpersist()
-        newest_ts = None if self.by_binlog else counts.newest_ts
-        summary.merges[str(self.id)] = TableMerge(time.monotonic() - began, newest_ts)
-        return written
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""

@@ -38,6 +38,7 @@ _PARAMETERS = {
     "--to-options": "options=", "--topic": "topic=", "--format": "format=", "--types exact": 'types="exact"',
     "--types typed": 'types="typed"',
     "--types": "types=", "--time": "time=", "--missing": "missing=", "--craft-float": "craft_float=",
+    "--without-key append": 'without_key="append"', "--changelog": "changelog=", "--engine": "engine=",
 }  # fmt: skip
 """Options of the commands, as all texts of errors name them → parameters of the functions; the longer stands first."""
 _AS_OPTION = {"--on-lossy flag": 'options={"on_lossy": "flag"}'}

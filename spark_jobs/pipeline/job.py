@@ -8,6 +8,7 @@ from typing import Literal
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout, TablePlace
 
+WithoutKey = Literal["refuse", "append"]
 OnError = Literal["fail", "dead-letter", "drop"]
 
 
@@ -19,7 +20,8 @@ class Job:
     applied to tables instead of written, by this one of spark_jobs.lake.engines.base.ENGINES ("auto": which there is).
     current: one of them is the table as TiDB has it now, at the job's output. changelog, versions: where the changelog
     and the row versions are, None for neither. at_once: how many tables of the lake are written at a time. places: of
-    tables that do not go where the others do. layout: of tables that are made.
+    tables that do not go where the others do. layout: of tables that are made. without_key: what the current
+    table does about a table without a key (spark_jobs.lake.keyless).
     """
 
     read: CodecConfig
@@ -35,6 +37,7 @@ class Job:
     versions: str | None = None
     places: tuple[TablePlace, ...] = ()
     layout: TableLayout = NO_LAYOUT
+    without_key: WithoutKey = "refuse"
 
     @property
     def needs_order(self) -> bool:

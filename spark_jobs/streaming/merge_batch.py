@@ -59,17 +59,18 @@ def merge_table(
         steps, names = schema_changes(statements, id_), table_names(sort_statements(statements), id_)
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(work.read, id_) if changes is not None else None)
+    if table is not None and changes is not None and not steps and work.read.format == "avro":
+        table = _with_key(table, id_, changes)
     by_binlog = changes is not None and work.read.format in _CONNECTORS
     by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), id_)  # type: ignore[arg-type]
     names = names[-1:] if by_binlog else names
-    targets = _targets(session, work, id_, location, named or id_, names, by_binlog, layout)
+    has_key = table is None or any(c.handle_key for c in table.columns)
+    targets = _targets(session, work, id_, location, named or id_, names, by_binlog, has_key, layout)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
                 target.follow(definition, steps)
         return 0
-    if not steps and work.read.format == "avro":
-        table = _with_key(table, id_, changes)
     ours, counts = take_table(changes, names, summary) if alone else changes, list[int]()
     for number, target in enumerate(targets):
         told = Summary() if number else summary  # what one of them counts of the changes is so for all
@@ -81,10 +82,11 @@ def merge_table(
 
 def _targets(
     session: SparkSession, work: Job, id_: TableId, location: TableLocation, named: TableId, names: Names,
-    by_binlog: bool, layout: TableLayout | None,
+    by_binlog: bool, has_key: bool, layout: TableLayout | None,
 ) -> list[MergeTarget | Changelog]:  # fmt: skip
     """The tables that the job writes, the current one first."""
     from spark_jobs.lake.changelog import Changelog
+    from spark_jobs.lake.keyless import KeylessTarget
     from spark_jobs.lake.merge import MergeTarget
 
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
@@ -96,8 +98,9 @@ def _targets(
 
     if work.current:
         untimed = _UNTIMED.get(work.read.format, _UNTIMED[""])
+        current = MergeTarget if has_key or work.without_key == "refuse" else KeylessTarget
         own = untimed, layout or work.layout
-        targets.append(MergeTarget(session, id_, location.name, engine_of(location), *more, *own))
+        targets.append(current(session, id_, location.name, engine_of(location), *more, *own))
     if work.changelog is not None:
         place = _location(work.changelog, named)
         targets.append(Changelog(session, id_, place.name, engine_of(place), *more))

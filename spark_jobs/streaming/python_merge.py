@@ -27,7 +27,7 @@ from spark_jobs.pipeline.arguments import (
     with_parameter_names,
 )
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
-from spark_jobs.pipeline.job import Job, OnError
+from spark_jobs.pipeline.job import Job, OnError, WithoutKey
 from spark_jobs.pipeline.table_view import OnLossy, TableView, table_id
 from spark_jobs.sources.schema_registry import Schemas
 from spark_jobs.sources.table_definitions import statements_of
@@ -80,6 +80,7 @@ def merge(
     claim_checks: File | None = None,
     options: Mapping[str, Any] = _NO_OPTIONS,
     changelog: str | None = None,
+    without_key: WithoutKey = "refuse",
 ) -> dict[str, int]:
     """Messages of a batch, merged into a table of the lake: it is then as the table in TiDB is. The command `merge`.
 
@@ -88,7 +89,7 @@ def merge(
     them. ddl: a file of statements, or history: the URL of a service that tracks the table, or HistoryTables; without
     either the columns are those of the registered schemas, and no column goes. types, on_lossy, engine: as the command
     has them.
-    changelog: where all changes go too, as `changelog` writes them.
+    changelog: where all changes go too, as `changelog` writes them. without_key: as the command has it.
     on_error: what becomes of a message that can't be read: it ends the call ("fail"), goes to `dead_letter` (delta:PATH
     or kafka:TOPIC: "dead-letter"), or is counted ("drop").
     A batch that comes again changes nothing, so `foreachBatch` needs no more than this call:
@@ -98,7 +99,7 @@ def merge(
     """
     return _apply(
         messages, into, table, format, registry, schemas, ddl, history, time_zone, types, on_lossy, on_error,
-        dead_letter, engine, claim_checks, options, {"changelog": changelog},
+        dead_letter, engine, claim_checks, options, {"changelog": changelog, "without_key": without_key},
     )  # fmt: skip
 
 
@@ -133,6 +134,7 @@ def _apply(
     """kind: the fields of Job that say which tables are written."""
     check_frame(messages, "messages")
     check_choices(
+        without_key=(kind.get("without_key", "refuse"), ("refuse", "append")),
         types=(types, ("exact", "typed")), on_lossy=(on_lossy, ("error", "flag")),
         on_error=(on_error, ("fail", "dead-letter", "drop")), engine=(engine, (AUTO, *ENGINES)),
     )  # fmt: skip
