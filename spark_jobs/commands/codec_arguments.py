@@ -7,6 +7,7 @@ import json
 import os
 import re
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -201,12 +202,16 @@ def kafka_of(args: argparse.Namespace) -> KafkaClient:
     return KafkaClient(args.bootstrap_servers, args.kafka_config, offset(getattr(args, "from_offset", "earliest")))
 
 
-def spark_settings(args: argparse.Namespace, used: bool) -> SparkSettings:
-    """--master, --conf and --packages. used: whether the job runs in Spark. SetupError USAGE."""
+def spark_settings(args: argparse.Namespace, used: bool, *places: str | None) -> SparkSettings:
+    """--master, --conf and --packages. used: whether the job runs in Spark. places: what it reads and writes.
+
+    SetupError USAGE.
+    """
     if not used and (given := "--conf" if args.conf else "--packages" if args.packages else ""):
         details = f"{given} goes with Spark (--spark, --stream, a table), and this job runs without it"
         raise SetupError("USAGE", details=details)
-    return SparkSettings.of(getattr(args, "master", None), args.conf, args.packages)
+    settings = SparkSettings.of(getattr(args, "master", None), args.conf, args.packages)
+    return replace(settings, places=tuple(filter(None, places)))
 
 
 def offset(text: str) -> int:

@@ -63,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
             raise SetupError("USAGE", details=f"--reason {code} is not known; known: {', '.join(sorted(ERRORS))}")
     if args.max_attempts < 1:
         raise SetupError("USAGE", details="--max-attempts: at least 1")
-    kafka, settings = kafka_of(args), spark_settings(args, used=table_location_of(args.source) is not None)
+    kafka, settings = kafka_of(args), spark_settings(args, table_location_of(args.source) is not None, args.source)
     check_different({"--in": args.source, "--out": args.out})
     choice = LetterFilter(frozenset(args.reason), _time(args.since), args.max_attempts)
     done = replay(_letters(args.source, kafka, settings), choice, message_sink(args.out, kafka))

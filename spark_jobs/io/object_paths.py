@@ -19,6 +19,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from os import PathLike
 from pathlib import Path
+from types import SimpleNamespace
 from typing import IO, Any
 
 from schemas.model.errors import SetupError
@@ -88,8 +89,9 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
     def is_dir(self, **_: Any) -> bool:
         return bool(self._info().type.name == "Directory")
 
-    def size(self) -> int:
-        return int(self._info().size or 0)
+    def stat(self, **_: Any) -> SimpleNamespace:
+        """st_size alone."""
+        return SimpleNamespace(st_size=int(self._info().size or 0))
 
     def check_bucket(self) -> None:
         """SetupError STORE_UNREACHABLE where there is no such bucket, or it can't be reached."""
@@ -204,6 +206,14 @@ class ObjectPath(_Path):  # type: ignore[misc]  # Path, see above
                 url.files.delete_dir(url.path)
         except FileNotFoundError:
             return
+
+
+def remove_folder(folder: Path) -> None:
+    """A folder and everything below it; one that is not there is none."""
+    if isinstance(folder, ObjectPath):
+        folder.remove_folder()
+    else:
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def part_for(path: Path) -> Path:

@@ -16,6 +16,9 @@ from functools import lru_cache
 from typing import Any, Final
 
 from schemas.model.errors import SetupError
+from spark_jobs.runtime.ivy import ivy_jar
+from spark_jobs.runtime.jars import jars
+from spark_jobs.runtime.spark_settings import SparkSettings
 
 _TIMEOUT: Final = 20  # seconds until a server that does not answer is called unreachable
 _ATTEMPTS = 4
@@ -28,6 +31,7 @@ class Store:
     schemes: how its URLs begin. spark: the scheme under which Spark has its driver. jars: the pinned set with that
     driver, "" where the user brings it. package: its Maven coordinates. connect: pyarrow's file system for the part of
     a URL between :// and /. root: what stands before a path there. credentials: which the environment gives.
+    deltalake: the scheme under which deltalake has it, "" where it has not.
     """
 
     name: str
@@ -38,6 +42,7 @@ class Store:
     connect: Callable[[str], Any]
     root: Callable[[str], str]
     credentials: str
+    deltalake: str
 
 
 def _first(*names: str) -> str | None:
@@ -53,7 +58,7 @@ def _arrow() -> Any:
 
 
 def _s3(bucket: str) -> Any:
-    endpoint, region = _s3_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION")
+    endpoint, region = s3_endpoint(), _first("AWS_REGION", "AWS_DEFAULT_REGION")
     if region is None and endpoint is None and not _first("AWS_PROFILE"):
         try:
             region = _arrow().resolve_s3_region(bucket)
@@ -66,7 +71,8 @@ def _s3(bucket: str) -> Any:
     )  # fmt: skip
 
 
-def _s3_endpoint() -> str | None:
+def s3_endpoint() -> str | None:
+    """The address of a store that is not Amazon's, if the environment names one."""
     return _first("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL")
 
 
@@ -107,18 +113,19 @@ STORES: Final = (
     Store(
         "S3", ("s3", "s3a", "s3n"), "s3a", "s3", "org.apache.hadoop:hadoop-aws:VERSION", _s3, lambda bucket: bucket,
         "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or AWS_PROFILE, a role), and AWS_REGION; AWS_ENDPOINT_URL for a"
-        " store that is not Amazon's",
+        " store that is not Amazon's", "s3",
     ),
     Store(
-        "Google Cloud Storage", ("gs", "gcs"), "gs", "", "com.google.cloud.bigdataoss:gcs-connector:hadoop3-VERSION",
-        _gcs, lambda bucket: bucket, "GOOGLE_APPLICATION_CREDENTIALS: the file of a service account's key",
+        "Google Cloud Storage", ("gs", "gcs"), "gs", "", "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26",
+        _gcs, lambda bucket: bucket, "GOOGLE_APPLICATION_CREDENTIALS: the file of a service account's key", "gs",
     ),
     Store(
         "Azure", ("abfs", "abfss"), "abfss", "", "org.apache.hadoop:hadoop-azure:VERSION", _azure,
         lambda authority: authority.partition("@")[0],
         "AZURE_STORAGE_KEY, AZURE_STORAGE_SAS_TOKEN, or AZURE_TENANT_ID, AZURE_CLIENT_ID and AZURE_CLIENT_SECRET",
+        "abfss",
     ),
-    Store("HDFS", ("hdfs", "viewfs"), "hdfs", "", "", _hdfs, lambda _: "", "HADOOP_CONF_DIR"),
+    Store("HDFS", ("hdfs", "viewfs"), "hdfs", "", "", _hdfs, lambda _: "", "HADOOP_CONF_DIR", ""),
 )  # fmt: skip
 _BY_SCHEME: Final = {scheme: store for store in STORES for scheme in store.schemes}
 _URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}([^/]+)(?:/(.*))?\Z", re.DOTALL)
@@ -211,6 +218,40 @@ def spark_place(place: str) -> str:
     return place if known is None else known.spark
 
 
+def spark_settings_of(settings: SparkSettings, submitted: bool) -> SparkSettings:
+    """The settings with what the stores of the job's places need, also those that a setting names (a warehouse).
+
+    submitted: the JVM runs already, and its jars are the user's. SetupError JAR_MISSING.
+    """
+    for store in stores_of([*settings.places, *settings.conf.values()]):
+        ours = dict(spark_config(store))
+        if store.jars and not submitted:
+            ours["spark.jars"] = ",".join(map(str, jars(store.jars, settings.artifacts)))
+        elif store.package and not (submitted or _has_driver(settings)):
+            package = (
+                store.package.replace("VERSION", _hadoop_version())
+                if "hadoop3-" not in store.package
+                else store.package
+            )
+            details = (
+                f"{store.schemes[0]}:// in Spark needs a driver that is not pinned here: give --packages {package}"
+            )
+            raise SetupError("JAR_MISSING", details=f"{details} (or its jar: --conf spark.jars=FILE, or BRIDGE_JARS)")
+        settings = settings.over(ours)
+    return settings
+
+
+def _has_driver(settings: SparkSettings) -> bool:
+    """Whether the user brings jars, among which the store's driver may be."""
+    return bool(settings.artifacts or settings.conf.get("spark.jars") or os.environ.get("BRIDGE_JARS"))
+
+
+def _hadoop_version() -> str:
+    """The version of the Hadoop that the installed Spark brings; VERSION where that is not known."""
+    names = [path.stem for path in ivy_jar().parent.glob("hadoop-client-api-*.jar")]
+    return names[0].rpartition("-")[2] if names else "VERSION"
+
+
 def stores_of(places: Iterable[str]) -> list[Store]:
     """The stores of places (locations, or settings that may hold one), without repetitions."""
     urls = (StoreUrl.of(place.removeprefix("delta:")) for place in places if "?" not in place)
@@ -232,7 +273,7 @@ def spark_config(store: Store) -> Mapping[str, str]:
              "software.amazon.awssdk.auth.credentials.DefaultCredentialsProvider"]
         ),
     }  # fmt: skip
-    if (endpoint := _s3_endpoint()) is not None:
+    if (endpoint := s3_endpoint()) is not None:
         settings |= {f"{hadoop}.endpoint": endpoint, f"{hadoop}.path.style.access": "true"}
     if region := _first("AWS_REGION", "AWS_DEFAULT_REGION") or ("us-east-1" if endpoint else None):
         settings[f"{hadoop}.endpoint.region"] = region

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
 from spark_jobs.io.locations import TableLocation
+from spark_jobs.io.stores import spark_settings_of
 from spark_jobs.lake.engines import iceberg_append
 from spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine
 from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute_path, allow_ntz, exists
@@ -50,6 +51,8 @@ def session(
         active = spark_session("ticdc-bridge", master=settings.master)
     if shared and active is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings = settings.over({"spark.scheduler.mode": "FAIR"})
+    if active is None:
+        settings = spark_settings_of(settings, submitted="PYSPARK_GATEWAY_PORT" in os.environ)
     if active is not None:
         check_running(active, settings)
     elif settings.packages and "PYSPARK_GATEWAY_PORT" in os.environ:

@@ -29,19 +29,23 @@ from spark_jobs.runtime.cache import cache_dir, lock_file
 from spark_jobs.runtime.spark_version import PINNED, installed_version, major_minor
 
 SETS = (
-    "spark", "kafka", "delta", "iceberg", "spark-4.0", "delta-4.0", "iceberg-4.0", "spark-4.2", "delta-4.2", "sqlite",
+    "spark", "kafka", "delta", "iceberg", "s3", "spark-4.0", "delta-4.0", "iceberg-4.0", "s3-4.0", "spark-4.2",
+    "delta-4.2", "sqlite",
 )  # fmt: skip
-"""`spark`, `delta` and `iceberg` are those of the Spark that `make setup` installs; others are named with their Spark.
+"""`spark`, `delta`, `iceberg` and `s3` (Hadoop's driver, and of AWS's SDK what it needs) are those of the Spark that
+`make setup` installs; others are named with their Spark.
 `sqlite`: for tests."""
-_BY_SPARK = ("spark", "delta", "iceberg")
+_BY_SPARK = ("spark", "delta", "iceberg", "s3")
 
 _NOT_PINNED = {
     "delta": "no jars of Delta's are pinned for Spark {version}: start the session with Delta's own"
     " (spark.jars.packages), or write tables by deltalake (--engine deltalake)",
     "iceberg": "no jars of Iceberg's are pinned for Spark {version} (its runtime is published for 4.0 and 4.1): use one"
     " of these, or start the session with a runtime of your own (spark.jars.packages)",
+    "s3": "no jars of Hadoop's driver for S3 are pinned for Spark {version}: give --packages"
+    " org.apache.hadoop:hadoop-aws:VERSION (the version of Spark's Hadoop)",
 }
-_RUNTIMES = {"delta": "delta-spark_", "iceberg": "iceberg-spark-runtime-"}
+_RUNTIMES = {"s3": "hadoop-aws", "delta": "delta-spark_", "iceberg": "iceberg-spark-runtime-"}
 """How the artifact of a set is called in any version, for any Spark."""
 _JARS_PER_RUN = 8
 _RUNS_AT_ONCE = 4

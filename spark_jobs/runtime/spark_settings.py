@@ -17,11 +17,15 @@ _COORDINATES = re.compile(r"[^\s:,]+:[^\s:,]+:[^\s:,]+")
 
 @dataclass(frozen=True, slots=True)
 class SparkSettings:
-    """master: None for the default. conf: Spark's settings by name, which win over ours. packages: G:A:V each."""
+    """master: None for the default. conf: Spark's settings by name, which win over ours. packages: G:A:V each.
+
+    places: locations that the job reads and writes, whose stores Spark needs settings and jars for.
+    """
 
     master: str | None = None
     conf: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
+    places: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, master: str | None, conf: Iterable[str] = (), packages: Iterable[str] = ()) -> SparkSettings:

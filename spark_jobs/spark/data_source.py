@@ -52,6 +52,7 @@ from spark_jobs.arrow.warm_up import warm_changes
 from spark_jobs.io.endpoints import read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
+from spark_jobs.io.object_paths import path_of
 from spark_jobs.io.storage_sink import is_storage_folder
 from spark_jobs.pipeline.arguments import check_choices, result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
@@ -278,7 +279,7 @@ class _Reader(_PartitionDecoder, DataSourceReader):
             ranges = ((p, max(low, first), high) for p, (low, high) in options.extents().items())
             self._parts: list[InputPartition] = [TopicPart(*part) for part in ranges if part[1] < part[2]]
         else:
-            self._parts = list(_file_parts(Path(options.given["path"])))
+            self._parts = list(_file_parts(path_of(options.given["path"])))
 
     def partitions(self) -> list[InputPartition]:
         return self._parts or [FilePart("/dev/null")]  # Spark needs one
@@ -335,7 +336,7 @@ def _file_parts(path: Path) -> Iterator[FilePart]:
 
 def _lines(part: FilePart, end: int) -> Iterator[Read]:
     """The lines that begin in the range; one that is no message comes with its error."""
-    with open(part.path, "rb") as file:
+    with path_of(part.path).open("rb") as file:
         if part.start:
             file.seek(part.start - 1)
             while (skipped := file.readline(MAX_LINE)) and not skipped.endswith(b"\n"):
@@ -343,6 +344,6 @@ def _lines(part: FilePart, end: int) -> Iterator[Read]:
         while file.tell() < end and (line := file.readline(MAX_LINE)):
             if line.strip():
                 try:
-                    yield parse_line(line, Path(part.path).name)
+                    yield parse_line(line, path_of(part.path).name)
                 except WireError as error:
                     yield error, Message(None, line.rstrip(b"\r\n"))

@@ -126,11 +126,22 @@ _NO_MASTER = ("Could not parse Master URL", "All masters are unresponsive", "Inv
 
 _NO_FILE_SYSTEM = re.compile(r'Class \S*FileSystem\S* not found|No FileSystem for scheme "?\w+"?')
 _NO_FILE_SYSTEM_TEXT = (
-    "Spark has no driver for this object store ({what}). s3a:// needs the jars of hadoop-aws, abfss:// those of "
-    "hadoop-azure, gs:// those of gcs-connector: set PYSPARK_SUBMIT_ARGS='--packages "
-    "org.apache.hadoop:hadoop-aws:VERSION pyspark-shell' "
-    "(VERSION: that of Spark's Hadoop), or use spark-submit --packages; s3:// is written s3a://"
+    "Spark has no driver for this object store ({what}). Start the session with one: --packages "
+    "org.apache.hadoop:hadoop-aws:VERSION for s3a://, org.apache.hadoop:hadoop-azure:VERSION for abfss:// "
+    "(VERSION: that of Spark's Hadoop), com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.26 for gs://"
 )
+_STORE_ERRORS = {
+    "UnknownStoreException": "there is no such bucket",
+    "NoAuthWithAWSException": "Spark has no credentials for S3: give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or "
+    "AWS_PROFILE, a role), or --conf spark.hadoop.fs.s3a.access.key=…",
+    "Unable to load credentials from": "Spark has no credentials for S3: give AWS_ACCESS_KEY_ID and "
+    "AWS_SECRET_ACCESS_KEY (or AWS_PROFILE, a role)",
+    "java.nio.file.AccessDeniedException": "access is denied: give credentials that may read and write there",
+    "SdkClientException: Unable to execute HTTP request": "the store can't be reached: is there a network, and is "
+    "AWS_ENDPOINT_URL right?",
+}
+_STORE_PLACE = re.compile(r"\b(?:s3a|gs|abfss)://[^\s:,;\'\"]+")
+"""What the exceptions of a store's driver mean, and the place that they name."""
 
 
 _NO_KAFKA = re.compile(r"Failed to find the data source: kafka|Failed to find data source: kafka")
@@ -183,6 +194,9 @@ def error_of(error: Exception) -> SetupError | None:
         return SetupError("JAR_MISSING", details=_NO_FILE_SYSTEM_TEXT.format(what=missing[0]))
     if (connector := missing_connector(error)) is not None:
         return connector
+    if (why := next((told for words, told in _STORE_ERRORS.items() if words in text), None)) is not None:
+        place = _STORE_PLACE.search(text)
+        return SetupError("STORE_UNREACHABLE", place=place[0] if place else "an object store", details=why)
     if any(words in text for words in _NO_MASTER):
         return SetupError("USAGE", details=f"--master: {shorten_message(error)}")
     for words, why in _STOPPED.items():

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from schemas.model.errors import SetupError
 from spark_jobs.io.endpoints import lines_file
 from spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
+from spark_jobs.io.object_paths import arrow_source, path_of
+from spark_jobs.io.stores import spark_place
 from spark_jobs.io.topics import TopicChoice
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.storage_definitions import stated_tables
@@ -41,10 +42,11 @@ def read_files(spark: SparkSession, path: str) -> DataFrame:
 
     A line that is no message object fails the query: use the command line for files that nobody vouches for.
     """
+    place = spark_place(path)
     if path.endswith(".parquet"):
-        return _add_kafka_columns(spark.read.parquet(path), path)
+        return _add_kafka_columns(spark.read.parquet(place), path)
     header = "struct(h[0] as key, unbase64(h[1]) as value)"
-    return spark.read.schema(_LINE).option("mode", "FAILFAST").json(path).selectExpr(
+    return spark.read.schema(_LINE).option("mode", "FAILFAST").json(place).selectExpr(
         "unbase64(key_b64) as key", "unbase64(value_b64) as value", "topic", "partition", "`offset`",
         "timestamp_millis(timestamp) as timestamp", f"transform(headers, h -> {header}) as headers",
     )  # fmt: skip
@@ -125,9 +127,13 @@ def _untyped_columns(path: str) -> set[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    if not Path(path).is_file():
+    file = path_of(path)
+    try:
+        if not file.is_file():
+            return set()
+    except SetupError:  # a store that Spark alone has the keys of
         return set()
-    return {field.name for field in pq.read_schema(path) if pa.types.is_null(field.type)}
+    return {field.name for field in pq.read_schema(arrow_source(file)) if pa.types.is_null(field.type)}
 
 
 # Records that Spark takes from its consumer at a time. By default they are 500, which costs a sixth of the CPU of
@@ -193,10 +199,10 @@ def input_of_job(
         # Sorted by partition and offset, as a reader without Spark goes through the topic.
         return with_position(read_kafka(spark, topics, settings, from_offset), sources)
     if place.endswith(".parquet"):
-        if not Path(place).is_file():
+        if not path_of(place).is_file():
             raise SetupError("USAGE", details=f"{place}: No such file or directory")
-        place = str(Path(place).absolute())  # the JVM may have been started elsewhere
+        place = str(path_of(place).absolute())  # the JVM may have been started elsewhere
         return read_files(spark, place).selectExpr("*", "monotonically_increasing_id() as position")
     file = lines_file(place, read.options, read.format == PLAIN, stated_tables(read.tables))
-    lines = spark.read.option("lineSep", "\n").text(str(file.absolute()))
+    lines = spark.read.option("lineSep", "\n").text(spark_place(str(file.absolute())))
     return lines.selectExpr("cast(value as binary) as line", "monotonically_increasing_id() as position")

@@ -7,7 +7,6 @@ runs again after a crash finds the same state and writes the same files.
 from __future__ import annotations
 
 import json
-import shutil
 import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -16,6 +15,8 @@ from typing import Any
 from schemas.model.errors import SetupError
 from schemas.model.event import DdlEvent
 from schemas.model.reasons import reason_of
+from spark_jobs.io.object_paths import ObjectPath, arrow_source, path_of, remove_folder
+from spark_jobs.io.stores import spark_place
 from spark_jobs.io.topics import number_sources
 from spark_jobs.runtime.cache import write_atomically
 
@@ -32,11 +33,11 @@ class Checkpoint:
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             if not path.exists():
-                write_atomically(path, json.dumps({"id": str(uuid.uuid4()), **job}))
+                _write(path, json.dumps({"id": str(uuid.uuid4()), **job}))
             stored_job = json.loads(path.read_text(encoding="utf-8"))
             if job.keys() - stored_job.keys():
                 stored_job = {**job, **stored_job}
-                write_atomically(path, json.dumps(stored_job))
+                _write(path, json.dumps(stored_job))
             for what in ("out", "dead") if self.is_new else ():
                 self.record_write(what, -1)
         except (OSError, ValueError) as error:
@@ -50,7 +51,7 @@ class Checkpoint:
     @property
     def spark(self) -> str:
         """Where Spark keeps offsets and commits."""
-        return str(self.folder / "spark")
+        return spark_place(str(self.folder / "spark"))
 
     @property
     def is_new(self) -> bool:
@@ -63,7 +64,7 @@ class Checkpoint:
         if id_ is None:
             return
         if not path.exists():
-            write_atomically(path, json.dumps({"topic": topic, "id": id_}))
+            _write(path, json.dumps({"topic": topic, "id": id_}))
         old_id = json.loads(path.read_text(encoding="utf-8"))["id"]
         if old_id != id_:
             details = (
@@ -81,7 +82,7 @@ class Checkpoint:
                 details = f"it was deleted and created anew: checkpoint {self.folder} has other offsets of it"
                 raise SetupError("STOPPED", where=f"topic {topic!r}", details=f"{details}: take a new --checkpoint")
         if ids.keys() - known.keys():
-            write_atomically(path, json.dumps({**known, **ids}))
+            _write(path, json.dumps({**known, **ids}))
 
     def number_sources(self, counts: Mapping[str, int]) -> list[tuple[str, int]]:
         """(topic, partition) by number (spark_jobs.io.topics.number_sources): the same at every start."""
@@ -89,13 +90,13 @@ class Checkpoint:
         known = [(topic, n) for topic, n in json.loads(path.read_text("utf-8"))] if path.exists() else []
         numbered = number_sources(counts, known)
         if numbered != known:
-            write_atomically(path, json.dumps(numbered))
+            _write(path, json.dumps(numbered))
         return numbered
 
     # ---- files written
     def record_write(self, what: str, number: int) -> None:
         """Keeps that a try of this micro-batch wrote its file of `what` ("out", "dead")."""
-        write_atomically(self.folder / "files" / f"{what}.json", json.dumps(number))
+        _write(self.folder / "files" / f"{what}.json", json.dumps(number))
 
     def has_written(self, what: str, number: int) -> bool:
         """Whether an earlier try of the newest micro-batch wrote its file. Early releases kept nothing: it may have."""
@@ -109,7 +110,7 @@ class Checkpoint:
         record = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
         if record.get("batch") == number:
             return bool(record["failures"] != failures)
-        write_atomically(path, json.dumps({"batch": number, "failures": failures}))
+        _write(path, json.dumps({"batch": number, "failures": failures}))
         return False
 
     # ---- DDL in the order it was read
@@ -125,7 +126,7 @@ class Checkpoint:
     def keep_ddl(self, number: int, events: Iterable[DdlEvent]) -> None:
         rows = [[e.format, e.db, e.table, e.commit_ts, e.ddl_type, e.query] for e in events]
         if rows:
-            write_atomically(self.folder / "ddl" / f"{number:012d}.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
+            _write(self.folder / "ddl" / f"{number:012d}.jsonl", "".join(json.dumps(r) + "\n" for r in rows))
 
     # ---- tables of the lake
     def table_places(self) -> dict[str, dict[str, str | int]]:
@@ -139,11 +140,11 @@ class Checkpoint:
         path, now = self.folder / "choices.json", list(patterns)
         earlier: list[list[str]] = json.loads(path.read_text("utf-8")) if path.exists() else []
         if now not in earlier:
-            write_atomically(path, json.dumps([*earlier, now]))
+            _write(path, json.dumps([*earlier, now]))
         return earlier
 
     def keep_table_places(self, places: dict[str, dict[str, str | int]]) -> None:
-        write_atomically(self.folder / "tables.json", json.dumps(places))
+        _write(self.folder / "tables.json", json.dumps(places))
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
@@ -153,14 +154,14 @@ class Checkpoint:
         return {int(k): v for k, v in json.loads(path.read_text(encoding="utf-8")).items()}
 
     def keep_watermarks(self, number: int, watermarks: dict[int, int]) -> None:
-        write_atomically(self.folder / "watermarks" / f"{number:012d}.json", json.dumps(watermarks))
+        _write(self.folder / "watermarks" / f"{number:012d}.json", json.dumps(watermarks))
         (self.folder / "watermarks" / f"{number - 2:012d}.json").unlink(missing_ok=True)
 
     # ---- rows, as Parquet
     def rows(self, kind: str, number: int) -> str | None:
         """The folder of `held` or `seen` rows of a batch; None where it has none."""
         path = self.folder / kind / f"batch={number}"
-        return str(path) if (path / "_SUCCESS").exists() else None
+        return spark_place(str(path)) if (path / "_SUCCESS").exists() else None
 
     def count_held(self) -> int:
         """How many rows the newest micro-batch that ended held back."""
@@ -168,16 +169,24 @@ class Checkpoint:
 
         ended = max((int(p.name) for p in (self.folder / "spark" / "commits").glob("[0-9]*")), default=-1)
         folder = self.rows("held", ended)
-        files = Path(folder).glob("*.parquet") if folder else ()
-        return sum(parquet.read_metadata(path).num_rows for path in files)
+        files = path_of(folder).glob("*.parquet") if folder else ()
+        return sum(parquet.read_metadata(arrow_source(path)).num_rows for path in files)
 
     def rows_at(self, kind: str, number: int) -> str:
-        return str(self.folder / kind / f"batch={number}")
+        return spark_place(str(self.folder / kind / f"batch={number}"))
 
     def rows_before(self, kind: str, number: int) -> list[str]:
         """All folders of the batches before this one."""
         folders = (self.folder / kind).glob("batch=*")
-        return [str(p) for p in folders if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
+        return [spark_place(str(p)) for p in folders if int(p.name[6:]) < number and (p / "_SUCCESS").exists()]
 
     def forget(self, kind: str, number: int) -> None:
-        shutil.rmtree(self.folder / kind / f"batch={number}", ignore_errors=True)
+        remove_folder(self.folder / kind / f"batch={number}")
+
+
+def _write(path: Path, text: str) -> None:
+    """A reader sees the old file or the new one, never a part."""
+    if isinstance(path, ObjectPath):
+        path.write_bytes(text.encode())
+    else:
+        write_atomically(path, text)

@@ -11,6 +11,7 @@ from schemas.plain.writer import json_line, plain_error
 from spark_jobs.io.endpoints import DeadLetters, LineSink, Sink
 from spark_jobs.io.locations import KafkaClient, TableLocation, table_location_of, topic_of_location
 from spark_jobs.io.message_files import LineWriter, message_line, message_of_row, parse_line
+from spark_jobs.io.object_paths import path_of
 from spark_jobs.io.topics import TopicChoice
 from spark_jobs.lake import tables
 from spark_jobs.lake.engines import delta_files
@@ -294,7 +295,7 @@ def sink_for(
         raise SetupError(
             "USAGE", details=f"--out {place}: choose delta:PATH, iceberg:CATALOG.DB.TABLE, kafka:TOPIC or a folder"
         )
-    return _FileSink(Path(place)) if checkpoint is None else _FolderSink(Path(place), checkpoint, dead)
+    return _FileSink(path_of(place)) if checkpoint is None else _FolderSink(path_of(place), checkpoint, dead)
 
 
 def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -> SparkSession:

@@ -14,13 +14,13 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import BridgeError, SetupError
 from schemas.model.table import TableId
 from spark_jobs.io.locations import KafkaClient, topics_of_location
+from spark_jobs.io.object_paths import path_of
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.progress import batch_line, table_lines, tell_summary
@@ -104,7 +104,7 @@ def run_stream(stream: StreamJob) -> int:
         **({"current": stream.work.current, "changelog": stream.work.changelog} if stream.work.merge else {}),
     }  # fmt: skip
     metrics = JobMetrics(stream.metrics, stream.job, stream.metrics_host)
-    checkpoint = Checkpoint(Path(stream.checkpoint), about)
+    checkpoint = Checkpoint(path_of(stream.checkpoint), about)
     if not stream.work.until_resolved and (count := checkpoint.count_held()):
         text = f"{count} rows that an earlier run held back (--until-resolved) are written with the next micro-batch"
         print(f"{stream.command}: {text}", file=sys.stderr)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
+from spark_jobs.io.stores import spark_place
 from spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
@@ -31,8 +32,8 @@ def sql_name(path: str) -> str:
 
 
 def absolute_path(path: str) -> str:
-    """A path of this machine in full; one with a scheme (s3a://…) as it is."""
-    return path if "://" in path else str(Path(path).absolute())
+    """A path of this machine in full; one with a scheme as Spark calls it (s3a:// for s3://)."""
+    return spark_place(path) if "://" in path else str(Path(path).absolute())
 
 
 def check_place(path: str) -> None:

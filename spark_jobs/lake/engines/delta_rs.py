@@ -8,18 +8,18 @@ Spark to deltalake through Parquet files beside the table, a batch at a time.
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeVar
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
+from spark_jobs.io.object_paths import ObjectPath, path_of, remove_folder
+from spark_jobs.io.stores import StoreUrl, s3_endpoint, spark_place
 from spark_jobs.lake.engines import delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
 from spark_jobs.lake.engines.spark_sql import set_for_now
@@ -56,17 +56,19 @@ def _convert_errors(method: Callable[Concatenate[Deltalake, P], R]) -> Callable[
 
 @dataclass(frozen=True)
 class Deltalake:
-    """A spark_jobs.lake.engines.base.LakeTable, in a folder of this machine. SetupError USAGE for a path with a
-    scheme.
+    """A spark_jobs.lake.engines.base.LakeTable, in a folder of this machine or an object store. SetupError USAGE for a
+    path with any other scheme.
     """
 
     spark: SparkSession
     path: str
 
     def __post_init__(self) -> None:
-        if "://" in self.path:
+        url = StoreUrl.of(self.path)
+        if "://" in self.path and (url is None or not url.store.deltalake):
             details = (
-                f"delta:{self.path}: by deltalake merge writes to folders alone; --engine delta-spark writes there"
+                f"delta:{self.path}: by deltalake merge writes to folders and to s3://, gs:// and abfs:// alone;"
+                " --engine delta-spark writes there"
             )
             raise SetupError("USAGE", details=details)
         if bad := sorted(_MISTAKEN & {*self._place}):
@@ -84,7 +86,7 @@ class Deltalake:
     def exists(self) -> bool:
         from deltalake import DeltaTable
 
-        return DeltaTable.is_deltatable(self._place)
+        return DeltaTable.is_deltatable(self._place, self._options)
 
     @_convert_errors
     def prepare(self) -> dict[str, str]:
@@ -104,7 +106,7 @@ class Deltalake:
 
         table = self._table()
         schema = StructType.fromJson(json.loads(table.schema().to_json()))
-        files = [unquote(urlsplit(uri).path) for uri in table.file_uris()]
+        files = [_spark_file(uri) for uri in table.file_uris()]
         if not files:
             return self.spark.createDataFrame([], schema)
         # The log's names are no patterns, whatever letters the folder has.
@@ -132,7 +134,7 @@ class Deltalake:
         schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
         DeltaTable.create(
             self._place, schema, partition_by=list(partitioned_by), configuration=dict(properties),
-            raise_if_key_not_exists=False,
+            raise_if_key_not_exists=False, storage_options=self._options,
         )  # fmt: skip
 
     @_convert_errors
@@ -170,14 +172,17 @@ class Deltalake:
 
         layout = self._table().metadata().partition_columns if self.exists() else None
         with self._rows_of(frame) as rows:
-            write_deltalake(self._place, rows, mode="overwrite", schema_mode="overwrite", partition_by=layout or None)
+            write_deltalake(
+                self._place, rows, mode="overwrite", schema_mode="overwrite", partition_by=layout or None,
+                storage_options=self._options,
+            )  # fmt: skip
 
     @_convert_errors
     def add_rows(self, frame: DataFrame) -> None:
         from deltalake import write_deltalake
 
         with self._rows_of(frame) as rows:
-            write_deltalake(self._place, rows, mode="append")
+            write_deltalake(self._place, rows, mode="append", storage_options=self._options)
 
     def rename(self, old: str, new: str) -> None:
         self.overwrite(self.read().withColumnRenamed(old, new))
@@ -212,12 +217,21 @@ class Deltalake:
     # ---- how
     @property
     def _place(self) -> str:
-        return delta_files.absolute_path(self.path)
+        url = StoreUrl.of(self.path)
+        if url is None:
+            return delta_files.absolute_path(self.path)
+        return f"{url.store.deltalake}://{url.authority}/{url.key}"
+
+    @property
+    def _options(self) -> dict[str, str]:
+        """What deltalake does not take from the environment by itself."""
+        endpoint = s3_endpoint() or ""
+        return {"allow_http": "true"} if endpoint.startswith("http://") and "://" in self._place else {}
 
     def _table(self) -> DeltaTable:
         from deltalake import DeltaTable
 
-        return DeltaTable(self._place)
+        return DeltaTable(self._place, storage_options=self._options)
 
     @contextmanager
     def _rows_of(self, frame: DataFrame) -> Iterator[pa.RecordBatchReader]:
@@ -225,14 +239,20 @@ class Deltalake:
         import pyarrow.dataset as ds
 
         # A name with an underscore is none of the table's files; beside them, as executors may be elsewhere.
-        folder = Path(self._place, f"_bridge_rows-{uuid4().hex}")
+        folder = path_of(self._place) / f"_bridge_rows-{uuid4().hex}"
+        files = folder.url.files if isinstance(folder, ObjectPath) else None
         try:
             with set_for_now(frame.sparkSession, _TIMESTAMPS, "TIMESTAMP_MICROS"):  # INT96, Spark's own, has no zone
-                frame.write.parquet(str(folder))
-            files = sorted(map(str, folder.glob("*.parquet")))
-            yield _with_comments(ds.dataset(files, format="parquet"), frame)
+                frame.write.parquet(spark_place(str(folder)))
+            paths = sorted(p.url.path if isinstance(p, ObjectPath) else str(p) for p in folder.glob("*.parquet"))
+            yield _with_comments(ds.dataset(paths, format="parquet", filesystem=files), frame)
         finally:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove_folder(folder)
+
+
+def _spark_file(uri: str) -> str:
+    """A file that the table's log names, as Spark calls it."""
+    return spark_place(unquote(uri)) if StoreUrl.of(uri) else unquote(urlsplit(uri).path)
 
 
 def _with_comments(rows: Any, frame: DataFrame) -> pa.RecordBatchReader:

@@ -6,6 +6,7 @@ import gzip
 import pickle
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from spark_jobs.io import stores
 from spark_jobs.io.message_files import read_messages
 from spark_jobs.io.object_paths import ObjectPath, path_of
 from spark_jobs.io.parquet import ParquetWriter
+from spark_jobs.runtime.spark_settings import SparkSettings
 from tests.spark_jobs.commands.test_command_line import BAD, DEBEZIUM, _file
 from tests.spark_jobs.io.test_storage_sink import _COLUMNS, V1, _canal, _schema_file
 from tests.support.golden import ROOT, Golden
@@ -282,3 +284,35 @@ def test_where_spark_finds_a_store(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_ENDPOINT_URL", "AWS_REGION"):
         monkeypatch.delenv(name)
     assert not any(name.endswith((".endpoint", ".region")) for name in stores.spark_config(s3))
+
+
+def test_what_spark_needs_for_the_places_of_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stores, "jars", lambda name, brought: [] if "hadoop-aws" in brought else [f"/{name}.jar"])
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://h:9")
+    monkeypatch.delenv("BRIDGE_JARS", raising=False)
+    endpoint = "spark.hadoop.fs.s3a.endpoint"
+
+    def settings(*places: str, submitted: bool = False, **given: list[str]) -> dict[str, str]:
+        of = SparkSettings.of(None, given.get("conf", []), given.get("packages", []))
+        return dict(stores.spark_settings_of(replace(of, places=places), submitted).conf)
+
+    assert settings("kafka:T", "/folder", "delta:/t", "hdfs://n/t") == {}
+    for place in ("s3://b/m.jsonl", "delta:s3a://b/t"):
+        assert settings(place)["spark.jars"] == "/s3.jar"
+        assert settings(place)[endpoint] == "http://h:9"
+    assert settings(conf=["spark.sql.catalog.c.warehouse=s3://b/w"])["spark.jars"] == "/s3.jar"
+    assert "spark.jars" not in settings("s3://b/t", submitted=True)
+    assert not settings("s3://b/t", packages=["org.apache.hadoop:hadoop-aws:3.4.9"])["spark.jars"]
+    assert settings("s3://b/t", conf=[f"{endpoint}=other", "spark.jars=a.jar"]) | {} == {
+        **settings("s3://b/t"), endpoint: "other", "spark.jars": "/s3.jar,a.jar"
+    }  # fmt: skip
+    for place, package in (
+        ("gs://b/t", "gcs-connector:hadoop3-"),
+        ("abfs://c@a.x/t", "org.apache.hadoop:hadoop-azure:3."),
+    ):
+        with pytest.raises(
+            SetupError, match=f"in Spark needs a driver that is not pinned here: give --packages .*{package}"
+        ):
+            settings(place)
+        assert settings(place, packages=["g:some-driver:1"]) == {}
+        assert settings(place, submitted=True) == {}

@@ -82,6 +82,25 @@ def test_schemas_win_over_a_registry() -> None:
         assert with_parameter_names(schemas_of)("avro", "http://127.0.0.1:9", meta).newest("no") is None
 
 
+def test_what_an_object_stores_driver_says() -> None:
+    def check(row: tuple[str, str]) -> None:
+        error = error_of(RuntimeError(row[0]))
+        assert error is not None
+        assert (error.code, error.detail) == ("STORE_UNREACHABLE", row[1])
+
+    no_keys = (
+        "Spark has no credentials for S3: give AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (or AWS_PROFILE, a role)"
+    )
+    check_rows((
+        ("org.apache.hadoop.fs.s3a.UnknownStoreException: `s3a://b/t': Bucket does not exist",
+         "s3a://b/t: there is no such bucket"),
+        ("java.nio.file.AccessDeniedException: s3a://b/t/_delta_log: getFileStatus on s3a://b: Forbidden",
+         "s3a://b/t/_delta_log: access is denied: give credentials that may read and write there"),
+        ("SdkClientException: Unable to load credentials from any of the providers in the chain",
+         f"an object store: {no_keys}"),
+    ), check)  # fmt: skip
+
+
 def test_an_object_store_without_its_driver() -> None:
     def check(text: str) -> None:
         error = error_of(RuntimeError(text))
