@@ -39,9 +39,7 @@ def test_the_ready_line_and_the_default_store(tmp_path: Path) -> None:
 def test_the_ready_line_says_who_may_do_what(tmp_path: Path) -> None:
     users, acl = tmp_path / "users", tmp_path / "acl.toml"
     track = tmp_path / "track.toml"
-    track.write_text(
-        '[[changefeed]]\nname = "shop"\nin = "m.jsonl"\n[[changefeed]]\nname = "crm"\nin = "m.jsonl"\n'
-    )
+    track.write_text('[[changefeed]]\nname = "shop"\nin = "m.jsonl"\n[[changefeed]]\nname = "crm"\nin = "m.jsonl"\n')
     rows: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "access=anybody rights=everything"),
         ({"auth_file": str(users)}, "access=users rights=admin"),
