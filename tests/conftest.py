@@ -141,10 +141,14 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     Quick runs interpret expressions; runs of all tests compile them, as jobs do.
     """
     from spark_jobs.lake.tables import lake_config
+    from spark_jobs.runtime.jars import jars
     from spark_jobs.spark.session import spark_session
 
     lake = lake_config(("delta", "iceberg"))
-    expressions = INTERPRETED if request.config.getoption("--hypothesis-profile", None) == "quick" else {}
+    quick = request.config.getoption("--hypothesis-profile", None) == "quick"
+    if not quick:
+        lake["spark.jars"] += "," + ",".join(map(str, jars("sqlite")))
+    expressions = INTERPRETED if quick else {}
     session = spark_session("tests", master="local[2]", config={**QUICK, **expressions, **lake})
     yield session
     session.stop()

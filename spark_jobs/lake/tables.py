@@ -13,7 +13,7 @@ from schemas.model.errors import SetupError
 from spark_jobs.io.locations import TableLocation
 from spark_jobs.io.stores import spark_settings_of
 from spark_jobs.lake.engines import iceberg_append
-from spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine
+from spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine, types_error
 from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute_path, allow_ntz, exists
 from spark_jobs.lake.engines.iceberg_spark import SparkIceberg
 from spark_jobs.runtime.spark_settings import SparkSettings
@@ -160,6 +160,5 @@ def _append_to_delta(frame: DataFrame, path: str, once: tuple[str, int] | None) 
         writer.save(absolute_path(path))
     except AnalysisException as error:
         if (error.getCondition() or "").startswith(_OTHER_TYPES):
-            details = f"its columns and those of the rows don't fit together: {' '.join(str(error).split())[:500]}"
-            raise SetupError("STOPPED", where=f"delta:{path}", details=details) from error
+            raise types_error(f"delta:{path}", str(error)) from error
         raise

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +18,7 @@ from spark_jobs.arrow.arrow_types import arrow_schema_of
 from spark_jobs.arrow.warm_up import warm_changes, warm_lines, warm_transcode
 from spark_jobs.io.locations import KafkaClient, table_location_of
 from spark_jobs.lake.column_history import statements_of_events
+from spark_jobs.lake.commit_summary import CommitFacts, told_in_commits
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.result import Summary, TableProgress
@@ -40,6 +41,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _PLACE = ("position", "number", "part")
+_COMMIT_TS: Mapping[Form, str] = {
+    "message": "commit_ts",
+    "line": "commit_ts",
+    "text": "commit_ts",
+    "change": "change.commit_ts",
+}
+"""The column of pieces that has the commit_ts of a change, by what they carry."""
 
 
 @dataclass
@@ -63,7 +71,7 @@ class MicroBatchRunner:
         checkpoint: Checkpoint | None, table: TableId | None = None, statements: Sequence[DdlText] = (),
     ) -> None:  # fmt: skip
         self._spark, self._work, self._table = spark, work, table
-        self._checkpoint = checkpoint
+        self._checkpoint, self._kafka = checkpoint, kafka
         self._statements, self._learned_ddl = tuple(statements), list[DdlEvent]()
         self._target = table_location_of(out) if isinstance(out, str) else None
         self._tables: ManyTables | None = None
@@ -71,6 +79,7 @@ class MicroBatchRunner:
             chosen = work.read.chosen or TableChoice()
             self._tables = ManyTables(chosen, out, work.places, work.at_once, work.merge is not None, checkpoint)
             self._work = replace(work, read=replace(work.read, chosen=None))  # renames may bring others in
+        self._tells = self._target is not None and self._target.format == "iceberg"
         self._form: Form = "message" if work.write else "change" if self._target or table else "line"
         self._out: BatchSink | OrderedSink
         if isinstance(out, OrderedSink):
@@ -94,6 +103,11 @@ class MicroBatchRunner:
         ):
             place = self._out
             self._sender = KafkaSender(spark.sparkContext, place.fixed, checkpoint is not None, place.counts)
+
+    @property
+    def asks_partitions(self) -> bool:
+        """Whether `process` needs the partitions of the topic."""
+        return self._work.until_resolved or self._tells
 
     def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> BatchResult:
         """The rows of `frame` (spark_jobs.spark.frames, with `position`) through the job. SetupError when it can't go
@@ -131,9 +145,11 @@ class MicroBatchRunner:
             elif self._dead is not None:
                 self._write_dead(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
             with _persist(out) as out:
-                summary.out = self._write(
-                    sink, out, number, work, summary, in_order=work.needs_order or held_path is not None
-                )
+                newest = out.agg(F.count(F.lit(1)), F.max(_COMMIT_TS[self._form])).collect()[0]
+                facts = self._facts(outcome, number, partitions, newest[1])
+                with told_in_commits(out.sparkSession, facts) if self._tells else nullcontext():
+                    in_order = work.needs_order or held_path is not None
+                    summary.out = self._write(sink, out, newest[0], number, work, summary, in_order)
         return outcome
 
     def _send(self, sender: KafkaSender, frame: DataFrame, number: int, work: Job) -> BatchResult:
@@ -167,8 +183,10 @@ class MicroBatchRunner:
         self._checkpoint.forget("held", number)  # of a try with it
         return self._checkpoint.rows("held", number - 1)
 
-    def _write(self, sink: BatchSink, out: DataFrame, number: int, work: Job, summary: Summary, in_order: bool) -> int:
-        count = out.count()
+    def _write(
+        self, sink: BatchSink, out: DataFrame, count: int, number: int, work: Job, summary: Summary, in_order: bool
+    ) -> int:
+        """count: of the rows."""
         if self._tables is not None:
             changes = out.select("change.*", "position") if count else None
             return self._write_tables(self._tables, changes, number, work, summary)
@@ -195,6 +213,31 @@ class MicroBatchRunner:
                 changes, count = self._apply_view(changes, work, summary)
             sink.write(changes.drop("error"), number, by_time)
         return count
+
+    def _facts(
+        self, outcome: BatchResult, number: int, partitions: frozenset[int], commit_ts: int | None
+    ) -> CommitFacts:
+        """What a commit says of this batch. Watermarks go on from batch to batch in the checkpoint.
+
+        Of a file or several topics nothing tells which partitions there are.
+        """
+        if not self._tells:
+            return CommitFacts()
+        checkpoint, resolved = self._checkpoint, outcome.resolved
+        topic = self._kafka.read.only if self._kafka.read else None
+        if not self._work.until_resolved and topic is not None:
+            marks = checkpoint.watermarks_before(number) if checkpoint else {}
+            for partition, mark in outcome.watermarks.items():
+                marks[partition] = max(mark, marks.get(partition, -1))
+            if checkpoint is not None:
+                checkpoint.keep_watermarks(number, marks)
+            everywhere = [marks.get(one, -1) for one in partitions | outcome.offsets.keys() | marks.keys()]
+            resolved = min(everywhere, default=-1)
+        whole = topic is not None and resolved is not None and resolved >= 0 and not self._kafka.from_offset
+        return CommitFacts(
+            checkpoint.id if checkpoint else None, number if checkpoint else None, topic, outcome.offsets,
+            commit_ts, resolved if whole else None,
+        )  # fmt: skip
 
     def _apply_view(self, changes: DataFrame, work: Job, summary: Summary) -> tuple[DataFrame, int]:
         """The changes of one table, its columns as they are now."""

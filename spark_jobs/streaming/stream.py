@@ -247,7 +247,7 @@ class _RunningStream:
             raise _StopRequested
         try:
             self._source.check()
-            known_partitions = self._source.partitions() if self._stream.work.until_resolved else frozenset[int]()
+            known_partitions = self._source.partitions() if self._runner.asks_partitions else frozenset[int]()
             frame = with_position(frame.where(f"`offset` >= {self._stream.kafka.from_offset}"), self._source.numbers)
             outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
+from schemas.model.errors import SetupError
+
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
@@ -124,6 +126,12 @@ ENGINES: Mapping[str, EngineEntry] = {
     "iceberg-spark": EngineEntry("iceberg", "spark_jobs.lake.engines.iceberg_spark:SparkIceberg"),
 }
 AUTO = "auto"
+
+
+def types_error(location: str, why: str) -> SetupError:
+    """That rows can't be appended to a table."""
+    details = f"its columns and those of the rows don't fit together: {' '.join(why.split())[:500]}"
+    return SetupError("STOPPED", where=location, details=details)
 
 
 def engine(name: str) -> Engine:

@@ -6,8 +6,10 @@ expired are forgotten: a batch comes again soon after a kill or never, so Iceber
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
+from spark_jobs.lake.engines.base import types_error
 from spark_jobs.lake.engines.iceberg_spark import ACCEPTS_ROWS, SparkIceberg
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 APPLICATION, BATCH = "bridge.application", "bridge.batch"
 """Keys of a snapshot's summary."""
 _OPTION = "snapshot-property."
+_OTHER_TYPE = re.compile(r"Cannot change column type: [^\n]+")
 
 
 def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) -> None:
@@ -33,7 +36,12 @@ def append(table: SparkIceberg, frame: DataFrame, once: tuple[str, int] | None) 
         if ACCEPTS_ROWS[1] != table.prepare().get(ACCEPTS_ROWS[0]):
             table.set_property(*ACCEPTS_ROWS)
     summary = {} if once is None else {APPLICATION: once[0], BATCH: str(once[1])}
-    table.append(frame, {_OPTION + name: value for name, value in summary.items()})
+    try:
+        table.append(frame, {_OPTION + name: value for name, value in summary.items()})
+    except Exception as error:  # Java's as they are, or as pyspark's own
+        if (match := _OTHER_TYPE.search(str(error))) is None:
+            raise
+        raise types_error(table.location, match[0]) from error
 
 
 def newest_batch(table: SparkIceberg, application: str) -> int:

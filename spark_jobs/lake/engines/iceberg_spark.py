@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-SUMMARY_SETTING = "spark.sql.iceberg.snapshot-property."
-"""What a session puts into the summary of each snapshot that it commits."""
-COMMIT_TS = "bridge.commit_ts"
-"""Key of a snapshot's summary: the highest commit_ts that was applied to the table."""
 ACCEPTS_ROWS = ("write.spark.accept-any-schema", "true")
 """Table property, and its value, by which Spark leaves it to Iceberg how rows fit a table's columns."""
 _CATALOG = "spark.sql.catalog."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 from itertools import count
@@ -10,17 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.table import StaticTable
 
+from schemas.model.errors import SetupError
 from spark_jobs.commands.main import main
+from spark_jobs.io.locations import TableLocation
+from spark_jobs.lake import tables
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake import test_many_tables as many
 from tests.spark_jobs.lake import test_merge, test_merge_order, test_merge_schema_changes
 from tests.spark_jobs.lake.test_many_tables import change
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
+from tests.support.changes import Changes
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg
+from tests.support.streams import send
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from tests.support.kafka import Kafka
 
 SAME = (
     test_merge.test_names_that_stand_for_other_columns,
@@ -63,13 +73,16 @@ def catalog(spark: SparkSession) -> str:
 
 
 def rows(_spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[str, Any]]:
-    """As tests.spark_jobs.lake.test_merge.rows, of the table `db.PATH`: two readers, which must agree."""
+    """As tests.spark_jobs.lake.test_merge.rows, of the table `db.PATH`: two readers, which must agree.
+
+    Not on `headers`: to pyiceberg 0.12 a list of structs that is NULL is an empty one.
+    """
     del by_spark
     metadata = hadoop_metadata(Path("warehouse", "db", path))
     one, other = (
         sorted(
-            ({k: v for k, v in row.items() if k != "_commit_ts"} for row in read(metadata)),
-            key=lambda row: str(row.get("id")),
+            ({k: v for k, v in row.items() if k not in ("_commit_ts", "headers")} for row in read(metadata)),
+            key=lambda row: (str(row.get("id")), row.get("commit_ts") or 0),
         )
         for read in (iceberg_by_pyiceberg, iceberg_by_duckdb)
     )
@@ -153,3 +166,182 @@ def test_many_tables(spark: SparkSession, catalog: str) -> None:
     }  # fmt: skip
     assert [r["note"] for r in spark.table(f"{catalog}.shop.orders").collect()] == ["b"]
     assert spark.table(f"{catalog}.shop.items.partitions").count() == 1
+
+
+TYPES = {
+    "t": "tinyint", "tu": "tinyint unsigned", "s": "smallint", "su": "smallint unsigned", "i": "int",
+    "iu": "int unsigned", "b": "bigint", "bu": "bigint unsigned", "y": "year", "f": "float", "d": "double",
+    "dc": "decimal(38,10)", "dl": "decimal(40,2)", "bit": "bit(12)", "bin": "varbinary(9)", "txt": "text", "js": "json",
+    "e": "enum('a','b')", "st": "set('a','b')", "tm": "time(3)", "day": "date", "dt": "datetime(6)",
+    "ts": "timestamp(6)",
+}  # fmt: skip
+VALUES = {
+    "t": "-128", "tu": "255", "s": "-32768", "su": "65535", "i": "-2147483648", "iu": "4294967295",
+    "b": "-9223372036854775808", "bu": "18446744073709551615", "y": "2155", "f": "0.1", "d": "1e-300",
+    "dc": "-1234567890123456789012345678.0123456789", "dl": "12345678901234567890123456789012345678.01",
+    "bit": {"hex": "0fff"}, "bin": {"hex": "00ff"}, "txt": "🐟\x00'", "js": '{"a": 1.0}', "e": "b", "st": "a,b",
+    "tm": "-838:59:59.000", "day": "1000-01-01", "dt": "9999-12-31 23:59:59.999999", "ts": "2026-07-01 12:00:00.000001",
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("types", ["exact", "typed"])
+def test_every_type_as_delta_has_it(spark: SparkSession, catalog: str, types: str) -> None:
+    """Rows and types, after a merge by copy-on-write and one by merge-on-read; TIMESTAMP keeps its zone."""
+    columns = ", ".join(f"{name} {kind} NULL" for name, kind in TYPES.items())
+    ddl = [f"CREATE TABLE t (id int primary key, {columns})"]
+    nothing = dict.fromkeys(TYPES)
+    changes: list[dict[str, Any]] = [
+        {"after": {"id": "1", **nothing}},
+        {"after": {"id": "2", **VALUES}},
+        {"op": "u", "before": {"id": "1", **nothing}, "after": {"id": "1", **VALUES}},
+    ]
+    options = ("--types", types, "--time-zone", "UTC")
+    assert _merge(catalog, ddl, changes[:2], *options) == 0
+    spark.sql(f"ALTER TABLE {catalog}.db.t SET TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')")
+    for _ in range(2):
+        assert _merge(catalog, ddl, changes, *options) == 0
+    assert _merge(catalog, ddl, changes, *options, "--out", "delta:t") == 0
+    delta = spark.read.format("delta").load(str(Path("t").absolute())).sort("id")
+    assert rows(spark, "t") == [
+        {k: v for k, v in row.items() if k != "_commit_ts"} for row in delta.toArrow().to_pylist()
+    ]
+    iceberg = spark.table(f"{catalog}.db.t")
+    small = {"tinyint", "smallint"}
+    assert [(n, k) for n, k in iceberg.dtypes] == [(n, "int" if k in small else k) for n, k in delta.dtypes]
+    comments = {f.name: f.metadata.get("comment") for f in iceberg.schema}
+    assert {n: comments[n] for n in TYPES} == TYPES | {"y": comments["y"]}
+    assert "delete" in json.dumps(
+        [s["summary"] for s in spark.table(f"{catalog}.db.t.snapshots").collect()], default=str
+    )
+
+
+@pytest.mark.slow
+def test_a_catalog_in_sqlite(spark: SparkSession, catalog: str) -> None:
+    """Spark's JDBC catalog is pyiceberg's SQL catalog: names of any letters, tombstones beside the table."""
+    warehouse = Path("warehouse").absolute()
+    settings = {"type": "jdbc", "uri": f"jdbc:sqlite:{warehouse.parent}/catalog.db", "jdbc.schema-version": "V1"}
+    for setting, value in settings.items():
+        spark.conf.set(f"spark.sql.catalog.{catalog}.{setting}", value)
+    changes: list[dict[str, Any]] = [
+        {"after": {"id": "1", "v": "a", "w": "1"}},
+        {"op": "d", "before": {"id": "1", "v": "a", "w": "1"}, "after": None},
+        {"after": {"id": "2", "v": "b", "w": None}},
+    ]
+    for _ in range(2):
+        assert _merge(catalog, [TABLE], changes, table="my shop.`or.ders`") == 0
+    by_name = SqlCatalog(catalog, uri=f"sqlite:///{warehouse.parent}/catalog.db", warehouse=str(warehouse))
+    table = by_name.load_table(("my shop", "or.ders"))
+    assert table.scan().to_arrow().to_pylist() == iceberg_by_duckdb(table.metadata_location)
+    assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
+    deleted = by_name.load_table(("my shop", "or.ders__tombstones")).scan().to_arrow().to_pylist()
+    assert [row["id"] for row in deleted] == [1]
+
+
+def test_a_catalog_that_spark_does_not_know(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    del spark
+    assert _merge("nowhere", [TABLE], [{"after": {"id": "1", "v": "a", "w": "1"}}]) == 2
+    told = capsys.readouterr().err
+    assert "knows no catalog nowhere" in told
+    assert "spark.sql.catalog.nowhere.type=rest" in told
+    assert _merge("nowhere", [TABLE], [], "--engine", "deltalake") == 2
+    assert "does not write Iceberg tables" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_columns_are_known_by_their_ids(spark: SparkSession, catalog: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rename, a wider type, an order, a comment, a column added and one dropped write no file and keep ids; other
+    types replace the table under the user's layout and properties. A column of the partitioning can't go.
+    """
+    ddl = [
+        "CREATE TABLE t (id int primary key, a int, b float, c decimal(5,2), p int)",
+        "ALTER TABLE t MODIFY a bigint, MODIFY b double, MODIFY c decimal(9,2), RENAME COLUMN a TO aa",
+        "ALTER TABLE t ADD COLUMN n int FIRST, MODIFY c decimal(9,2) AFTER id",
+        "ALTER TABLE t MODIFY p varchar(9)",
+    ]
+    changes: list[dict[str, Any]] = [{"after": {"id": "1", "a": "1", "b": "0.5", "c": "1.25", "p": "7"}}]
+    name = f"{catalog}.db.t"
+
+    def files() -> list[str]:
+        return [row["file_path"] for row in spark.table(f"{name}.files").collect()]
+
+    def field_ids() -> dict[str, int]:
+        return {field.name: field.field_id for field in StaticTable.from_metadata(_metadata()).schema().fields}
+
+    assert _merge(catalog, ddl[:1], changes) == 0
+    spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('owner.note' = 'mine')")
+    before, ids = files(), field_ids()
+    assert _merge(catalog, ddl[:3], []) == 0
+    assert (files(), spark.table(name).columns) == (before, ["n", "id", "c", "aa", "b", "p", "_commit_ts"])
+    now = field_ids()
+    assert {now["aa"], now["b"], now["c"]} == {ids["a"], ids["b"], ids["c"]}
+    assert _merge(catalog, ddl, []) == 0
+    assert files() != before
+    properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
+    spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(4, c)")
+    capsys.readouterr()
+    assert _merge(catalog, [*ddl, "ALTER TABLE t DROP COLUMN c"], []) == 2
+    assert "Cannot find source column for partition field" in capsys.readouterr().err
+    assert (properties["owner.note"], spark.table(name).schema["p"].dataType.simpleString()) == ("mine", "string")
+
+
+def _metadata() -> str:
+    return hadoop_metadata(Path("warehouse", "db", "t"))
+
+
+@pytest.mark.slow
+def test_a_batch_that_comes_again_is_appended_once(spark: SparkSession, catalog: str) -> None:
+    """Of each application the newest number counts; new columns and wider types, in structs too, widen the table."""
+    place = TableLocation("iceberg", f"{catalog}.db.t")
+    steps: list[tuple[tuple[str, int] | None, str, int]] = [
+        (("a", 0), "1 AS id, named_struct('x', 1) AS s", 1), (("a", 0), "1 AS id, named_struct('x', 1) AS s", 1),
+        (("a", 1), "2 AS id, named_struct('x', 1L, 'y', 'q') AS s", 2), (("b", 0), "3L AS id, 1 AS n", 3),
+        (("a", 0), "4 AS id", 3), (("a", 1), "4 AS id", 3), (("b", 0), "4 AS id", 3), (None, "4 AS id", 4),
+    ]  # fmt: skip
+    for once, columns, there in steps:
+        tables.append(spark.sql(f"SELECT {columns}"), place, once)
+        assert len(rows(spark, "t")) == there, (once, columns)
+    assert dict(spark.table(place.name).dtypes) == {"id": "bigint", "s": "struct<x:bigint,y:string>", "n": "int"}
+    with pytest.raises(SetupError, match="don't fit together"):
+        tables.append(spark.sql("SELECT 'x' AS id"), place, None)
+
+
+@pytest.mark.slow
+def test_a_stream_says_in_each_snapshot_what_it_has(
+    spark: SparkSession, catalog: str, kafka: Kafka, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Exactly once, though Spark forgets the end of the last batch; TiCDC's key of the resolved ts, and ours."""
+    monkeypatch.setenv("BRIDGE_BOOTSTRAP_SERVERS", kafka.bootstrap_servers)
+    changes = Changes()
+    changes.ddl(Path("ddl.jsonl"))
+    topic = kafka.create_topic(partitions=changes.partitions)
+    common = ("--format", "open", "--in", f"kafka:{topic}", "--ddl", "ddl.jsonl", "--stream", "--trigger", "now")
+    place = f"iceberg:{catalog}.db."
+    jobs = {
+        "log": ["decode", *common, "--checkpoint", "c1", "--out", place + "log"],
+        "orders": ["merge", *common, "--checkpoint", "c2", "--out", place + "orders", "--table", "shop.orders"],
+    }
+    for lot in range(2):
+        send(kafka, topic, changes.lot(20))
+        for number, (table, argv) in enumerate(jobs.items(), 1):
+            assert main(argv) == 0
+            summary = _summary(spark, f"{catalog}.db.{table}")
+            for path in Path(f"c{number}/spark/commits").glob(f"{lot}*"):
+                path.unlink()
+            for path in Path(f"c{number}/spark/commits").glob(f".{lot}*"):
+                path.unlink()
+            assert main(argv) == 0
+            assert _summary(spark, f"{catalog}.db.{table}") | {"bridge.batch": ""} == summary | {"bridge.batch": ""}
+            assert int(summary["bridge.batch"]) == lot
+            assert int(summary["bridge.commit_ts"]) == max(ts for ts, *_ in changes.made)
+            assert int(summary["tidb.committed_resolved_ts"]) >= int(summary["bridge.commit_ts"])
+            assert [*json.loads(summary["bridge.offsets"])] == [topic]
+    log = rows(spark, "log")
+    assert sum(row["kind"] == "row" for row in log) == len(changes.made)
+    assert {row["id"]: str(row["total"]) for row in rows(spark, "orders")} == changes.table
+
+
+def _summary(spark: SparkSession, table: str) -> dict[str, str]:
+    """What the newest snapshot says of the changes in it."""
+    row = spark.table(f"{table}.snapshots").orderBy("committed_at").collect()[-1]
+    return {k: v for k, v in row["summary"].items() if k.startswith(("bridge.", "tidb."))}
