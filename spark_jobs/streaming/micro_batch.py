@@ -79,7 +79,8 @@ class MicroBatchRunner:
             chosen = work.read.chosen or TableChoice()
             self._tables = ManyTables(chosen, out, work.places, work.at_once, work.merge is not None, checkpoint)
             self._work = replace(work, read=replace(work.read, chosen=None))  # renames may bring others in
-        self._tells = self._target is not None and self._target.format == "iceberg"
+        places = (out if isinstance(out, str) else None, work.changelog, work.versions)
+        self._tells = any(place is not None and place.startswith("iceberg:") for place in places)
         self._form: Form = "message" if work.write else "change" if self._target or table else "line"
         self._out: BatchSink | OrderedSink
         if isinstance(out, OrderedSink):
