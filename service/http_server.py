@@ -316,27 +316,14 @@ def serve_on(
         if on_ready is not None:
             on_ready()
 
-    running = server(service, settings, ready, tls)
-    ignore_raised_signals(running)
-    running.run(sockets=[listening])
+    ignore_raised_signals()
+    server(service, settings, ready, tls).run(sockets=[listening])
     tls_files.close()
 
 
 def ready_line(listening: socket.socket, settings: Settings) -> str:
-    """URL, store, profile, who may come in, by which rights, and the changefeeds that are followed."""
     url = base_url(listening, "https" if settings.tls_cert else "http")
-    known = [word for word, is_so in (("users", settings.auth_file), ("certificates", settings.tls_client_ca)) if is_so]
-    rights = settings.acl_file or ("admin" if known else "everything")
-    tracked = ""
-    if settings.track:
-        from service.tracker.config import parse_tracked  # with all formats, as the trackers themselves
-
-        feeds = parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
-        tracked = f" tracking={','.join(feed.name for feed in feeds)}"
-    return (
-        f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}"
-        f" access={'+'.join(known) or 'anybody'} rights={rights}{tracked}"
-    )
+    return f"listening on {url} store={mask_url(settings.store)} profile={settings.profile}"
 
 
 def log_exposure(listening: socket.socket, settings: Settings) -> None:
@@ -359,15 +346,11 @@ def exposure_warnings(settings: Settings, address: str) -> list[str]:
     return []
 
 
-def ignore_raised_signals(running: Server) -> None:
-    """uvicorn raises the signal again when it has stopped; stopping when asked to is no failure.
-
-    One that comes before uvicorn listens for it ends the process.
-    """
-
-    def end_start(number: int, _frame: FrameType | None) -> None:
-        if not (running.started or running.should_exit):
-            raise SystemExit(128 + number)
-
+def ignore_raised_signals() -> None:
+    """uvicorn raises the signal again when it has stopped; stopping when asked to is no failure."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, end_start)
+        signal.signal(number, _ignore_signal)
+
+
+def _ignore_signal(_number: int, _frame: FrameType | None) -> None:
+    """The signal has done its work already."""

@@ -91,8 +91,8 @@ class WorkerProcess(multiprocess.Process):
         app = create_served(settings, memory, self._number)
         tls, tls_files = watched_context(settings)
         tls_files.start()
+        ignore_raised_signals()
         self._server = server(app, settings, _do_nothing, tls)
-        ignore_raised_signals(self._server)
         self._server.run(sockets=[listening])
         tls_files.close()
 

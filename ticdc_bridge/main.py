@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import signal
 import sys
-import threading
 from collections.abc import Sequence
 from typing import Final
 
@@ -45,7 +43,6 @@ def run(package: str, words: Sequence[str], prog: str) -> int:
 
     Out: the exit code; 2 where other files stand in for our packages or what the program needs is not installed.
     """
-    _stop_when_told()
     try:
         if package != OWN:
             check_packages("schemas", package)
@@ -60,20 +57,6 @@ def run(package: str, words: Sequence[str], prog: str) -> int:
         print(f"{PROGRAM}: {words[0] if words else prog}: {reason}", file=sys.stderr)
         return _WRONG_USAGE
     return code or 0
-
-
-def _stop_when_told() -> None:
-    """SIGTERM ends a command also while it starts, and what it has begun is tidied up.
-
-    By default nothing would be tidied up, and as the first process of a container it would not end at all: there the
-    kernel drops signals without a handler. Streams and the service have handlers of their own once they run.
-    """
-    if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
-        signal.signal(signal.SIGTERM, _end)
-
-
-def _end(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
 
 
 def help_text() -> str:

@@ -26,6 +26,7 @@ from spark_jobs.runtime.jars import jars
 from spark_jobs.runtime.java import spark_java_home
 from spark_jobs.runtime.spark_settings import PACKAGES, SparkSettings, join_lists
 from spark_jobs.runtime.spark_version import check_spark_version
+from spark_jobs.runtime.user_name import variables_for_nameless_user
 from ticdc_bridge.packages import looks_into_current_folder
 
 if TYPE_CHECKING:
@@ -247,7 +248,7 @@ def _shuffles() -> dict[str, str]:
 
 def _variables(*, local: bool) -> dict[str, str]:
     """What pyspark and the JVM read from the environment while they start."""
-    own = {"JAVA_HOME": str(spark_java_home())}
+    own = {"JAVA_HOME": str(spark_java_home()), **variables_for_nameless_user(_scratch)}
     if not looks_into_current_folder():
         own["PYTHONSAFEPATH"] = "1"  # nor do workers then: a user's folder `schemas` would hide ours there alone
     if local:

@@ -7,12 +7,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pytest
-
-from service.http_server import ready_line
-from service.settings import Settings
 from tests.support.service import Client, ended, environment, listening_at, process_service, serve
 from tests.support.table import check_rows
 
@@ -34,42 +29,6 @@ def test_the_ready_line_and_the_default_store(tmp_path: Path) -> None:
         _, stderr = process.communicate(timeout=60)
     assert (process.returncode, stderr) == (0, "ticdc-bridge: stopped\n")
     assert (tmp_path / "registry.db").exists()
-
-
-def test_the_ready_line_says_who_may_do_what(tmp_path: Path) -> None:
-    users, acl = tmp_path / "users", tmp_path / "acl.toml"
-    track = tmp_path / "track.toml"
-    track.write_text('[[changefeed]]\nname = "shop"\nin = "m.jsonl"\n[[changefeed]]\nname = "crm"\nin = "m.jsonl"\n')
-    rows: tuple[tuple[dict[str, Any], str], ...] = (
-        ({}, "access=anybody rights=everything"),
-        ({"auth_file": str(users)}, "access=users rights=admin"),
-        ({"auth_file": str(users), "acl_file": str(acl)}, f"access=users rights={acl}"),
-        ({"tls_client_ca": "ca.pem"}, "access=certificates rights=admin"),
-        ({"auth_file": str(users), "tls_client_ca": "ca.pem"}, "access=users+certificates rights=admin"),
-        ({"track": str(track)}, "access=anybody rights=everything tracking=shop,crm"),
-        ({"track": "shop=kafka:t", "bootstrap_servers": "x:1"}, "access=anybody rights=everything tracking=shop"),
-    )
-
-    def check(row: tuple[dict[str, Any], str]) -> None:
-        settings = Settings(store="postgresql://u:secret@db/x", **row[0])
-        line = ready_line(listening, settings)
-        assert line.startswith(f"listening on http://127.0.0.1:{listening.getsockname()[1]} store=postgresql://")
-        assert line.endswith(f" profile=8 {row[1]}")
-        assert "secret" not in line
-
-    with socket.create_server(("127.0.0.1", 0)) as listening:
-        check_rows(rows, check)
-
-
-@pytest.mark.slow
-def test_sigterm_ends_a_start_at_once(tmp_path: Path) -> None:
-    """The store is not there yet, and would be waited for; nothing of PostgreSQL listens on port 1."""
-    command = [sys.executable, "-m", "service", "serve", "--port", "0", "--store", "postgresql://u@127.0.0.1:1/x"]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment(), stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        assert "waiting up to 25 s for the store" in process.stderr.readline()
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(5) == 143
 
 
 def test_ctrl_c_is_clean(tmp_path: Path) -> None:
