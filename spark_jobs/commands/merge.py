@@ -53,6 +53,9 @@ def add(commands: Any) -> None:
     p.add_argument("--cluster-by", metavar="COLUMNS", help="of a table that is made: those its rows are sorted by")
     p.add_argument("--changelog", metavar="TABLE", help="a table of all changes, each appended once")
     p.add_argument(
+        "--versions", metavar="TABLE", help="a table of all versions of the rows, from when to when (SCD type 2)"
+    )
+    p.add_argument(
         "--without-key",
         choices=("refuse", "append"),
         default="refuse",
@@ -71,13 +74,11 @@ def run(args: argparse.Namespace) -> int:
     from spark_jobs.pipeline.table_choice import TableLayout, check_rule, is_rule
     from spark_jobs.sources.table_definitions import statements_of
 
-    places = {"--out": args.out, "--changelog": args.changelog}
+    places = {"--out": args.out, "--changelog": args.changelog, "--versions": args.versions}
     given = {option: place for option, place in places.items() if place is not None}
     if not given:
-        raise SetupError(
-            "USAGE",
-            details="merge: where to? Give one or more of --out, --changelog: delta:PATH or iceberg:CATALOG.DB.TABLE",
-        )
+        details = f"merge: where to? Give one or more of {', '.join(places)}: delta:PATH or iceberg:CATALOG.DB.TABLE"
+        raise SetupError("USAGE", details=details)
     for option, place in given.items():
         if table_location_of(place) is None:
             raise SetupError("USAGE", details=f"merge writes {option} delta:PATH or iceberg:CATALOG.DB.TABLE")
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
     read = replace(read_side(args, "error", warn=zoned), view=view_of(args), chosen=chosen)
     work = Job(
         read, None, None, args.on_error, merge=args.engine, at_once=args.at_once, current=has_current,
-        changelog=args.changelog, without_key=args.without_key, places=args.places,
+        changelog=args.changelog, versions=args.versions, without_key=args.without_key, places=args.places,
         layout=TableLayout.of(args.partition_by, args.cluster_by),
     )  # fmt: skip
     return run_job(args, work, statements_of(args.ddl, default_database(args)))

@@ -17,7 +17,7 @@ from schemas.model.table import Table
 from spark_jobs.lake.column_history import SchemaChange
 from spark_jobs.lake.dropped_columns import WholeHistory
 from spark_jobs.lake.engines.base import TableColumn
-from spark_jobs.lake.past_rows import COMMIT_TIME, PastRows
+from spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
 from spark_jobs.pipeline.result import REPEATED, Summary
 from spark_jobs.spark.sql_expressions import sql_literal
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 
 CHANGE, DAY = "_change", "_commit_date"
 """Columns of a changelog: what a change is known by; the day of its commit (UTC), by which the table is partitioned."""
-_CLEARED = "bridge.clearing_ts"
-"""Table property: the newest statement that took rows away and has its row."""
 _POSITION = TableColumn("_binlog_position", "bigint")
 _METADATA = (
     TableColumn("_tidb_op", "string"),
@@ -158,7 +156,7 @@ class Changelog(PastRows):
     # ---- statements
     def _apply_clearing(self, history: WholeHistory) -> None:
         """A row for each TRUNCATE and the like, its op the statement's word."""
-        until = int(self.delta.properties().get(_CLEARED, -1))
+        until = int(self.delta.properties().get(CLEARED, -1))
         new = [one for one in history.clearing if one.commit_ts > until]
         if not new:
             return
@@ -168,7 +166,7 @@ class Changelog(PastRows):
         rows = rows.withColumn(DAY, F.expr(_DAY.format("_tidb_commit_time")))
         others = [f for f in self.delta.read().schema.fields if f.name not in rows.columns]
         self._append(rows.select("*", *(F.lit(None).cast(f.dataType).alias(f.name) for f in others)))
-        self.delta.set_property(_CLEARED, str(max(one.commit_ts for one in new)))
+        self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
 
 
 def _identity_kind(history: WholeHistory) -> str:

@@ -20,6 +20,8 @@ from spark_jobs.pipeline.table_view import NOT_TYPED
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+CLEARED = "bridge.clearing_ts"
+"""Table property: the newest statement that took rows away and was applied."""
 COMMIT_TIME = "CAST(timestamp_millis(shiftright({0}, 18)) AS timestamp)"
 """SQL: the time of a commit_ts."""
 

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from spark_jobs.lake.changelog import Changelog
     from spark_jobs.lake.merge import MergeTarget
+    from spark_jobs.lake.row_versions import RowVersions
 
 Names = Sequence[tuple[int, TableId | None]]
 """A table's names by time: spark_jobs.lake.name_history.table_names."""
@@ -83,27 +84,30 @@ def merge_table(
 def _targets(
     session: SparkSession, work: Job, id_: TableId, location: TableLocation, named: TableId, names: Names,
     by_binlog: bool, has_key: bool, layout: TableLayout | None,
-) -> list[MergeTarget | Changelog]:  # fmt: skip
+) -> list[MergeTarget | Changelog | RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
     from spark_jobs.lake.changelog import Changelog
     from spark_jobs.lake.keyless import KeylessTarget
     from spark_jobs.lake.merge import MergeTarget
+    from spark_jobs.lake.row_versions import RowVersions
 
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
     more = types, zone_of(work.read), names, by_binlog, on_lossy
-    targets = list[MergeTarget | Changelog]()
+    targets, untimed = list[MergeTarget | Changelog | RowVersions](), _UNTIMED.get(work.read.format, _UNTIMED[""])
 
     def engine_of(place: TableLocation) -> Engine:
         return tables.engine_of(session, work.merge or AUTO, place.format)
 
     if work.current:
-        untimed = _UNTIMED.get(work.read.format, _UNTIMED[""])
         current = MergeTarget if has_key or work.without_key == "refuse" else KeylessTarget
         own = untimed, layout or work.layout
         targets.append(current(session, id_, location.name, engine_of(location), *more, *own))
     if work.changelog is not None:
         place = _location(work.changelog, named)
         targets.append(Changelog(session, id_, place.name, engine_of(place), *more))
+    if work.versions is not None:
+        place = _location(work.versions, named)
+        targets.append(RowVersions(session, id_, place.name, engine_of(place), *more, untimed))
     return targets
 
 

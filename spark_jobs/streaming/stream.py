@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _UNRESOLVED = 600.0
+_PLACES = ("current", "changelog", "versions")  # of a Job
 _PAUSE, _LONGEST = 1.0, 60.0
 _DEATHS = 4
 # Milliseconds. Kafka's client asks a minute long for a topic that is gone, and Spark asks it again.
@@ -101,7 +102,7 @@ def run_stream(stream: StreamJob) -> int:
     about = {
         "command": stream.command, "source": stream.source, "out": stream.out, "from": stream.work.read.format,
         "to": write.format if write else "plain", "table": str(stream.table) if stream.table else None,
-        **({"current": stream.work.current, "changelog": stream.work.changelog} if stream.work.merge else {}),
+        **({name: getattr(stream.work, name) for name in _PLACES} if stream.work.merge else {}),
     }  # fmt: skip
     metrics = JobMetrics(stream.metrics, stream.job, stream.metrics_host)
     checkpoint = Checkpoint(path_of(stream.checkpoint), about)

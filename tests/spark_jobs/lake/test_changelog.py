@@ -114,11 +114,16 @@ def test_batches_give_the_log_that_one_run_gives(spark: SparkSession, engine: st
 _AVRO_KEY = {"subject": "orders-key", "version": 1, "id": 1, "schema": json.dumps(_KEY)}
 _AVRO_VALUE = {"subject": "orders-value", "version": 1, "id": 2, "schema": json.dumps(_VALUE)}
 _A = BASE + (ord("A") << 20)
-_Case = tuple[str, list[list[Message]], list[tuple[Any, ...]]]
+
+
+def write_schemas() -> str:
+    """The schemas of the Avro messages of tests.spark_jobs.lake.test_merge_order."""
+    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (_AVRO_KEY, _AVRO_VALUE)))
+    return "schemas.jsonl"
 
 
 def _orders(name: str, *more: str) -> list[str]:
-    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (_AVRO_KEY, _AVRO_VALUE)))
+    write_schemas()
     Path("ddl").write_text(json.dumps(_DDL) + "\n")
     return ["merge", "--table", "shop.orders", "--engine", "deltalake", "--changelog", f"delta:{name}", *more]
 

@@ -1,0 +1,232 @@
+"""The versions of a table's rows (SCD type 2): each with the time from which and up to which it was in the table.
+
+A change opens a version of its row, and the next change of the key, or a TRUNCATE, ends it. Versions of the keys in a
+batch are made anew from the batch and from what is there, so a change that comes late splits a version, and one that
+comes again changes nothing. A delete that ends no version that is known stands as a row without duration: of a version
+that comes later it tells where that ends.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from pyspark.sql import functions as F
+
+from schemas.model.errors import SetupError
+from schemas.model.names import quote_name
+from schemas.model.table import Column, Table
+from spark_jobs.lake.column_history import SchemaChange
+from spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory
+from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
+from spark_jobs.pipeline.result import Summary
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+FROM_TS, TO_TS, FROM, TO = "_valid_from_ts", "_valid_to_ts", "_valid_from", "_valid_to"
+"""Columns: the commit_ts (or binlog position) and the time of a version's change, and of the one that ended it."""
+
+
+@dataclass(frozen=True)
+class RowVersions(PastRows):
+    """A table of row versions, which need not be there yet. untimed: what to do where changes have no commit_ts."""
+
+    untimed: str = "the order of the changes can't be known"
+
+    time_column: ClassVar[str] = FROM_TS
+
+    @property
+    def metadata(self) -> tuple[TableColumn, ...]:
+        return (
+            TableColumn(FROM, "timestamp"), TableColumn(TO, "timestamp"),
+            TableColumn(FROM_TS, "bigint"), TableColumn(TO_TS, "bigint"),
+        )  # fmt: skip
+
+    def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
+        """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many versions it
+        wrote: opened, ended or split.
+
+        table: the columns as they are now. steps: the table's history, [] where no DDL is known. SetupError USAGE for a
+        table without a key, STOPPED for a change without a commit_ts, or that can't be written exactly.
+        """
+        if not table.handle_key:
+            details = f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart"
+            raise SetupError("USAGE", details=details)
+        history = self._history(changes, table, steps)
+        self._check_values(changes, history, summary)
+        self._refuse_untimed(changes)
+        self._refuse_unsure(history, changes)
+        self._prepare(history)
+        self._apply_clearing(history)
+        columns = [c for c in history.table.columns if not c.virtual]
+        keys = [c for c in columns if c.handle_key]
+        events = self._events(changes, columns, keys, history)
+        self._refuse_unknown_keys(events, keys)
+        events = events.unionByName(self._events_there(events, columns, keys))
+        return self._write(_versions(events, len(keys), history.clearing), columns, keys)
+
+    # ---- what can't be known
+    def _refuse_untimed(self, changes: DataFrame) -> None:
+        row = changes.where("commit_ts IS NULL").agg(
+            F.count(F.lit(1)).alias("count"), F.count_if(F.col("op") == "d").alias("deletes")
+        )
+        counts = row.collect()[0]
+        if counts["count"]:
+            what = "deletes" if counts["deletes"] == counts["count"] else "changes"
+            details = (
+                f"{counts['count']} {what} have no commit_ts: nobody can tell when the versions of their rows ended"
+                f" ({self.untimed}). TiCDC's Avro has none in deletes: take another protocol for --versions"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _refuse_unsure(self, history: WholeHistory, changes: DataFrame | None) -> None:
+        """A statement after which nobody can tell which rows are left, unless all were removed since."""
+        cleared = max((one.commit_ts for one in history.clearing if one.is_sure), default=-1)
+        unsure = next((one for one in reversed(history.clearing) if not one.is_sure and one.commit_ts > cleared), None)
+        if unsure is None:
+            return
+        at, has_rows = unsure.commit_ts, False
+        if changes is not None:
+            has_rows = not changes.where(f"op <> 'd' AND commit_ts > {cleared} AND commit_ts <= {at}").isEmpty()
+        if not has_rows and self.delta.exists() and int(self.delta.properties().get(CLEARED, -1)) < at:
+            has_rows = not self.delta.read().where(f"{FROM_TS} <= {at} AND {TO_TS} IS NULL").isEmpty()
+        if has_rows:
+            details = (
+                f"{unsure.word} at commit_ts {at}: a changefeed does not tell which rows it took away or brought back."
+                " Begin in another place, with changes that come after it and a copy of the table"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _refuse_unknown_keys(self, events: DataFrame, keys: list[Column]) -> None:
+        lacking = F.coalesce(*(F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys)))
+        row = events.select("ts", lacking.alias("name")).where("name IS NOT NULL").first()
+        if row is not None:
+            details = (
+                f"the change at commit_ts {row['ts']} has no value of column {row['name']}, which is in the key: nobody"
+                " can tell whose row it is. Is the definition that of the table?"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    # ---- versions
+    def _events(
+        self, changes: DataFrame, columns: list[Column], keys: list[Column], history: WholeHistory
+    ) -> DataFrame:
+        """Where versions of keys (k_0 …) begin (`opens`, with values v_0 …) or end: ts, time, and the input's order."""
+        order = [F.col("commit_ts").alias("ts"), F.col("commit_time").alias("time"), F.col("position"), F.col("row")]
+        more = [F.lit(None).cast("string").alias("was"), F.lit(None).cast("bigint").alias("ended")]
+        new = [self._past_value("after", c, history) for c in keys]
+        # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
+        old = [F.coalesce(self._value("before", c, history.steps), now) for c, now in zip(keys, new, strict=True)]
+        values = [self._past_value("after", c, history).alias(f"v_{n}") for n, c in enumerate(columns)]
+        names = [f"k_{n}" for n in range(len(keys))]
+        opening = changes.where("op <> 'd'").select(
+            F.lit(True).alias("opens"), *order, *more, *(c.alias(n) for n, c in zip(names, new, strict=True)), *values
+        )
+        none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
+        ending = changes.where("op = 'd' OR before IS NOT NULL").select(
+            F.lit(False).alias("opens"), *order, *more, *(c.alias(n) for n, c in zip(names, old, strict=True)), *none
+        )
+        return opening.unionByName(ending)
+
+    def _events_there(self, events: DataFrame, columns: list[Column], keys: list[Column]) -> DataFrame:
+        """The same of the versions that the table has of these keys. was: what its row at this time is (`version`, or
+        `mark` of a delete), `end` of a version; ended: the version's TO_TS.
+        """
+        names = [f"k_{n}" for n in range(len(keys))]
+        types = {field.name: field.dataType for field in events.schema.fields}
+        there = self.delta.read().select(
+            *(F.col(quote_name(c.name)).cast(types[name]).alias(name) for name, c in zip(names, keys, strict=True)),
+            *(F.col(quote_name(c.name)).cast(types[f"v_{n}"]).alias(f"v_{n}") for n, c in enumerate(columns)),
+            *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)),
+        )
+        there = there.join(events.select(*names).distinct(), names, "left_semi")
+        is_mark = F.expr(f"coalesce({FROM_TS} = {TO_TS}, false)")
+        rest = [F.lit(-1).cast("bigint").alias("position"), F.lit(0).alias("row")]
+        values = [F.col(f"v_{n}") for n in range(len(columns))]
+        begins = there.select(
+            (~is_mark).alias("opens"), F.col(FROM_TS).alias("ts"), F.col(FROM).alias("time"), *rest,
+            F.when(is_mark, F.lit("mark")).otherwise(F.lit("version")).alias("was"), F.col(TO_TS).alias("ended"),
+            *names, *values,
+        )  # fmt: skip
+        none = [F.lit(None).cast(types[f"v_{n}"]).alias(f"v_{n}") for n in range(len(columns))]
+        ends = there.where(F.col(TO_TS).isNotNull() & ~is_mark).select(
+            F.lit(False).alias("opens"), F.col(TO_TS).alias("ts"), F.col(TO).alias("time"), *rest,
+            F.lit("end").alias("was"), F.lit(None).cast("bigint").alias("ended"), *names, *none,
+        )  # fmt: skip
+        return begins.unionByName(ends)
+
+    def _write(self, versions: DataFrame, columns: list[Column], keys: list[Column]) -> int:
+        """The versions that are not there so; how many."""
+        new = versions.localCheckpoint()  # it is made of the table's own rows
+        count = new.count()
+        if count:
+            pairs = [*((c.name, f"k_{n}") for n, c in enumerate(keys)), (FROM_TS, "ts")]
+            values = [(c.name, f"v_{n}") for n, c in enumerate(columns) if not c.handle_key]
+            values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time")]
+            self.delta.merge(new, Upsert(pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
+        return count
+
+    # ---- statements
+    def _apply_clearing(self, history: WholeHistory) -> None:
+        """TRUNCATE and the like end all versions."""
+        self._refuse_unsure(history, None)
+        until = int(self.delta.properties().get(CLEARED, -1))
+        new = [one for one in history.clearing if one.commit_ts > until]
+        for one in (one for one in new if one.is_sure):
+            at, time = one.commit_ts, COMMIT_TIME.format(one.commit_ts)
+            open_then = f"{FROM_TS} <= {at} AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
+            self.delta.update(TO, time, open_then)
+            self.delta.update(TO_TS, f"CAST({at} AS bigint)", open_then)  # last: a run that was cut off finds them
+        if new:
+            self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
+
+
+def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -> DataFrame:
+    """The rows of the table that its events make, where they are not there so: ts, time, to_ts, to_time, and `gone` of
+    those that are there and should not be.
+    """
+    from pyspark.sql import Window
+
+    names = [f"k_{n}" for n in range(keys)]
+    # At one commit_ts an old row goes before the new one comes; what is there is as it comes again.
+    first = Window.partitionBy(*names, "ts").orderBy(
+        F.desc("opens"), F.when(F.col("ts") == 0, F.col("was").isNotNull()).otherwise(F.col("was").isNull()),
+        F.desc("position"), F.desc("row"),
+    )  # fmt: skip
+    mark_there = F.max(F.col("was") == "mark").over(Window.partitionBy(*names, "ts"))
+    single = events.withColumn("mark_there", F.coalesce(mark_there, F.lit(False)))
+    single = single.withColumn("_n", F.row_number().over(first)).where("_n = 1").drop("_n")
+    key = Window.partitionBy(*names).orderBy("ts")
+    times = ", ".join(f"CAST({one.commit_ts} AS bigint)" for one in clearing if one.is_sure)
+    cleared = f"CAST(array({times}) AS array<bigint>)"
+    neighbours = {
+        "next_ts": F.lead("ts"),
+        "next_time": F.lead("time"),
+        "opened": F.lag("opens"),
+        "last_ts": F.lag("ts"),
+    }
+    timed = single.select("*", *(column.over(key).alias(name) for name, column in neighbours.items()))
+    timed = timed.withColumn("cleared", F.expr(f"array_min(filter({cleared}, at -> at >= ts))"))
+    timed = timed.withColumn("to_ts", F.least("next_ts", "cleared"))
+    by_clearing = F.expr("cleared IS NOT NULL AND (next_ts IS NULL OR cleared < next_ts)")
+    timed = timed.withColumn(
+        "to_time", F.when(by_clearing, F.expr(COMMIT_TIME.format("cleared"))).otherwise(F.col("next_time"))
+    )
+    ends_one = F.expr(f"coalesce(opened, false) AND NOT exists({cleared}, at -> at >= last_ts AND at < ts)")
+    is_version = F.expr("opens AND (to_ts IS NULL OR to_ts > ts)")
+    is_mark = ~F.col("opens") & ~ends_one
+    timed = timed.withColumns({
+        "to_ts": F.when(is_mark, F.col("ts")).otherwise(F.col("to_ts")),
+        "to_time": F.when(is_mark, F.col("time")).otherwise(F.col("to_time")),
+        "gone": ~(is_version | is_mark),
+    })  # fmt: skip
+    is_there = F.expr("mark_there OR coalesce(was = 'version', false)")
+    same = F.expr("(was = 'version' AND ended <=> to_ts) OR (mark_there AND NOT opens)")
+    changed = F.when(F.col("gone"), is_there).otherwise(~F.coalesce(same, F.lit(False)))
+    return timed.where(changed).select(*names, "ts", "time", "to_ts", "to_time", "gone", *_values_of(timed))
+
+
+def _values_of(frame: DataFrame) -> list[str]:
+    return [name for name in frame.columns if name.startswith("v_")]

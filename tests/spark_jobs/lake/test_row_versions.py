@@ -1,0 +1,143 @@
+"""`merge --versions`: what each row looked like when, whatever the order in which its changes come."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.commands.main import main
+from tests.spark_jobs.commands.test_encode import found, row, written
+from tests.spark_jobs.lake.test_changelog import STATEMENTS, open_messages, write_schemas, write_statements
+from tests.spark_jobs.lake.test_merge import rows
+from tests.spark_jobs.lake.test_merge_order import _avro_message
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from schemas.model.event import Message
+
+ENGINES = pytest.mark.parametrize("engine", ["deltalake", "delta-spark"])
+# from, to, id, aa, b, b__dropped_20
+VERSIONS: list[tuple[Any, ...]] = [
+    (10, 11, 1, "one", "x", 7),
+    (11, 50, 2, "one", "x", 8),
+    (25, 35, 3, "three", "x", None),
+    (35, 45, 3, "three", "y", None),
+    (55, None, 9, "nine", "z", None),
+]
+
+
+@pytest.fixture(autouse=True)
+def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def versions_of(spark: SparkSession, path: str, *names: str) -> list[tuple[Any, ...]]:
+    made = [tuple(one[name] for name in ("_valid_from_ts", "_valid_to_ts", *names)) for one in rows(spark, path)]
+    return sorted(made, key=str)
+
+
+@ENGINES
+@pytest.mark.slow
+def test_versions_of_batches_in_any_order(spark: SparkSession, engine: str) -> None:
+    """All at once, and cut, late and redelivered, with DDL around: the same versions."""
+    messages = open_messages()
+    argv = ["merge", "--format", "open", "--table", "d.t", "--engine", engine]
+    runs = {
+        "whole": [(messages, 99)],
+        "cut": [(messages[:2], 15), (messages[:3], 28), (messages[2:5], 46), (messages[3:], 99), ([], 99)],
+        "late": [(messages[4:], 99), (messages[1:3], 99), (messages[:1] + messages[3:5], 99)],
+    }
+    names = ("id", "aa", "b", "b__dropped_20")
+    for name, parts in runs.items():
+        for part, until in parts:
+            more = ["--ddl", write_statements(until), "--in", written(part, "some.jsonl")]
+            assert main([*argv, *more, "--versions", f"delta:{name}"]) == 0
+        assert versions_of(spark, name, *names) == VERSIONS
+    assert STATEMENTS[-1] == (50, "TRUNCATE TABLE t")
+
+
+# Changes of one key, by runs: "a5" is a row with the text a at commit_ts 5, "-5" its delete; the versions in the end.
+CHANGES: list[tuple[list[str], str]] = [
+    (["a5 b7 -9"], "5-7 a, 7-9 b"),
+    (["a5", "-9", "b7"], "5-7 a, 7-9 b"),
+    (["-9", "a5"], "5-9 a"),
+    (["-9", "a12", "b5"], "5-9 b, 12- a"),
+    (["-9 -20", "a5", "b15"], "5-9 a, 15-20 b"),
+    (["a5 -9", "-7"], "5-7 a, 9-9 None"),
+    (["a5 -9", "-7", "b8"], "5-7 a, 8-9 b"),
+    (["-9", "b9"], "9- b"),
+    (["a5 -9 b9", "a5 -9"], "5-9 a, 9- b"),
+    (["a5 b7", "a5 b7", "b7", "a5"], "5-7 a, 7- b"),
+    (["c9", "b7", "a5"], "5-7 a, 7-9 b, 9- c"),
+    (["a5 -9", "a5 -9"], "5-9 a"),
+]
+
+
+def _messages_of(runs: list[list[tuple[str, str]]]) -> list[list[Message]]:
+    """(key, step) of each run → messages."""
+    lines, ends = list[dict[str, Any]](), list[int]()
+    for run in runs:
+        for key, step in run:
+            at, old = int(step[1:]), {"id": key, "v": None}
+            change: dict[str, Any] = {"op": "d", "before": old, "after": None} if step[0] == "-" else {
+                "op": "c", "after": {"id": key, "v": step[0]}
+            }  # fmt: skip
+            lines.append(row(commit_ts=at, offset=len(lines), **change))
+        ends.append(len(lines))
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+    made = found("m")
+    return [made[begin:end] for begin, end in zip([0, *ends], ends, strict=False)]
+
+
+@ENGINES
+@pytest.mark.slow
+def test_changes_of_a_key_in_any_order(spark: SparkSession, engine: str) -> None:
+    query = "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))"
+    Path("ddl").write_text(json.dumps({"commit_ts": 1, "db": "d", "query": query, "typed": True}) + "\n")
+    count = max(len(parts) for parts, _ in CHANGES)
+    runs: list[list[tuple[str, str]]] = [[] for _ in range(count)]
+    for key, (parts, _) in enumerate(CHANGES):
+        for n, part in enumerate(parts):
+            runs[n] += [(str(key), step) for step in part.split()]
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--engine", engine]
+    for messages in _messages_of(runs):
+        assert main([*argv, "--in", written(messages, "some.jsonl"), "--versions", "delta:v"]) == 0
+    made: dict[int, list[tuple[Any, ...]]] = {}
+    for begin, end, id_, text in versions_of(spark, "v", "id", "v"):
+        made.setdefault(id_, []).append((begin, end, text))
+    texts = {
+        id_: ", ".join(f"{a}-{'' if b is None else b} {text}" for a, b, text in sorted(some, key=lambda one: one[0]))
+        for id_, some in made.items()
+    }
+    wrong = {str(parts): texts.get(n) for n, (parts, expected) in enumerate(CHANGES) if texts.get(n) != expected}
+    assert not wrong
+
+
+def test_what_has_no_versions(capsys: pytest.CaptureFixture[str]) -> None:
+    """No place at all, one place for two tables, rules and places mixed."""
+    argv = ["merge", "--format", "open", "--table", "d.t", "--in", "x.jsonl"]
+    refused = [
+        ([], "Give one or more of --out, --changelog, --versions"),
+        (["--out", "delta:a", "--versions", "delta:a"], "are the same place"),
+        (["--changelog", "x.parquet"], "merge writes --changelog delta:PATH or iceberg:"),
+        (["--out", "delta:a", "--changelog", "delta:{schema}/{table}"], "or none"),
+        (["--versions", "delta:{schema}"], "--versions delta:{schema}: {table} is missing"),
+    ]
+    for more, words in refused:
+        assert main([*argv, *more]) == 2
+        assert words in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_deletes_without_a_commit_ts_are_refused(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    del spark
+    argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", write_schemas()]
+    messages = [_avro_message(1, "A", 0, 0, 1000), _avro_message(1, "-", 0, 1, 2000)]
+    assert main([*argv, "--versions", "delta:v", "--engine", "deltalake", "--in", written(messages)]) == 2
+    assert "1 deletes have no commit_ts" in capsys.readouterr().err
+    assert not Path("v").exists()
