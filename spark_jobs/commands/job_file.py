@@ -1,7 +1,7 @@
 """`--file JOB.toml`: a job's options in a file, by their names; those of the command line win.
 
 source = "kafka:shop"            # --in; any option of the command, without its dashes
-format = "simple"                # transcode: --from
+format = "canal-json"            # transcode: --from
 tables = ["shop.*", "!shop.tmp_*"]
 target = "delta:/lake/{schema}/{table}"
 trigger = "30s"
@@ -31,6 +31,8 @@ from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlac
 OPTION: Final = "--file"
 COMMANDS: Final = ("merge", "decode", "transcode")
 _ALIASES: Final = {"source": "in", "target": "out"}
+_SOURCES: Final = {"in", "topics"}
+"""Of which a job has one."""
 _ENTRIES: Final = "table"
 _LAYOUT: Final = ("partition-by", "cluster-by")
 
@@ -63,6 +65,7 @@ def with_file(argv: list[str], parsers: Mapping[str, argparse.ArgumentParser]) -
         if name.startswith("--") and name not in (OPTION, "--help")
     }
     given = {word.partition("=")[0].removeprefix("--") for word in argv if word.startswith("--")}
+    given |= _SOURCES if given & _SOURCES else set()
     words: list[str] = []
     for key, value in {**document, **own}.items():
         name = _option_name(key, command)

@@ -16,7 +16,7 @@ examples
       --in kafka:shop_orders --table shop.orders --out delta:/lake/orders
   ticdc-bridge merge --format debezium --in kafka:shop --table shop.orders --out delta:/lake/orders \\
       --stream --checkpoint /lake/_checkpoints/orders --trigger 30s
-  python -m spark_jobs merge --format simple --in kafka:shop --tables 'shop.*' --out 'delta:/lake/{schema}/{table}' \\
+  ticdc-bridge merge --format canal-json --topics 'tidb_.*' --tables 'shop.*' --out 'delta:/lake/{schema}/{table}' \\
       --stream --checkpoint /lake/_checkpoints/shop
 
 The newest change of a key wins by commit_ts, which is kept in `_commit_ts`. The columns follow the table's history:

@@ -40,6 +40,7 @@ _COMMON = {"source": "kafka:shop", "tables": ["shop.*", "!shop.tmp_*"], "trigger
 COMMANDS: list[tuple[str, dict[str, Any]]] = [
     ("merge --file job.toml", {**_COMMON, "format": "simple", "at_once": 8, "stream": True, "checkpoint": "cp"}),
     ("merge --file=job.toml --trigger 5s --at-once=2", {"trigger": "5s", "at_once": 2, "source": "kafka:shop"}),
+    ("merge --file job.toml --topics a", {"source": "kafka:/a/"}),
     ("merge --file job.toml --tables a.b", {"tables": ["a.b"]}),
     ("decode --file job.toml", {**_COMMON, "format": "simple", "out": "delta:/lake/{schema}/{table}"}),
     (

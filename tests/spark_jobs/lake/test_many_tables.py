@@ -21,6 +21,7 @@ from spark_jobs.lake.table_histories import TableHistories
 from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule, location_by_rule
 from tests.spark_jobs.commands.test_encode import found, row
 from tests.spark_jobs.lake.test_merge import rows
+from tests.support.golden import Golden
 from tests.support.processes import until
 from tests.support.streams import delta_count, run_while, send
 from tests.support.table import check_rows
@@ -144,6 +145,50 @@ def test_decode_appends_each_tables_rows_typed(spark: SparkSession) -> None:
         frame = spark.read.format("delta").load(str(Path(f"l/shop_{name}").absolute()))
         made[name] = sorted(tuple(r["after"].asDict().values()) for r in frame.collect())
     assert made == {"orders": [(1, "a"), (2, "b")], "items": [("x", 3)], "nokey": [(5,)]}
+
+
+GOLDENS = (
+    Golden("avro", "evolution.ext1"), Golden("open", "evolution.default"), Golden("craft", "evolution.default"),
+    Golden("simple", "evolution.json"), Golden("canal-json", "evolution.ext"),
+    Golden("debezium", "evolution.ext.schema"), Golden("debezium-avro", "evolution.str.ext"),
+)  # fmt: skip
+
+
+@pytest.mark.slow
+def test_a_table_among_others_is_as_alone(spark: SparkSession) -> None:
+    """Of each format, over DDL with a rename and a truncation."""
+
+    def check(golden: Golden) -> None:
+        name, meta = f"{golden.format}", str(golden.meta_file)
+        argv = ["merge", "--format", golden.format, "--in", str(golden.messages_file), "--engine", "deltalake"]
+        argv += ["--from-options", meta, "--ddl", meta, *([] if golden.format == "simple" else ["--schemas", meta])]
+        alone = main([*argv, "--table", "test.evo", "--out", f"delta:alone/{name}"])
+        many = main([*argv, "--tables", "test.*", "--out", f"delta:many/{name}/{{schema}}.{{table}}"])
+        assert (alone, many) == (0, 0)
+        (place,) = (p.name for p in Path("many", name).iterdir() if not p.name.endswith("__tombstones"))
+        assert rows(spark, f"many/{name}/{place}") == rows(spark, f"alone/{name}")
+
+    check_rows(GOLDENS, check)
+
+
+@pytest.mark.slow
+def test_a_stream_learns_tables_from_its_topic(spark: SparkSession, kafka: Kafka) -> None:
+    """DDL comes between the rows, in batches of a few messages: a table is renamed after its place was made."""
+
+    def check(golden: Golden) -> None:
+        topic = kafka.create_topic()
+        send(kafka, topic, [replace(m, partition=0) for m in golden.messages()])
+        name = golden.format
+        argv = ["merge", "--format", name, "--schemas", str(golden.meta_file), "--engine", "deltalake"]
+        argv += ["--in", f"kafka:{topic}", "--bootstrap-servers", kafka.bootstrap_servers, "--time-zone", "UTC"]
+        assert main([*argv, "--table", "test.evo2", "--out", f"delta:one/{name}"]) == 0
+        stream = ["--stream", "--checkpoint", f"cp/{name}", "--trigger", "now", "--max-per-batch", "7"]
+        assert main([*argv, "--out", f"delta:many/{name}/{{table}}", *stream]) == 0
+        (place,) = (p.name for p in Path("many", name).iterdir() if not p.name.endswith("__tombstones"))
+        assert place == "evo"
+        assert rows(spark, f"many/{name}/evo") == rows(spark, f"one/{name}")
+
+    check_rows((Golden("open", "evolution.default"), Golden("canal-json", "evolution.ext")), check)
 
 
 LAYOUT = """\
