@@ -34,7 +34,10 @@ def path_of(place: str | PathLike[str]) -> Path:
     """A path of this machine, or an object's for a store's URL (also one that Path() changed). SetupError USAGE."""
     if isinstance(place, ObjectPath):
         return place
-    return Path(place) if StoreUrl.of(str(place)) is None else ObjectPath(str(place))
+    url = StoreUrl.of(str(place))
+    if url is not None and not url.authority:
+        raise SetupError("USAGE", details=f"{place}: name the server: {url.scheme}://HOST:PORT/PATH")
+    return Path(place) if url is None else ObjectPath(str(place))
 
 
 def is_object(path: Path) -> bool:

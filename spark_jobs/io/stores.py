@@ -128,7 +128,7 @@ STORES: Final = (
     Store("HDFS", ("hdfs", "viewfs"), "hdfs", "", "", _hdfs, lambda _: "", "HADOOP_CONF_DIR", ""),
 )  # fmt: skip
 _BY_SCHEME: Final = {scheme: store for store in STORES for scheme in store.schemes}
-_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}([^/]+)(?:/(.*))?\Z", re.DOTALL)
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):/{1,2}([^/]*)(?:/(.*))?\Z", re.DOTALL)
 _PARAMETERS: Final = re.compile(r"\?[\w-]+=")
 
 
@@ -143,10 +143,17 @@ class StoreUrl:
 
     @classmethod
     def of(cls, place: str) -> StoreUrl | None:
-        """None for what is no URL of a store. SetupError USAGE for one with parameters."""
+        """None for what is no URL of a store. SetupError USAGE for one with parameters, without a bucket, or with an
+        empty name in its key, which a path can't have.
+        """
         match = _URL.match(place)
         if match is None or (store := _BY_SCHEME.get(match[1].lower())) is None:
             return None
+        if not match[2] and store.name != "HDFS":
+            raise SetupError("USAGE", details=f"{place}: the bucket is missing: {match[1]}://BUCKET/KEY")
+        if "//" in f"/{match[3] or ''}" and store.name != "HDFS":
+            details = "a key with an empty name between two slashes can't be given: copy the object to another key"
+            raise SetupError("USAGE", details=f"{place}: {details}")
         if _PARAMETERS.search(place):
             details = f"parameters of a URL are not read: settings come from the environment: {store.credentials}"
             raise SetupError("USAGE", details=f"{place.partition('?')[0]}?…: {details}")

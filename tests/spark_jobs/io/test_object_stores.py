@@ -189,6 +189,10 @@ _REFUSED: dict[str, tuple[list[str], str]] = {
         [*_IN, "s3://lake/m?access-key=abc&secret-access-key=xyz"],
         "s3://lake/m?…: parameters of a URL are not read: settings come from the environment: AWS_ACCESS_KEY_ID",
     ),
+    "HDFS without a server": ([*_IN, "hdfs:///m.jsonl"], "hdfs:///m.jsonl: name the server: hdfs://HOST:PORT/PATH"),
+    "no bucket named": ([*_IN, "s3:///m.jsonl"], "s3:///m.jsonl: the bucket is missing: s3://BUCKET/KEY"),
+    "two slashes": ([*_IN, "s3://lake/a//m.jsonl"], "a key with an empty name between two slashes"),
+    "two slashes before the key": ([*_IN, "{local}", "--out", "s3://lake//m.jsonl"], "between two slashes"),
     "TiCDC's name of Azure": ([*_IN, "azblob://c/m"], "write abfs://CONTAINER@ACCOUNT.dfs.core.windows.net/PATH"),
     "Azure without an account": ([*_IN, "abfs://c/m"], "the account is missing: write abfs://CONTAINER@ACCOUNT"),
     "HDFS": ([*_IN, "hdfs://name/m"], "this process has no HDFS client"),
@@ -254,6 +258,12 @@ def test_paths_of_objects(server: tuple[str, Bucket]) -> None:
     for use in (lambda: open(path), lambda: path.open("w")):  # noqa: SIM115
         with pytest.raises(SetupError, match="machine"):
             use()
+    for key in ("a b/ä ö+0+1.x", "a/%41#?.x", "a/=&'\"{}[]*.x"):
+        other = path_of(f"s3a://lake/{key}")
+        other.write_bytes(key.encode())
+        assert (server[1].get(key), other.read_text()) == (key.encode(), key)
+        assert str(other) in [str(one) for one in other.parent.iterdir()]
+        other.unlink()
     path.unlink()
     path.unlink(missing_ok=True)
     assert server[1].keys("a/") == []
