@@ -78,5 +78,5 @@ bench: setup-dev ## measure, and write docs/benchmarks.md with tables and plots 
 	$(VENV)/python -m benchmarks --page $(ARGS)
 
 clean: ## remove .venv and what the tools left (the jars in the user's cache stay)
-	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse dist
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache spark-warehouse build dist ticdc_bridge.egg-info
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
