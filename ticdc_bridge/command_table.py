@@ -46,7 +46,7 @@ GROUPS: Final[dict[str, tuple[Command, ...]]] = {
         Command("verify", JOBS, "two topics or files: the same events?"),
         Command("replay", JOBS, "dead letters → the messages that failed, once more"),
     ),
-    "Keep lake tables": (Command("merge", JOBS, "a changelog → a Delta table as the table in TiDB is"),),
+    "Keep lake tables": (Command("merge", JOBS, "a changelog → a table of the lake as the table in TiDB is"),),
     "Set up and try": (
         Command("demo", JOBS, "real TiCDC messages: registry, Spark, Debezium, on this machine"),
         Command("package", JOBS, "the zip and the script that spark-submit needs"),

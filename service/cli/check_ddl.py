@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import closing, contextmanager, nullcontext
@@ -20,10 +21,25 @@ from service.cli.output import exit_with
 Format = Literal["text", "json", "github"]
 _MAX_SQL = 16 << 20
 
-Sql = Annotated[str | None, typer.Argument(metavar="SQL", help="One or more statements; - is standard input.")]
-File = Annotated[str | None, typer.Option("--file", help="A file of statements, instead of SQL.")]
+_DEFAULT_SERVICE = "http://127.0.0.1:8081"
+_SHOWN_SQL = 120  # characters of the statement in a command that is shown
+
+Sql = Annotated[
+    list[str] | None, typer.Argument(metavar="SQL", help="One or more statements, quoted; - is standard input.")
+]
+File = Annotated[
+    str | None, typer.Option("--in", "--file", metavar="FILE", help="A file of statements, instead of SQL.")
+]
 Db = Annotated[str, typer.Option(help="The database that names without one are in.")]
-Service = Annotated[str | None, typer.Option(help="URL of a running service: its registry and its history.")]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry",
+        "--service",
+        metavar="URL",
+        help=f"The running service: its registry and its history. [BRIDGE_REGISTRY, {_DEFAULT_SERVICE}]",
+    ),
+]
 Store = Annotated[str | None, typer.Option(help="Store of a service that need not run: sqlite:///PATH.")]
 Ddl = Annotated[
     str | None,
@@ -42,14 +58,16 @@ Changefeed = Annotated[str | None, typer.Option(help="Name of the tracked change
 Keyspace = Annotated[str, typer.Option(help="TiCDC's keyspace (namespace), part of Avro names.")]
 SqlMode = Annotated[str, typer.Option(help="The sql_mode in which the SQL is typed.")]
 Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]
-Shown = Annotated[Format, typer.Option("--format", help="text, json, or github: annotations and a job summary.")]
+Shown = Annotated[
+    Format, typer.Option("--format-out", "--format", help="text, json, or github: annotations and a job summary.")
+]
 
 
 def check_ddl(
     sql: Sql = None,
     file: File = None,
     db: Db = "",
-    service: Service = None,
+    registry: Registry = None,
     store: Store = None,
     ddl: Ddl = None,
     schemas: Schemas = None,
@@ -72,7 +90,12 @@ def check_ddl(
     are safe. 1: one would stop the changefeed. 3: one can't be judged or TiDB itself refuses it, none would stop the
     changefeed. 2: wrong usage, or a source that can't be read.
 
-    Try it:  ticdc-bridge check-ddl --db shop --service http://127.0.0.1:8081 "ALTER TABLE orders ADD note TEXT"
+    The tables and registered schemas are those of the running service (--registry); or of a --store; or of table
+    definitions (--ddl), which may be a live TiDB.
+
+    Try it:  ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"
+
+             ticdc-bridge check-ddl --db shop --in migration.sql --ddl mysql://root@tidb:4000/shop
     """
     from service.changefeed.reader import read_files
     from service.ddl_check.report import EXIT
@@ -89,35 +112,53 @@ def check_ddl(
             "sink_uri": sink_uri, "config": config, "keyspace": keyspace, "schema_registry": schema_registry,
             "ticdc_version": ticdc_version,
         }  # fmt: skip
-        _one_of({"--service": service, "--store": store, "--ddl": ddl})
-        if service:
-            form = _ask_service(service, request, feed)
+        _check_sources({"--registry": registry, "--store": store, "--ddl": ddl})
+        if not (store or ddl):
+            form = _ask_service(registry or os.environ.get("BRIDGE_REGISTRY") or _DEFAULT_SERVICE, request, feed)
         else:
             settings = read_files(**feed)
             with _open_local(store, ddl, schemas, compatibility, db) as answer:
                 form = answer(CheckRequest(**request, changefeed=settings))
     except BridgeError as error:
-        exit_with(error.detail)
+        exit_with(f"{error.detail}{_other_ways(sql) if error.code == 'REGISTRY_UNREACHABLE' else ''}")
     _show(form, format_, name)
     raise typer.Exit(EXIT[form["verdict"]])
 
 
-def _one_of(sources: dict[str, str | None]) -> None:
-    given_ = [name for name, value in sources.items() if value]
-    if len(given_) != 1:
-        usage = "say one of --service URL, --store URL and --ddl SOURCE"
-        raise SetupError("USAGE", details=usage + (f", not {' and '.join(given_)}" if given_ else ""))
+def _check_sources(sources: dict[str, str | None]) -> None:
+    given = [name for name, value in sources.items() if value]
+    if len(given) > 1:
+        usage = (
+            f"the tables come from one place: --registry URL, --store URL or --ddl SOURCE, not {' and '.join(given)}"
+        )
+        raise SetupError("USAGE", details=usage)
 
 
-def _statements(sql: str | None, file: str | None) -> tuple[str, str]:
+def _other_ways(sql: list[str] | None) -> str:
+    """What to do where no service answers, with commands that work."""
+    text = " ".join(sql or ())
+    statement = shlex.quote(text if text and len(text) <= _SHOWN_SQL else "ALTER TABLE shop.orders …")
+    return (
+        "\nStart the service, name it by --registry URL or BRIDGE_REGISTRY, or do without it:\n"
+        f"  ticdc-bridge check-ddl --ddl mysql://HOST:4000/DB {statement}\n"
+        f"  ticdc-bridge check-ddl --ddl tables.sql {statement}"
+    )
+
+
+def _statements(sql: list[str] | None, file: str | None) -> tuple[str, str]:
     """The text, and the file's name for annotations."""
-    if (sql is None) == (file is None):
-        raise SetupError("USAGE", details="give SQL (- for standard input) or --file FILE, one of them")
-    if file is None and sql != "-":
-        return str(sql), ""
+    if (not sql) == (file is None):
+        example = 'ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"'
+        details = f"give the SQL or --in FILE, one of them: {example}, or ticdc-bridge check-ddl --in migration.sql"
+        raise SetupError("USAGE", details=details)
+    if sql and len(sql) > 1:
+        quoted = shlex.quote(" ".join(sql))
+        raise SetupError("USAGE", details=f"the SQL is one word for the shell: ticdc-bridge check-ddl {quoted}")
+    if sql and sql != ["-"]:
+        return sql[0], ""
     where = file or "standard input"
     try:
-        with nullcontext(sys.stdin.buffer) if file is None else open(file, "rb") as source:
+        with nullcontext(sys.stdin.buffer) if file in (None, "-") else open(file or "", "rb") as source:
             data = source.read(_MAX_SQL + 1)
         if len(data) > _MAX_SQL:
             raise SetupError("USAGE", details=f"{where} has more than {_MAX_SQL} bytes")

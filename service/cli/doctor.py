@@ -24,13 +24,19 @@ if TYPE_CHECKING:
 _MOST_SUBJECTS: Final = 500
 _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
 
-Service = Annotated[str | None, typer.Option(help="URL of a registry: levels and modes of the subjects are looked at.")]
+Registry = Annotated[
+    str | None,
+    typer.Option(
+        "--registry", "--service", metavar="URL", help="A registry: levels and modes of the subjects are looked at."
+    ),
+]
 TimeZone = Annotated[str, typer.Option(help="Time zone of TiCDC's servers, if it is known and given to readers.")]
 FailOn = Annotated[
     Literal["error", "warning", "info"], typer.Option(help="How grave a finding has to be for exit code 1.")
 ]
 Shown = Annotated[
-    Literal["text", "json", "github"], typer.Option("--format", help="text, json, or github: annotations.")
+    Literal["text", "json", "github"],
+    typer.Option("--format-out", "--format", help="text, json, or github: annotations."),
 ]
 
 
@@ -39,7 +45,7 @@ def doctor(
     config: Config = None,
     schema_registry: SchemaRegistry = None,
     ticdc_version: TicdcVersion = None,
-    service: Service = None,
+    registry: Registry = None,
     time_zone: TimeZone = "",
     format_: Shown = "text",
     fail_on: FailOn = "warning",
@@ -63,8 +69,8 @@ def doctor(
             sink_uri, config, time_zone=time_zone, schema_registry=schema_registry, ticdc_version=ticdc_version
         )
         patient = DoctorInput(feed)
-        if service:
-            with closing(HttpRegistry(service, ONCE)) as remote:
+        if registry:
+            with closing(HttpRegistry(registry, ONCE)) as remote:
                 patient = _ask_registry(remote, feed)
     except SetupError as error:
         exit_with(error.detail)

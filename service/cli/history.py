@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from schemas.model.errors import BridgeError, DdlError, SetupError
-from service.cli.options import DdlZone, StoreUrl
+from service.cli.options import DdlZone, StoreUrl, one_place, split_table
 from service.cli.output import exit_with, load_settings
 from service.logs import print_line
 
@@ -24,15 +24,16 @@ if TYPE_CHECKING:
 history = typer.Typer(no_args_is_help=True, rich_markup_mode=None, help="The version history of TiDB's tables.")
 
 HistoryFile = Annotated[
-    str, typer.Argument(metavar="FILE", help="JSON lines of a recorded DDL history; - is standard input.")
+    str | None, typer.Argument(metavar="FILE", help="JSON lines of a recorded DDL history; - is standard input.")
 ]
+HistoryIn = Annotated[str | None, typer.Option("--in", metavar="FILE", help="The same.")]
 ReplayMode = Annotated[
     Literal["wire", "typed"], typer.Option(help="wire: the statements as TiCDC sends them; typed: as they were typed.")
 ]
 
 
 @history.command("replay")
-def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
+def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: ReplayMode = "wire") -> None:
     """Replay a recorded DDL history and print each statement's tables as they are after it.
 
     A line in: {"script","seq","db","ddl","sql_mode","ok","wire":[{"ts","scm","tbl","t","q"}]}. A line out:
@@ -43,7 +44,7 @@ def history_replay(file: HistoryFile, mode: ReplayMode = "wire") -> None:
     """
     from service.history.table_json import replay
 
-    done = failed = 0
+    done, failed, file = 0, 0, one_place("FILE", given, "--in", source)
     try:
         with open(0 if file == "-" else file, encoding="utf-8", closefd=file != "-") as lines:
             for result in replay(lines, mode):
@@ -65,6 +66,7 @@ At = Annotated[str | None, typer.Option("--at", metavar="TSO|TIME", help="Since 
 Tables = Annotated[
     str | None,
     typer.Option(
+        "--ddl",
         "--tables",
         metavar="SOURCE",
         help="Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
@@ -110,7 +112,11 @@ def history_snapshot(
     db: Db = "",
     table: Annotated[
         str,
-        typer.Option("--table", help="Its name, where that is another than the source says. Of --tables: only this."),
+        typer.Option(
+            "--table",
+            metavar="[DB.]TABLE",
+            help="Its name, where that is another than the source says. Of --tables: only this.",
+        ),
     ] = "",
     tables: Tables = None,
     subject: Subject = None,
@@ -130,6 +136,7 @@ def history_snapshot(
     from service.history.manual_entry import record_snapshot, record_tables
     from service.history.model import Batch
 
+    db, table = split_table(db, table)
     body: dict[str, object] = {"db": db, "table": table, "changefeed": changefeed}
     with _open_histories(store) as (histories, view):
         if sql is not None:
@@ -158,6 +165,12 @@ def history_snapshot(
         print_line(f"history snapshot: {result.new} tables {since} kept, {result.copies} known already")
 
 
+def _named(db: str | None, table: str | None) -> tuple[str | None, str | None]:
+    """--db and --table, None for what is not chosen."""
+    db, table = split_table(db or "", table or "")
+    return db or None, table or None
+
+
 def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None]:
     """The tables of a source, by name, and of which commit_ts they are. SetupError USAGE."""
     from schemas.ddl.executor.catalog import new_catalog
@@ -183,14 +196,17 @@ def history_diff(
     later: Later,
     db: Annotated[str | None, typer.Option("--db", help="Only the tables of this database.")] = None,
     table: Annotated[
-        str | None, typer.Option("--table", help="Only this table of --db, by its name at any time.")
+        str | None,
+        typer.Option("--table", metavar="[DB.]TABLE", help="Only this table (of --db), by its name at any time."),
     ] = None,
     inclusive: Annotated[
         bool,
         typer.Option("--inclusive", help="With the DDL at each of these very commit_ts, as rows after it have it."),
     ] = False,
     changefeed: Feed = None,
-    format_: Annotated[Literal["text", "json"], typer.Option("--format", help="text, or one JSON object.")] = "text",
+    format_: Annotated[
+        Literal["text", "json"], typer.Option("--format-out", "--format", help="text, or one JSON object.")
+    ] = "text",
     store: StoreUrl = None,
 ) -> None:
     """Print what changed between two times: tables created, dropped, renamed, and their columns, keys and options.
@@ -207,7 +223,7 @@ def history_diff(
 
     with _open_histories(store, reads=True) as (histories, _):
         period = Period(tso_of(earlier), tso_of(later), inclusive)
-        form = diff(histories.span(changefeed, period, db, table)).form()
+        form = diff(histories.span(changefeed, period, *_named(db, table))).form()
     if format_ == "json":
         print(json.dumps(form, ensure_ascii=False))
     else:
@@ -221,7 +237,8 @@ def history_diff(
 @history.command("export")
 def history_export(
     form: Annotated[
-        Literal["sql", "jsonl"], typer.Option("--format", help="sql, or JSON lines as --ddl takes them.")
+        Literal["sql", "jsonl"],
+        typer.Option("--format-out", "--format", help="sql, or JSON lines as --ddl takes them."),
     ] = "sql",
     at: Annotated[
         str | None,
@@ -233,7 +250,9 @@ def history_export(
         bool, typer.Option("--inclusive", help="With the DDL at that very commit_ts, as rows after it have it.")
     ] = False,
     db: Annotated[str | None, typer.Option("--db", help="Only the tables of this database.")] = None,
-    table: Annotated[str | None, typer.Option("--table", help="Only this table of --db.")] = None,
+    table: Annotated[
+        str | None, typer.Option("--table", metavar="[DB.]TABLE", help="Only this table (of --db).")
+    ] = None,
     ddl_time_zone: DdlZone = None,
     changefeed: Feed = None,
     store: StoreUrl = None,
@@ -249,7 +268,7 @@ def history_export(
     from service.history.times import tso_of
 
     with _open_histories(store, reads=True) as (histories, _):
-        feed = histories.changefeed(changefeed)
+        feed, (db, table) = histories.changefeed(changefeed), _named(db, table)
         histories.check_known(feed.name, db, table)
         export = HistoryExport(form, tso_of(at) if at else None, inclusive, ddl_time_zone)
         for line in export.lines(feed.name, histories.histories(feed.name, db, table)):

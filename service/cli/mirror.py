@@ -23,10 +23,14 @@ from service.cli.options import (
 from service.cli.output import load_settings, run_job
 from service.cli.transfer import login
 
-From = Annotated[str, typer.Option("--from", metavar="URL", help="The registry to follow: http(s)://… or kafka:TOPIC.")]
+From = Annotated[
+    str, typer.Option("--in", "--from", metavar="URL", help="The registry to follow: http(s)://… or kafka:TOPIC.")
+]
 ComparedWith = Annotated[
     str | None,
-    typer.Option("--compare-with", metavar="URL", help="Whose answers to compare with, if --from is a topic."),
+    typer.Option(
+        "--against", "--compare-with", metavar="URL", help="Whose answers to compare with, if --from is a topic."
+    ),
 ]
 Once = Annotated[bool, typer.Option("--once", help="Sync once, compare everything, and leave: 0 all the same, 1 not.")]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two syncs.")]

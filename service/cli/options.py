@@ -15,6 +15,8 @@ from typing import Annotated, Any
 
 import typer
 
+from service.cli.output import exit_with
+
 StoreUrl = Annotated[
     str | None,
     typer.Option(
@@ -69,6 +71,35 @@ Token = Annotated[str | None, typer.Option(help="Bearer token for a registry ove
 Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="Certificates to trust (PEM) instead of the system's.")]
 
 
+def one_place(argument: str, given: str | None, option: str, value: str | None) -> str:
+    """What is named by an argument or by an option of the same meaning. Leaves with 2 unless it is one of them."""
+    if (given is None) == (value is None):
+        exit_with(f"give {argument} or {option} {argument}, one of them")
+    return str(value if given is None else given)
+
+
+def split_table(db: str, table: str) -> tuple[str, str]:
+    """The database and the name of --db and --table, which may be DB.TABLE where no database is given."""
+    before, dot, after = table.partition(".")
+    return (before, after) if dot and not db else (db, table)
+
+
+def _seconds(text: str | float) -> float:
+    """A time to wait: 30, 30s, 500ms or 10m, in seconds."""
+    from service.changefeed.setting_checks import seconds
+
+    try:
+        value = float(text)
+    except ValueError:
+        parsed = seconds(str(text))
+        if parsed is None:
+            raise typer.BadParameter(f"{text}: 5s, 500ms or 10m is needed") from None
+        value = parsed
+    if not 0 <= value < 1e9:
+        raise typer.BadParameter(f"{text}: a time from 0 on is needed")
+    return value
+
+
 def spread_options(command: Callable[..., None]) -> Callable[..., None]:
     """A command for typer in which each field of a parameter that is a dataclass is an option, in its place."""
     parameters: list[inspect.Parameter] = []
@@ -107,7 +138,16 @@ class TransferArguments:
         str | None, typer.Option(help="The same for the target, if both are over HTTP. [BRIDGE_TO_TOKEN]")
     ] = None
     ca: Ca = None
-    wait: Annotated[float, typer.Option(min=0, help="Seconds to try again where a registry can't be reached.")] = 30.0
+    wait: Annotated[
+        float,
+        typer.Option(
+            "--registry-wait",
+            "--wait",
+            parser=_seconds,
+            metavar="TIME",
+            help="How long to try again where a registry can't be reached: 30s, 10m.",
+        ),
+    ] = 30.0
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done; write nothing.")] = False
     skip_broken: Annotated[
         bool,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from schemas.model.errors import SetupError
-from service.cli.options import StoreUrl, TransferArguments, spread_options
+from service.cli.options import StoreUrl, TransferArguments, one_place, spread_options
 from service.cli.output import read_settings, run_job
 
 if TYPE_CHECKING:
@@ -20,17 +20,31 @@ if TYPE_CHECKING:
     from service.migration.transfer import TransferOptions
 
 Places = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(metavar="[SOURCE] TARGET", help="Each kafka:TOPIC, http(s)://… or a FILE; - is stdin or stdout."),
 ]
 Overwrite = Annotated[bool, typer.Option("--overwrite", help="Replace a dump file that holds something else.")]
-Source = Annotated[str, typer.Argument(metavar="SOURCE", help="kafka:TOPIC, http(s)://…, a dump FILE, or - for stdin.")]
-To = Annotated[str | None, typer.Option(metavar="URL", help="Write to this registry over REST instead of a store.")]
+ExportFrom = Annotated[str | None, typer.Option("--in", metavar="SOURCE", help="The same as SOURCE.")]
+ExportTo = Annotated[str | None, typer.Option("--out", metavar="TARGET", help="The same as TARGET.")]
+Source = Annotated[
+    str | None, typer.Argument(metavar="SOURCE", help="kafka:TOPIC, http(s)://…, a dump FILE, or - for stdin.")
+]
+ImportFrom = Annotated[str | None, typer.Option("--in", metavar="SOURCE", help="The same.")]
+To = Annotated[
+    str | None,
+    typer.Option("--to-registry", "--to", metavar="URL", help="Write to this registry over REST instead of a store."),
+]
 
 
 @spread_options
 def export(
-    places: Places, *, store: StoreUrl = None, arguments: TransferArguments, overwrite: Overwrite = False
+    places: Places = None,
+    *,
+    source: ExportFrom = None,
+    target: ExportTo = None,
+    store: StoreUrl = None,
+    arguments: TransferArguments,
+    overwrite: Overwrite = False,
 ) -> None:
     """Export a registry: to a _schemas topic, to a dump FILE, or to another registry over REST.
 
@@ -46,6 +60,7 @@ def export(
 
              ticdc-bridge export http://registry:8081 dump.jsonl
     """
+    places = [*filter(None, [source]), *(places or ()), *filter(None, [target])]
     over_http = [one.startswith(("http://", "https://")) for one in places]
     # With one registry over HTTP the credentials are its own, whichever side it is on.
     options = _options(arguments, own_target=all(over_http) and len(places) > 1, overwrite=overwrite)
@@ -53,15 +68,23 @@ def export(
     def job() -> int:
         from service.migration.transfer import move
 
-        if len(places) > 2:
-            raise SetupError("USAGE", details="export takes a TARGET, or a SOURCE and a TARGET")
+        if not 0 < len(places) < 3 or (source and len(places) < 2):
+            example = "ticdc-bridge export --out dump.jsonl --store sqlite:///registry.db"
+            raise SetupError("USAGE", details=f"export takes a TARGET, or a SOURCE and a TARGET: {example}")
         return move("export", places[0] if len(places) == 2 else read_settings(store=store).store, places[-1], options)
 
     run_job("export", job)
 
 
 @spread_options
-def import_(source: Source, *, store: StoreUrl = None, to: To = None, arguments: TransferArguments) -> None:
+def import_(
+    given: Source = None,
+    *,
+    source: ImportFrom = None,
+    store: StoreUrl = None,
+    to: To = None,
+    arguments: TransferArguments,
+) -> None:
     """Import a registry: from its _schemas topic, from a dump of it, or over REST.
 
     Ids, versions, soft deletes, references, metadata, configs, modes, contexts and aliases come as they are, from
@@ -83,8 +106,8 @@ def import_(source: Source, *, store: StoreUrl = None, to: To = None, arguments:
     """
     from service.migration.transfer import move
 
-    options = _options(arguments)
-    run_job("import", lambda: move("import", source, to or read_settings(store=store).store, options))
+    options, place = _options(arguments), one_place("SOURCE", given, "--in", source)
+    run_job("import", lambda: move("import", place, to or read_settings(store=store).store, options))
 
 
 def _options(given: TransferArguments, *, own_target: bool = True, overwrite: bool = False) -> TransferOptions:

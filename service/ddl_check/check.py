@@ -105,7 +105,9 @@ class _Run:
             after, table_changes = changes(self.catalog, statement, one.db)
         except DdlError as error:
             self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
-            return StatementReport(one, UNKNOWN, _not_applicable(error), tables=tuple(map(str, ids)))
+            name = error.fields.get("without_database")
+            reason = _no_database(name, self.question.databases_of(name)) if name else _not_applicable(error)
+            return StatementReport(one, UNKNOWN, reason, tables=tuple(map(str, ids)))
         tables = tuple(map(str, dict.fromkeys(ids)))
         if unsure:
             self.catalog = after
@@ -186,6 +188,21 @@ def _not_applicable(error: DdlError) -> str:
         return f"{error.detail[0].upper()}{error.detail[1:]}."
     return (
         f"The statement does not fit the tables as known; TiDB would refuse it, or they have changed: {error.detail}."
+    )
+
+
+def _no_database(table: str, databases: Sequence[str]) -> str:
+    """What to do about a table that is named without its database. databases: those that have one of this name."""
+    first = databases[0] if databases else "DATABASE"
+    if len(databases) > 1:
+        there = f"{', '.join(databases[:-1])} and {databases[-1]} have a table of that name"
+    else:
+        there = (
+            f"{first} has a table of that name" if databases else "no database that is known has a table of that name"
+        )
+    return (
+        f"Which database is {table} in? None is chosen; {there}. Write {first}.{table}, or choose the database "
+        f"(--db {first}, `db` of a request, USE {first})."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from schemas.ddl.executor.apply import apply
@@ -19,6 +19,10 @@ def _no_doubt(_: TableId) -> str:
     return ""
 
 
+def _no_database(_: str) -> Sequence[str]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class CheckInput:
     """What is asked: SQL text of one or more statements, typed (or in wire form) in a database.
@@ -26,6 +30,7 @@ class CheckInput:
     catalog: the tables as they are before. unsure: why a table is not fully known, "" when it is. zone: of the
     sessions, for literal TIMESTAMP defaults. mode: how the text is written. assume: where nothing is registered for a
     table, its schemas before the statement are taken as registered. sql_mode: the session's, None for TiDB's default.
+    databases_of: the databases that are known to have a table of this name.
     """
 
     sql: str
@@ -37,6 +42,7 @@ class CheckInput:
     mode: LexicalMode = field(default_factory=LexicalMode.of_sql_mode)
     assume: bool = False
     sql_mode: str | None = None
+    databases_of: Callable[[str], Sequence[str]] = _no_database
 
 
 def with_snapshots(catalog: Catalog, texts: Iterable[str], db: str) -> Catalog:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from schemas.ddl.executor.catalog import Catalog, new_catalog
@@ -54,11 +54,12 @@ def answer_request(request: CheckRequest, view: RegistryView, history: HistoryRe
     """SetupError USAGE for a question that makes no sense; RegistryError for a changefeed that is not there."""
     catalog, zone = new_catalog(), ""
     unsure: Callable[[TableId], str] = _no_doubt
+    databases_of: Callable[[str], Sequence[str]] | None = None
     if history is not None and (request.history is not None or history.changefeeds()):
         feed = history.changefeed(request.history)
         catalog, zone = history.catalog_at(feed.name, request.at), feed.zone
-        unsure = _doubts(history, feed.name, request.at)
-    return run_check(request, catalog, view, unsure, zone)
+        unsure, databases_of = _doubts(history, feed.name, request.at), _databases_in_history(history, feed.name)
+    return run_check(request, catalog, view, unsure, zone, databases_of=databases_of)
 
 
 def run_check(
@@ -68,8 +69,9 @@ def run_check(
     unsure: Callable[[TableId], str],
     zone: str = "",
     assume: bool = False,
+    databases_of: Callable[[str], Sequence[str]] | None = None,
 ) -> CheckReport:
-    """As `answer_request`, from a catalog. assume: see Question."""
+    """As `answer_request`, from a catalog. assume, databases_of: see CheckInput; by default the catalog's."""
     full_catalog = with_snapshots(catalog, request.tables, request.db)
     names = {(i.db.lower(), i.table.lower()) for text in request.tables if (i := _created_table(text, request.db))}
 
@@ -86,6 +88,7 @@ def run_check(
         request.mode,
         assume,
         request.sql_mode or None,
+        databases_of or (lambda name: sorted(one.name for one in catalog.databases if one.tables.get(name))),
     )
     return check(question, view)
 
@@ -97,6 +100,15 @@ def _no_doubt(_: TableId) -> str:
 def _created_table(text: str, db: str) -> TableId | None:
     statement = parse(text, SHOW, db)
     return TableId(statement.table.db or db, statement.table.table) if isinstance(statement, CreateTable) else None
+
+
+def _databases_in_history(history: HistoryReader, changefeed: str) -> Callable[[str], Sequence[str]]:
+    def databases_of(table: str) -> Sequence[str]:
+        rows = history.tables(changefeed, part=f".{table}")
+        named = (row.id.db for row in rows if row.id.table.lower() == table.lower() and row.state is not State.GONE)
+        return sorted(set(named))
+
+    return databases_of
 
 
 def _doubts(history: HistoryReader, changefeed: str, at: int | None) -> Callable[[TableId], str]:

@@ -6,10 +6,14 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from ticdc_bridge.command_table import COMMANDS
+
 
 def add(commands: Any) -> None:
-    p = commands.add_parser("demo", help="real TiCDC messages: registry, Spark, Debezium, on this machine")
-    p.add_argument("--dir", type=Path, default=Path(".demo"), help="where the demo leaves its files (.demo)")
+    p = commands.add_parser("demo", help=COMMANDS["demo"].text)
+    p.add_argument(
+        "--out", "--dir", dest="dir", type=Path, default=Path(".demo"), help="where the demo leaves its files (.demo)"
+    )
 
 
 def run(args: argparse.Namespace) -> int:

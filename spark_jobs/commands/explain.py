@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.model.errors import SetupError
 from spark_jobs.commands import options
+from ticdc_bridge.command_table import COMMANDS
 
 _DESCRIPTION = """\
 Shows one message from its bytes to its values: how it is framed, which schema it names and where
@@ -38,7 +39,7 @@ exit codes
 def add(commands: Any) -> None:
     p = commands.add_parser(
         "explain",
-        help="one message, from its bytes to its values",
+        help=COMMANDS["explain"].text,
         description=_DESCRIPTION,
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,

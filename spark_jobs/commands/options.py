@@ -13,6 +13,7 @@ from schemas.inputs.table_sources import definition_source
 from spark_jobs.commands import job_file
 from spark_jobs.pipeline.table_choice import means_definitions
 from spark_jobs.sources.subject_names import STRATEGIES
+from ticdc_bridge.command_table import COMMANDS
 
 READ = [*sorted(FORMATS), "auto"]
 EPILOG = """\
@@ -44,10 +45,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def command(commands: Any, name: str, text: str, examples: str, epilog: str = EPILOG) -> argparse.ArgumentParser:
-    """A command's parser, with its examples."""
+    """A command's parser, with its description (text) and examples. The line in the list is command_table.py's."""
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=text,
+        help=COMMANDS[name].text,
         description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
         epilog=examples + "\n" + epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,

@@ -23,7 +23,7 @@ if __name__ == "__main__":
 '''
 _EXAMPLES = f"""\
 examples
-  ticdc-bridge package --dir dist
+  ticdc-bridge package --out dist
   SPARK=org.apache.spark KAFKA=org.apache.kafka
   spark-submit --master spark://host:7077 --py-files dist/{ZIP} \\
       --packages $SPARK:spark-avro_2.13:4.1.1,$SPARK:spark-sql-kafka-0-10_2.13:4.1.1,$KAFKA:kafka-clients:3.9.2 \\
@@ -36,7 +36,7 @@ The Python of the cluster needs what `pip install ticdc-bridge[spark]` brings, w
 
 def add(commands: Any) -> None:
     p = options.command(commands, "package", "the zip and the script that spark-submit needs", _EXAMPLES, "")
-    p.add_argument("--dir", type=Path, default=Path("dist"), help="where they go (dist)")
+    p.add_argument("--out", "--dir", dest="dir", type=Path, default=Path("dist"), help="where they go (dist)")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -48,7 +48,7 @@ def run(args: argparse.Namespace) -> int:
                 out.writestr(zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0)), path.read_bytes())
         (args.dir / SCRIPT).write_text(_MAIN, encoding="utf-8")
     except OSError as error:
-        raise SetupError("USAGE", details=f"--dir {args.dir}: {error.strerror or error}") from error
+        raise SetupError("USAGE", details=f"--out {args.dir}: {error.strerror or error}") from error
     print(f"package: {args.dir / ZIP}, {args.dir / SCRIPT}", file=sys.stderr)
     return 0
 

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,13 +15,12 @@ import pytest
 
 from service.cli import app
 from spark_jobs.commands.main import COMMANDS as JOBS
-from spark_jobs.commands.main import parser
 from tests.support.golden import ROOT
 from tests.support.service import environment
 from tests.support.table import check_rows
 from ticdc_bridge import __version__, command_table
 from ticdc_bridge.command_table import COMMANDS, GROUPS
-from ticdc_bridge.completion import SCRIPTS, candidates
+from ticdc_bridge.completion import SCRIPTS, Grammar, Option, candidates, grammar_of
 from ticdc_bridge.main import main, run
 
 
@@ -84,10 +84,7 @@ def test_a_program_without_words_shows_its_help(capsys: pytest.CaptureFixture[st
 
 
 def test_every_command_is_in_the_help_once() -> None:
-    ours = {one.name: one.text for one in COMMANDS.values() if one.package == command_table.JOBS}
-    commands = next(a for a in parser()._actions if a.dest == "command")
-    assert {a.dest: a.help for a in commands._get_subactions()} == ours  # type: ignore[attr-defined]
-    assert JOBS.keys() == ours.keys()
+    assert JOBS.keys() == {one.name for one in COMMANDS.values() if one.package == command_table.JOBS}
     names = {*(str(one.name) for one in app.registered_commands), *(str(one.name) for one in app.registered_groups)}
     assert names == {one.name for one in COMMANDS.values() if one.package == command_table.SERVICE}
     assert sum(map(len, GROUPS.values())) == len(COMMANDS)
@@ -96,6 +93,58 @@ def test_every_command_is_in_the_help_once() -> None:
 def test_the_version_stands_twice() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["version"] == __version__
+
+
+# ---- the same word for the same thing
+def _options() -> Iterator[tuple[str, Option]]:
+    def below(name: str, grammar: Grammar) -> Iterator[tuple[str, Option]]:
+        yield from ((name, one) for one in grammar.options)
+        for word, inner in grammar.commands.items():
+            yield from below(f"{name} {word}", inner)
+
+    for command in COMMANDS:
+        yield from below(command, grammar_of(command))
+
+
+# The word of all commands → older words that are understood beside it.
+WORDS = {
+    "--in": {"--file", "--from"}, "--out": {"--dir"}, "--registry": {"--service"}, "--to-registry": {"--to"},
+    "--against": {"--compare-with"}, "--registry-wait": {"--wait"}, "--format-out": {"--format"},
+    "--ddl": {"--tables"}, "--to-options": {"--options"}, "--to": {"--format"},
+}  # fmt: skip
+# Where a word of these stands alone it means something else: a format, or (--tables) the tables chosen.
+ALONE = {"--from", "--to", "--format", "--tables"}
+
+
+def test_old_words_stand_beside_the_word_of_all_commands() -> None:
+    old = {one for others in WORDS.values() for one in others}
+
+    def check(row: tuple[str, Option]) -> None:
+        _, option = row
+        first, *others = [name for name in option.names if name.startswith("--")]
+        if others and not first.startswith("--no-") and f"--no{first[1:]}" not in others:
+            assert set(others) <= WORDS[first]
+        assert first not in old - ALONE
+
+    check_rows(_options(), check, lambda row: f"{row[0]} {row[1].names}")
+
+
+def test_who_reads_or_writes_takes_the_same_words() -> None:
+    rows = {
+        "--in": "mirror import export restore check-ddl track decode encode transcode explain verify replay merge",
+        "--out": "export backup decode encode transcode replay merge package demo",
+        "--registry": "check-ddl doctor decode encode transcode explain verify merge",
+        "--table": "decode merge",
+        "--ddl": "check-ddl decode encode transcode explain verify merge",
+        "--format-out": "check-ddl doctor explain verify",
+        "--bootstrap-servers": "serve mirror import export track decode encode transcode explain verify replay merge",
+    }
+    names = {(command, name) for command, option in _options() for name in option.names}
+
+    def check(row: tuple[str, str]) -> None:
+        assert [one for one in row[1].split() if (one, row[0]) not in names] == []
+
+    check_rows(rows.items(), check, lambda row: row[0])
 
 
 # ---- completion
@@ -125,7 +174,7 @@ TYPED = [
     _typed("merge --engine d", "delta-spark deltalake"),
     _typed("history ", "diff export rebuild replay snapshot"),
     _typed("history di", "diff"),
-    _typed("history diff --fo", "--format", only=False),
+    _typed("history diff --format-out ", "text json"),
     _typed("history diff --inc", "--inclusive"),
     _typed("history replay --mode ", "wire typed"),
     _typed("serve --acc", "--access-log"),

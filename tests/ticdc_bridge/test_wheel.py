@@ -112,7 +112,7 @@ def test_the_wheel_alone_decodes_and_says_what_it_lacks(environment: Path, tmp_p
         (work / name / "__init__.py").write_text("raise SystemExit('the user\\'s own file ran')\n")
 
     def run(*words: str) -> tuple[int, str, str]:
-        command = [environment / "ticdc-bridge", *words]
+        command = [str(environment / "ticdc-bridge"), *words]
         done = subprocess.run(command, cwd=work, env=_clean(), capture_output=True, text=True, check=False)
         return done.returncode, done.stdout, done.stderr
 
@@ -128,7 +128,7 @@ def test_an_extra_brings_what_its_program_needs(environment: Path, built: Path, 
     done = _install(environment, f"{_wheel(built)}[service]")
     if done.returncode:
         pytest.skip(f"no packages can be had here: {done.stderr.strip().splitlines()[-1][:200]}")
-    words = [environment / "ticdc-bridge", "serve", "--port", "0"]
+    words = [str(environment / "ticdc-bridge"), "serve", "--port", "0"]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, cwd=tmp_path, env=_clean(), stdout=pipe, stderr=pipe, text=True) as process:
         try:

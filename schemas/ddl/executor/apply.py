@@ -76,7 +76,8 @@ def affected_tables(catalog: Catalog, statement: Statement, db: str = "") -> tup
 
 def _id(name: TableName, db: str) -> TableId:
     if not (name.db or db):
-        raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {name.table} in? None is chosen")
+        details = f"which database is {name.table} in? None is chosen"
+        raise DdlError("DDL_NOT_APPLICABLE", details=details, without_database=name.table)
     return TableId(name.db or db, name.table)
 
 

@@ -56,10 +56,35 @@ def test_exit_codes(ddl: Path) -> None:
     check_rows(EXIT_CODES, check)
 
 
+WHICH = "Which database is orders in? None is chosen; {} a table of that name. Write {}.orders, or choose the "
+UNNAMED: list[tuple[str, str, str, str]] = [  # definitions, the statement, how the reason begins, the command's words
+    ("", GOOD, WHICH.format("no database that is known has", "DATABASE"), ""),
+    ("CREATE TABLE crm.Orders (id INT PRIMARY KEY);", GOOD, WHICH.format("crm has", "crm"), ""),
+    ("CREATE TABLE b.orders (id INT PRIMARY KEY); CREATE TABLE a.orders (id INT PRIMARY KEY);", "DROP TABLE orders",
+     WHICH.format("a and b have", "a"), ""),
+    ("CREATE TABLE b.orders (id INT PRIMARY KEY);", "RENAME TABLE orders TO b.x", WHICH.format("b has", "b"), ""),
+    ("CREATE TABLE b.orders (id INT PRIMARY KEY);", "TRUNCATE orders", WHICH.format("b has", "b"), ""),
+    ("CREATE TABLE b.orders (id INT PRIMARY KEY);", "USE b; TRUNCATE orders", "", ""),
+    ("CREATE TABLE b.orders (id INT PRIMARY KEY);", "TRUNCATE orders", "", "--db b"),
+]  # fmt: skip
+
+
+def test_a_table_without_its_database(tmp_path: Path) -> None:
+    def check(row: tuple[str, str, str, str]) -> None:
+        definitions, sql, reason, words = row
+        (tmp_path / "t.sql").write_text("CREATE DATABASE other;" + definitions)
+        done = run("--ddl", "t.sql", sql, *words.split(), "--format-out", "json", cwd=tmp_path)
+        assert done.exit_code == (3 if reason else 0), done.output
+        assert json.loads(done.stdout)["reason"].startswith(reason)
+
+    check_rows(UNNAMED, check)
+
+
 NO_START: list[tuple[tuple[str, ...], str]] = [
-    ((GOOD,), "say one of --service URL"),
+    (("ALTER", "TABLE", "orders", "ADD", "c", "INT"), "ticdc-bridge check-ddl 'ALTER TABLE orders ADD c INT'\n"),
     (("--ddl", "shop.ddl", "--store", "sqlite:///x.db", GOOD), "not --store and --ddl"),
-    (("--ddl", "shop.ddl"), "give SQL"),
+    (("--ddl", "shop.ddl"), 'ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT", or'),
+    (("--ddl", "shop.ddl", "--in", "x.sql", GOOD), "ticdc-bridge check-ddl --in migration.sql"),
     (("--ddl", "shop.ddl", ""), "no statement"),
     (("--ddl", "shop.ddl", "--file", "none.sql"), "No such file"),
     (("--ddl", "none.ddl", GOOD), "No such file"),
@@ -70,6 +95,8 @@ NO_START: list[tuple[tuple[str, ...], str]] = [
     (("--ddl", "shop.ddl", "--compatibility", "SOME", GOOD), "one of NONE"),
     (("--ddl", "shop.ddl", "--sink-uri", "kafka://k/t?protocol=thrift", GOOD), "is not known"),
     (("--service", "http://127.0.0.1:1", GOOD), "can't be reached"),
+    (("--registry", "http://127.0.0.1:1", GOOD), f"  ticdc-bridge check-ddl --ddl tables.sql '{GOOD}'\n"),
+    (("--registry", "http://127.0.0.1:1", GOOD * 9), "  ticdc-bridge check-ddl --ddl tables.sql 'ALTER TABLE shop.or"),
     (("--service", "ftp://u:geheim@x", GOOD), "write http://"),
 ]
 
@@ -222,4 +249,10 @@ def test_the_command_asks_a_service_or_its_store(served: Client, store: str, tmp
     stopped = run("--db", "shop", "--service", served.url, *settings, BAD.replace(" c ", " e "), cwd=tmp_path)
     assert stopped.exit_code == 1
     assert f" {served.url}/config/tidb_shop_orders-value" in stopped.stdout
+    known = run("ALTER TABLE shop.orders ADD c INT", *settings, cwd=tmp_path, BRIDGE_REGISTRY=served.url)
+    assert json.loads(known.stdout)["after"] == json.loads(by_service.stdout)["after"]
+    for source in (("--registry", served.url), ("--store", store)):
+        unnamed = run(GOOD, *source, cwd=tmp_path)
+        assert unnamed.exit_code == 3
+        assert unnamed.stdout.startswith(f"CANNOT JUDGE: {WHICH.format('shop has', 'shop')}")
     assert os.path.getsize(tmp_path / "registry.db") > 0
