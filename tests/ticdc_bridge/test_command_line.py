@@ -46,7 +46,7 @@ CALLS = [
     Call(("decoder", "--in", "x"), 2, err="ticdc-bridge: there is no command decoder: did you mean ticdc-bridge dec"),
     Call(("zzz",), 2, err="ticdc-bridge: there is no command zzz: ticdc-bridge --help lists all\n"),
     Call(("--verbose",), 2, err="ticdc-bridge: there is no option --verbose: ticdc-bridge --help lists all\n"),
-    Call(("decode",), 2, err="ticdc-bridge decode: the following arguments are required: --format, --in"),
+    Call(("decode",), 2, err="ticdc-bridge decode: the following arguments are required: --format"),
     Call(("history",), 2, err="Usage: ticdc-bridge history "),
     Call(("history", "diff", "--help"), 0, "Usage: ticdc-bridge history diff "),
     Call(("serve", "--help"), 0, "Usage: ticdc-bridge serve "),
@@ -112,8 +112,8 @@ WORDS = {
     "--against": {"--compare-with"}, "--registry-wait": {"--wait"}, "--format-out": {"--format"},
     "--ddl": {"--tables"}, "--to-options": {"--options"}, "--to": {"--format"},
 }  # fmt: skip
-# Where a word of these stands alone it means something else: a format, or (--tables) the tables chosen.
-ALONE = {"--from", "--to", "--format", "--tables"}
+# Where a word of these stands alone it means something else: a format, the tables chosen, a file of options.
+ALONE = {"--from", "--to", "--format", "--tables", "--file"}
 
 
 def test_old_words_stand_beside_the_word_of_all_commands() -> None:
