@@ -26,6 +26,7 @@ from service.cli.track import fill_end
 from spark_jobs.commands.main import main
 from tests.support.service import environment
 from ticdc_bridge.command_table import COMMANDS
+from ticdc_bridge.main import main as all_commands
 
 SECONDS = 240
 _ASK = Path(__file__).with_name("ask.py")
@@ -89,7 +90,7 @@ def _serve(asked: socket.socket, process: subprocess.Popen[str]) -> None:
 
 def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a command."""
-    if words[0] == "ticdc_bridge":
+    if words[0] == "ticdc_bridge" and words[1] in COMMANDS:
         words = [COMMANDS[words[1]].package, *words[1:]]
     with pytest.MonkeyPatch.context() as patch, chdir(folder):
         for name in os.environ.keys() - environment().keys():
@@ -102,7 +103,7 @@ def _answer(folder: str, words: list[str], given: str) -> tuple[int, str, str]:
         out, err = (io.TextIOWrapper(one, "utf-8", write_through=True) for one in said)
         with redirect_stdout(out), redirect_stderr(err):
             try:
-                code = main(words[1:])
+                code = (all_commands if words[0] == "ticdc_bridge" else main)(words[1:])
             except SystemExit as stop:  # wrong usage, --help
                 code = int(stop.code or 0)
         return code, said[0].getvalue().decode(), said[1].getvalue().decode()
