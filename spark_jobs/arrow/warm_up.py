@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, ParamSpec
 
 from schemas.formats.base import OneTable
 from schemas.model.event import Message, RowChange
@@ -16,9 +16,11 @@ from schemas.model.types import BY_NAME, Kind
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import newest_table
+from spark_jobs.pipeline.progress import tell_slow_work
 from spark_jobs.pipeline.table_view import TableView
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 
+_Given = ParamSpec("_Given")
 _OPTIONS = Options.of({"enable_tidb_extension": True, "on_lossy": "flag"})
 _COPIES = 64  # kernels that learn what they read want more than a few messages of a table
 _ID = Column("id", BY_NAME["int"], unsigned=True, handle_key=True, primary_key=True)
@@ -31,6 +33,15 @@ _COLUMNS = (_ID, *(c for c in sample_columns() if c.type.kind is not Kind.VECTOR
 _TABLE = Table(TableId("a", "b"), _COLUMNS)
 # Debezium's kernels leave messages with a DECIMAL of so many digits, which no double holds, to the codec.
 _TABLES = {"debezium": Table(TableId("a", "b"), tuple(c for c in _COLUMNS if c.name != "decimal as text"))}
+
+
+def _tells_slow_work(warm: Callable[_Given, bool]) -> Callable[_Given, bool]:
+    @wraps(warm)
+    def warm_and_tell(*given: _Given.args, **named: _Given.kwargs) -> bool:
+        with tell_slow_work("compiling kernels, once for this machine"):
+            return warm(*given, **named)
+
+    return warm_and_tell
 
 
 class _Schemas(FileSchemas):
@@ -50,6 +61,7 @@ class _Schemas(FileSchemas):
 
 
 @cache
+@_tells_slow_work
 def warm_transcode(read: str, write: str) -> bool:
     """Compiles what transcodes between two formats, or loads it: once in a process; workers find it in the cache.
 
@@ -66,6 +78,7 @@ def warm_transcode(read: str, write: str) -> bool:
 
 
 @cache
+@_tells_slow_work
 def warm_changes(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to change events with plain maps."""
     from schemas import columnar
@@ -82,6 +95,7 @@ def warm_changes(read: str) -> bool:
 
 
 @cache
+@_tells_slow_work
 def warm_lines(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to lines of the plain form."""
     from schemas.columnar.kernels.jit import COMPILED
@@ -98,6 +112,7 @@ def warm_lines(read: str) -> bool:
 
 
 @cache
+@_tells_slow_work
 def warm_table_rows(read: str) -> bool:
     """As `warm_transcode`, what decodes a format to typed rows of one table."""
     from schemas.columnar import READERS

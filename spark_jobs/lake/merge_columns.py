@@ -29,6 +29,7 @@ from spark_jobs.lake.column_history import SchemaChange, column_before, is_added
 from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn
 from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.conversions import converter, text_converter
+from spark_jobs.pipeline.progress import tell_slow_work
 from spark_jobs.pipeline.table_view import READ as PYTHON
 from spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
 from spark_jobs.spark.temporal_sql import READ
@@ -263,7 +264,8 @@ class MergeColumns:
             is_known, value = self._fill_value(column)
             if step is not None and is_added_by(step, column.name) and is_known and value is not None:
                 where = f"{self.time_column} <= {step.commit_ts}"
-                self.delta.update(column.name, self._constant(column, value), where)
+                with tell_slow_work(f"{self.id}: filling column {column.name} in the rows that are there"):
+                    self.delta.update(column.name, self._constant(column, value), where)
         self._tell_types(columns)
         names = {c.name for c in columns} | self._metadata_names()
         for name in set(have) - names if drop else ():

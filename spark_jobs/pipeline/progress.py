@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ from schemas.model.table import TableId
 from spark_jobs.pipeline.result import Summary, TableProgress
 
 T = TypeVar("T")
-_EVERY = 10.0
+_EVERY, _OFTEN = 10.0, 30.0
 _MOST_TABLES = 20
 
 
@@ -52,6 +53,24 @@ def step(command: str, text: str) -> Iterator[None]:
         progress.add_task(text, total=None)
         yield
     print(f"{command}: {text} ({time.monotonic() - began:.1f} s)", file=sys.stderr, flush=True)
+
+
+@contextmanager
+def tell_slow_work(text: str, after: float = 2.0) -> Iterator[None]:
+    """A line on stderr where the work takes longer than `after` seconds, and another each half minute of it."""
+    began, done = time.monotonic(), threading.Event()
+
+    def tell() -> None:
+        pause = after
+        while not done.wait(pause):
+            print(f"{text} ({time.monotonic() - began:.0f} s so far)", file=sys.stderr, flush=True)
+            pause = _OFTEN
+
+    threading.Thread(target=tell, daemon=True).start()
+    try:
+        yield
+    finally:
+        done.set()
 
 
 def tell_summary(command: str, summary: Summary, table: TableId | None = None) -> None:

@@ -22,6 +22,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
+from spark_jobs.pipeline.progress import tell_slow_work
 from spark_jobs.runtime.jars import jars
 from spark_jobs.runtime.java import spark_java_home
 from spark_jobs.runtime.spark_settings import PACKAGES, SparkSettings, join_lists
@@ -120,7 +121,7 @@ def spark_session(
     master = master or config.get("spark.master") or "local[*,4]"
     settings = _settings(master, config, packages)
     _expect_lost_connections()
-    with _environment(_variables(local=_is_local(master))):
+    with _environment(_variables(local=_is_local(master))), tell_slow_work("starting Spark"):
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
 
 

@@ -11,6 +11,7 @@ from spark_jobs.io.locations import KafkaClient, table_location_of, topic_of_loc
 from spark_jobs.io.topics import number_sources
 from spark_jobs.pipeline.codec_config import check_any_order
 from spark_jobs.pipeline.job import Job
+from spark_jobs.pipeline.progress import tell_slow_work
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import table_of
 from spark_jobs.runtime.spark_settings import SparkSettings
@@ -70,4 +71,5 @@ def _run(
         sources = number_sources(topics.find(kafka.settings()), [])
     frame = input_of_job(spark, source, topics, client, kafka.from_offset, work.read, sources)
     runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
-    return runner.process(frame, 0).summary
+    with tell_slow_work(f"Spark works on {source}", after=10):
+        return runner.process(frame, 0).summary

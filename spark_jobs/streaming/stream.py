@@ -23,7 +23,7 @@ from spark_jobs.io.locations import KafkaClient, topics_of_location
 from spark_jobs.io.object_paths import path_of
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.job import Job
-from spark_jobs.pipeline.progress import batch_line, table_lines, tell_summary
+from spark_jobs.pipeline.progress import batch_line, table_lines, tell_slow_work, tell_summary
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.runtime.spark_settings import DEFAULT, SparkSettings
 from spark_jobs.sources.http_client import stop_requested
@@ -250,7 +250,8 @@ class _RunningStream:
             self._source.check()
             known_partitions = self._source.partitions() if self._runner.asks_partitions else frozenset[int]()
             frame = with_position(frame.where(f"`offset` >= {self._stream.kafka.from_offset}"), self._source.numbers)
-            outcome = self._runner.process(frame, number, known_partitions)
+            with tell_slow_work(f"{self._stream.command}: batch {number}: working", after=10):
+                outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
         except BridgeError as error:
             self._failed = error

@@ -1,0 +1,26 @@
+"""What people see of work that takes long."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+
+from spark_jobs.pipeline.progress import tell_slow_work
+from tests.support.processes import until
+
+
+def test_slow_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    monkeypatch.setattr("sys.stderr", told)
+    with tell_slow_work("merging", after=0.01):
+        until(told.getvalue, "a line", 30)
+    assert told.getvalue() == "merging (0 s so far)\n"
+
+
+def test_quick_work_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:
+    with tell_slow_work("merging"):
+        pass
+    with pytest.raises(ValueError, match="of the work"), tell_slow_work("merging"):
+        raise ValueError("of the work")
+    assert capsys.readouterr().err == ""
