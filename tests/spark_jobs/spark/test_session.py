@@ -163,7 +163,7 @@ def test_throughput_collector_where_none_is_chosen(monkeypatch: pytest.MonkeyPat
     """A JVM that is told of two collectors does not start."""
     from spark_jobs.spark import session
 
-    monkeypatch.setattr(session, "jars", lambda name: [])
+    monkeypatch.setattr(session, "jars", lambda name, brought: [])
     read = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
     for name in read:
         monkeypatch.delenv(name, raising=False)
