@@ -36,9 +36,9 @@ _METADATA = (
     TableColumn("_tidb_old_row_identity", "string"),
     TableColumn("_tidb_identity_kind", "string"),
     TableColumn("_before", "map<string,string>"),
-    TableColumn("_topic", "string"),
-    TableColumn("_partition", "int"),
-    TableColumn("_offset", "bigint"),
+    TableColumn("_kafka_topic", "string"),
+    TableColumn("_kafka_partition", "int"),
+    TableColumn("_kafka_offset", "bigint"),
     TableColumn(CHANGE, "string"),
     TableColumn(DAY, "date"),
 )
@@ -111,9 +111,9 @@ class Changelog(PastRows):
             "_tidb_row_identity": F.when(whole, F.to_json("_new")),
             "_tidb_old_row_identity": F.when(whole, F.to_json("_old")),
             "_tidb_identity_kind": F.when(whole, F.expr(_identity_kind(history))),
-            "_before": F.col("before"), "_topic": F.col("source.topic"), "_partition": F.col("source.partition"),
-            "_offset": F.col("source.offset"), CHANGE: change, DAY: F.expr(_DAY.format("commit_time")),
-            "_binlog_position": F.col("commit_ts"),
+            "_before": F.col("before"), CHANGE: change, DAY: F.expr(_DAY.format("commit_time")),
+            "_kafka_topic": F.col("source.topic"), "_kafka_partition": F.col("source.partition"),
+            "_kafka_offset": F.col("source.offset"), "_binlog_position": F.col("commit_ts"),
         }  # fmt: skip
         wanted = [metadata[column.name].alias(column.name) for column in self.metadata]
         rows = with_keys.select(*values, *wanted, (ordered | is_placed).alias("complete"), "position", "row")

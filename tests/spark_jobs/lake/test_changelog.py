@@ -98,7 +98,7 @@ def test_a_change_is_there_once(spark: SparkSession, capsys: pytest.CaptureFixtu
     assert rows(spark, "now") == [{"id": 9, "aa": "nine", "b": "z"}]
     update = next(one for one in rows(spark, "log") if one["_tidb_commit_ts"] == 11)
     assert dict(update["_before"]) == {"id": "1", "a": "one", "b": "7"}
-    assert (update["_tidb_identity_kind"], update["_topic"], update["_offset"]) == ("pk", "t", 1)
+    assert (update["_tidb_identity_kind"], update["_kafka_topic"], update["_kafka_offset"]) == ("pk", "t", 1)
 
 
 @ENGINES

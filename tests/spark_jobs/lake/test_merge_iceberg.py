@@ -20,7 +20,12 @@ from spark_jobs.io.locations import TableLocation
 from spark_jobs.lake import tables
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake import test_many_tables as many
-from tests.spark_jobs.lake import test_merge, test_merge_order, test_merge_schema_changes
+from tests.spark_jobs.lake import (
+    test_merge,
+    test_merge_order,
+    test_merge_schema_changes,
+    test_row_versions,
+)
 from tests.spark_jobs.lake.test_many_tables import change
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
 from tests.support.changes import Changes
@@ -48,9 +53,12 @@ SAME = (
     test_merge_schema_changes.test_tables_that_swap_names_are_not_mixed,
     test_merge_schema_changes.test_what_came_before_a_truncate_need_not_fit,
     test_merge_schema_changes.test_a_history_that_lacks_a_statement,
+    test_row_versions.test_versions_of_batches_in_any_order,
+    test_row_versions.test_changes_of_a_key_in_any_order,
 )
 """Tests of merge by Delta's engines that read the table by `rows`: here by Iceberg."""
 _NUMBERS = count()
+_TIMES = ("commit_ts", "_tidb_commit_ts", "_valid_from_ts")
 
 
 @pytest.fixture(autouse=True)
@@ -75,14 +83,14 @@ def catalog(spark: SparkSession) -> str:
 def rows(_spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[str, Any]]:
     """As tests.spark_jobs.lake.test_merge.rows, of the table `db.PATH`: two readers, which must agree.
 
-    Not on `headers`: to pyiceberg 0.12 a list of structs that is NULL is an empty one.
+    Not on `headers` and `_before`: to pyiceberg 0.12 a list of structs that is NULL is an empty one.
     """
     del by_spark
     metadata = hadoop_metadata(Path("warehouse", "db", path))
     one, other = (
         sorted(
-            ({k: v for k, v in row.items() if k not in ("_commit_ts", "headers")} for row in read(metadata)),
-            key=lambda row: (str(row.get("id")), row.get("commit_ts") or 0),
+            ({k: v for k, v in row.items() if k not in ("_commit_ts", "headers", "_before")} for row in read(metadata)),
+            key=lambda row: (str(row.get("id")), *(row.get(name) or 0 for name in _TIMES)),
         )
         for read in (iceberg_by_pyiceberg, iceberg_by_duckdb)
     )
@@ -106,7 +114,7 @@ def test_as_by_delta(
                 argv = [*argv[:at], *argv[at + 2 :]]
         return main(list(argv))
 
-    for module in (test_merge, test_merge_order, test_merge_schema_changes):
+    for module in (test_merge, test_merge_order, test_merge_schema_changes, test_row_versions):
         monkeypatch.setattr(module, "main", by_iceberg)
         monkeypatch.setattr(module, "rows", rows)
     own = {"how": "stepwise", "engine": "iceberg-spark"}

@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql import functions as F
 
 from spark_jobs.commands.main import main
+from spark_jobs.spark.frames import input_of_job
 from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_changelog import STATEMENTS, open_messages, write_schemas, write_statements
 from tests.spark_jobs.lake.test_merge import rows
@@ -116,6 +118,29 @@ def test_changes_of_a_key_in_any_order(spark: SparkSession, engine: str) -> None
     }
     wrong = {str(parts): texts.get(n) for n, (parts, expected) in enumerate(CHANGES) if texts.get(n) != expected}
     assert not wrong
+
+
+@pytest.mark.slow
+def test_messages_are_read_no_more_often_for_three_tables(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = open_messages()
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", write_statements(99), "--engine", "deltalake"]
+    argv += ["--in", written(messages, "some.jsonl")]
+    counts = list[int]()
+    for number, kinds in enumerate((("out",), ("out", "changelog", "versions"))):
+        lines = spark.sparkContext.accumulator(0)
+
+        def count_line(line: bytes, lines: Any = lines) -> bytes:
+            lines.add(1)
+            return line
+
+        def read(*args: Any, count_line: Any = count_line) -> Any:
+            return input_of_job(*args).withColumn("line", F.udf(count_line, "binary", useArrow=False)("line"))
+
+        monkeypatch.setattr("spark_jobs.streaming.batch.input_of_job", read)
+        assert main([*argv, *(f"--{kind}=delta:{kind}{number}" for kind in kinds)]) == 0
+        counts.append(lines.value)
+    assert counts[0] == counts[1] > 0
+    assert [len(rows(spark, f"{kind}1")) for kind in ("out", "changelog", "versions")] == [1, 7, 5]
 
 
 def test_what_has_no_versions(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,154 @@
+"""Changelogs and row versions of random histories: messages come again, are read in pieces, jobs are killed; then the
+changelog replays to TiDB's table, and the versions of any commit_ts are the rows of then. BRIDGE_SOAK=N: N rounds.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import defaultdict
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from spark_jobs.commands.main import main
+from tests.spark_jobs.commands.test_encode import written
+from tests.spark_jobs.lake.test_merge import rows
+from tests.spark_jobs.lake.test_random_histories import _encoded, _Killed, _Kills, _write_ddl, kills
+from tests.support.golden import Registry
+from tests.support.lake_histories import Delivery, History, comparable
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+__all__ = ["kills"]  # a fixture
+ROUNDS = int(os.environ.get("BRIDGE_SOAK", "3"))
+SEED = os.environ.get("BRIDGE_SEED", "1")
+CASES = (
+    ("open", "deltalake"), ("debezium", "delta-spark"), ("canal-json", "deltalake"), ("binlog", "delta-spark"),
+    ("craft", "deltalake"), ("debezium-avro", "delta-spark"), ("open-tiflow", "deltalake"),
+)  # fmt: skip
+_BATCHES = 3
+Rows = dict[str, dict[str, Any]]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_the_past_is_tidbs(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kills: _Kills, number: int
+) -> None:
+    format_, engine = CASES[number % len(CASES)]
+    monkeypatch.chdir(tmp_path)
+    is_binlog = format_ == "binlog"
+    with_ddl = not is_binlog and number % 4 != 2
+    seed = f"{SEED}/past/{number}"
+    history = History(seed, number % 2 == 0, schema=with_ddl, swaps=not is_binlog, keys=12, steps=60)
+    assert not _merge(history, format_, engine, kills)
+    assert not _difference(spark, history, is_binlog, with_ddl)
+    print("kills", kills.count, kills.of)
+
+
+def _merge(history: History, format_: str, engine: str, kills: _Kills) -> str:
+    """Merges the history in pieces; what went wrong."""
+    _write_ddl(history.statements, "all.jsonl")
+    registry = Registry()
+    encoded = _encoded(format_, history, registry)
+    schemas = [
+        {"subject": subject, "version": n, "id": registry.id_of(subject, text), "schema": text}
+        for subject, texts in registry.subjects.items() for n, text in enumerate(texts, 1)
+    ]  # fmt: skip
+    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
+    argv = ["merge", "--format", "debezium-mysql" if format_ == "binlog" else format_, "--table", "d.t"]
+    argv += ["--changelog", "delta:log", "--versions", "delta:versions", "--engine", engine, "--time-zone", "UTC"]
+    argv += ["--schemas", "schemas.jsonl"] if schemas else []
+    chance = random.Random(f"{history.seed} kills")
+    for number, (batch, newest) in enumerate(Delivery(history, encoded, by_key=False).batches(_BATCHES)):
+        ddl = _write_ddl([s for s in history.statements if s[0] <= newest or number == _BATCHES - 1], "ddl.jsonl")
+        run = [*argv, "--in", written(batch, f"{number}.jsonl"), "--ddl", ddl]
+        kills.left = chance.randint(1, 14)
+        try:
+            code = main(run)
+        except _Killed:
+            kills.left = -1
+            code = main(run)
+        kills.left = -1
+        if code:
+            return f"exit code {code}"
+    return ""
+
+
+def _difference(spark: SparkSession, history: History, is_binlog: bool, with_ddl: bool) -> str:
+    columns, expected = ["id", *history.columns], history.table()
+    log, versions = rows(spark, "log"), rows(spark, "versions")
+    changes = [one["_change"] for one in log]
+    if len(changes) != len(set(changes)):
+        return "a change is in the changelog twice"
+    order = "_binlog_position" if is_binlog else "_tidb_commit_ts"
+    if (there := _replay(log, order, columns)) != expected:
+        return f"the changelog replays to another table: {_first(there, expected)}"
+    current = {str(one["id"]): _row(one, columns) for one in versions if one["_valid_to_ts"] is None}
+    if current != expected:
+        return f"the open versions are another table: {_first(current, expected)}"
+    if is_binlog:
+        return ""
+    for at, then in _states(history).items():
+        live = {
+            str(one["id"]): one for one in versions
+            if one["_valid_from_ts"] <= at and (one["_valid_to_ts"] is None or one["_valid_to_ts"] > at)
+        }  # fmt: skip
+        if live.keys() != then.keys():
+            return f"keys at {at}: {sorted(live)}, TiDB had {sorted(then)}"
+        if not with_ddl and (made := {id_: _row(one, columns) for id_, one in live.items()}) != then:
+            return f"rows at {at}: {_first(made, then)}"
+    return ""
+
+
+def _replay(log: list[dict[str, Any]], order: str, columns: list[str]) -> Rows:
+    table = Rows()
+    by_time = sorted((one for one in log if one[order] is not None), key=lambda one: int(one[order]))
+    for _, together in groupby(by_time, key=lambda one: int(one[order])):
+        changes = list(together)
+        if any(one["_tidb_op"] == "TRUNCATE" for one in changes):
+            table.clear()
+        for one in changes:
+            old = one["_tidb_old_row_identity"]
+            if old is not None:
+                table.pop(json.loads(old)[0], None)
+        for one in changes:
+            if one["_tidb_op"] in ("I", "U"):
+                table[json.loads(one["_tidb_row_identity"])[0]] = _row(one, columns)
+    return table
+
+
+def _states(history: History) -> dict[int, Rows]:
+    """The table after each commit."""
+    states, table = dict[int, Rows](), Rows()
+    steps = defaultdict[int, list[Any]](list)
+    for change in history.changes:
+        steps[change.commit_ts].append(change)
+    for commit_ts, text in history.statements:
+        if text.startswith("TRUNCATE"):
+            steps[commit_ts].append(None)
+    for commit_ts, changes in sorted(steps.items()):
+        for change in changes:
+            if change is None:
+                table.clear()
+            elif change.before is not None:
+                table.pop(str(change.before["id"]), None)
+        for change in changes:
+            if change is not None and change.after is not None:
+                table[str(change.after["id"])] = {n: comparable(v) for n, v in change.after.items()}
+        states[commit_ts] = dict(table)
+    return states
+
+
+def _row(one: dict[str, Any], columns: list[str]) -> dict[str, Any]:
+    return {name: comparable(one[name]) for name in columns}
+
+
+def _first(there: Rows, expected: Rows) -> str:
+    keys = sorted(k for k in {*there, *expected} if there.get(k) != expected.get(k))
+    return f"{len(keys)} keys differ, such as {keys[0]}: {there.get(keys[0])}, TiDB has {expected.get(keys[0])}"
