@@ -1,0 +1,156 @@
+"""A batch of changes into a large table: `merge` of Open Protocol, beside a MERGE INTO of the same rows by hand.
+
+The rival has the rows decoded, typed, one a key and cached before its time counts, and knows nothing of deleted keys or
+of what comes late. Both tables are Delta's, with the same rows in the same files; batch after batch goes into both, in
+turn. Eight of ten changes update a row anywhere in the table, one inserts, one deletes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from benchmarks.cpu import Spent, Stopwatch
+from benchmarks.figures import Figure, Run
+from spark_jobs.io.message_files import message_line
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_ROWS, _QUICK_ROWS = 10_000_000, 1_000_000
+_CHANGES, _FEW = 10_000, 1_000
+_ROUNDS, _QUICK_ROUNDS = 5, 2
+_TARGET = 1 / 1.5
+_FIRST_TS = 463_299_738_777_157_634
+_CREATE = "CREATE TABLE items (id BIGINT PRIMARY KEY, a INT, b DECIMAL(12,2), name VARCHAR(40), at DATETIME)"
+_MERGE = """
+MERGE INTO delta.`{place}` t USING changes s ON t.id = s.id
+WHEN MATCHED AND s.op = 'd' THEN DELETE
+WHEN MATCHED THEN UPDATE SET t.a = s.a, t.b = s.b, t.name = s.name, t.at = s.at, t._commit_ts = s._commit_ts
+WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT (id, a, b, name, at, _commit_ts)
+    VALUES (s.id, s.a, s.b, s.name, s.at, s._commit_ts)
+"""
+_Row = tuple[str, int, int, str, str, str, int]
+"""op, id, a, b, name, at, commit_ts."""
+
+
+def run(run: Run) -> Iterator[Figure]:
+    """CPU seconds of a batch. RuntimeError where the two tables differ."""
+    from spark_jobs.lake.tables import lake_config
+    from spark_jobs.spark.session import spark_session
+
+    rows = run.rows or (_QUICK_ROWS if run.quick else _ROWS)
+    config = {"spark.driver.memory": "2g", **lake_config()}
+    spark = spark_session("benchmarks", master="local[2]", config=config)
+    with tempfile.TemporaryDirectory() as folder:
+        pair = _Pair(spark, Path(folder), rows)
+        run.say(f"two tables of {rows:,} rows")
+        pair.fill()
+        spent = dict[int, tuple[list[Spent], list[Spent]]]()
+        for count in (_CHANGES, _FEW):
+            spent[count] = [], []
+            for number in range((_QUICK_ROUNDS if run.quick else _ROUNDS) + 1):
+                run.say(f"batch {number} of {count:,} changes")
+                ours, theirs = pair.turn(count)
+                if number:  # the first one warms up
+                    spent[count][0].append(ours)
+                    spent[count][1].append(theirs)
+        commits = pair.commits()
+        pair.check()
+    for count, (ours_spent, theirs_spent) in spent.items():
+        ours_cpu, theirs_cpu = (median(one.cpu for one in side) for side in (ours_spent, theirs_spent))
+        target = _TARGET if count == _CHANGES else None
+        yield Figure(f"lake-merge.{count}-into-{rows}", ours_cpu, "s CPU a batch", "less", theirs_cpu, target)
+    yield Figure("lake-merge.commits", commits, "commits a batch", "less", note="of the table and its deleted keys")
+
+
+class _Pair:
+    """Our table and the rival's."""
+
+    def __init__(self, spark: SparkSession, root: Path, rows: int) -> None:
+        self._spark, self._root, self._rows = spark, root, rows
+        self._random, self._ts, self._next = random.Random("lake-merge"), _FIRST_TS, rows
+        self._batches = 0
+        self._ddl = root / "ddl.jsonl"
+        self._ddl.write_text(json.dumps({"commit_ts": 1, "db": "shop", "query": _CREATE}) + "\n")
+
+    def fill(self) -> None:
+        """Our table is made by a merge of no rows that count; both get the same rows."""
+        self._merge([("c", -1, 1, "1.00", "first", "2026-01-01 00:00:00", self._ts)])
+        columns = (
+            "id", "cast(id % 1000 as int) a", "cast(id % 100000 / 100 as decimal(12,2)) b", "concat('name ', id) name",
+            "'2026-01-01 00:00:00' at", f"{self._ts}L _commit_ts",
+        )  # fmt: skip
+        rows = self._spark.range(0, self._rows, 1, 8).selectExpr(*columns)
+        rows.write.format("delta").mode("append").save(str(self._root / "ours"))
+        first = self._spark.read.format("delta").load(str(self._root / "ours"))
+        first.write.format("delta").save(str(self._root / "theirs"))
+
+    def turn(self, count: int) -> tuple[Spent, Spent]:
+        """One batch into both."""
+        changes = self._changes(count)
+        messages = self._write(changes)
+        columns = "op string, id long, a int, b string, name string, at string, _commit_ts long"
+        frame = self._spark.createDataFrame(changes, columns)
+        frame = frame.selectExpr("op", "id", "a", "cast(b as decimal(12,2)) b", "name", "at", "_commit_ts").persist()
+        frame.count()
+        with Stopwatch() as ours:
+            self._merge_file(messages)
+        with Stopwatch() as theirs:
+            frame.createOrReplaceTempView("changes")
+            self._spark.sql(_MERGE.format(place=self._root / "theirs"))
+        frame.unpersist()
+        self._batches += 1
+        return ours.spent, theirs.spent
+
+    def commits(self) -> float:
+        """Of the table and its deleted keys, a batch; those that made them left out."""
+        logs = (self._root / name / "_delta_log" for name in ("ours", "ours__tombstones"))
+        return (sum(len(list(log.glob("*.json"))) for log in logs) - 4) / self._batches
+
+    def check(self) -> None:
+        ours, theirs = (self._spark.read.format("delta").load(str(self._root / n)) for n in ("ours", "theirs"))
+        columns = theirs.columns
+        if ours.select(columns).exceptAll(theirs).limit(1).count() or ours.count() != theirs.count():
+            raise RuntimeError("the two tables differ")
+
+    def _changes(self, count: int) -> list[_Row]:
+        made = list[_Row]()
+        for n, id_ in enumerate(self._random.sample(range(self._rows), count)):
+            self._ts += 1 << 18
+            op = "d" if n % 10 == 0 else "c" if n % 10 == 1 else "u"
+            if op == "c":
+                id_, self._next = self._next, self._next + 1
+            made.append((op, id_, n, f"{n}.50", f"new {n}", "2026-02-02 00:00:00", self._ts))
+        return made
+
+    def _write(self, changes: Sequence[_Row]) -> Path:
+        from schemas import Encoder
+
+        encoder, path = Encoder("open", ddl=self._ddl), self._root / "messages.jsonl"
+        with path.open("w") as out:
+            for offset, (op, id_, a, b, name, at, commit_ts) in enumerate(changes):
+                row = {"id": str(id_), "a": str(a), "b": b, "name": name, "at": at}
+                event = {
+                    "kind": "row", "format": "open", "db": "shop", "table": "items", "op": op, "commit_ts": commit_ts,
+                    "schema_id": None, "table_version": None, "key": ["id"], "before": row if op in "ud" else None,
+                    "after": None if op == "d" else row, "flags": [], "topic": "shop", "partition": 0, "offset": offset,
+                }  # fmt: skip
+                for message in encoder.encode(event):
+                    out.write(json.dumps(message_line(message)) + "\n")
+        return path
+
+    def _merge(self, changes: Sequence[_Row]) -> None:
+        self._merge_file(self._write(changes))
+
+    def _merge_file(self, path: Path) -> None:
+        from spark_jobs import merge
+        from spark_jobs.spark.frames import read_files
+
+        into, messages = f"delta:{self._root / 'ours'}", read_files(self._spark, str(path))
+        merge(messages, into=into, table="shop.items", format="open", ddl=self._ddl, engine="delta-spark")
