@@ -211,6 +211,12 @@ def spark_settings(args: argparse.Namespace, used: bool, *places: str | None) ->
         details = f"{given} goes with Spark (--spark, --stream, a table), and this job runs without it"
         raise SetupError("USAGE", details=details)
     settings = SparkSettings.of(getattr(args, "master", None), args.conf, args.packages)
+    if getattr(args, "reader_features", "minimal") == "full":
+        from spark_jobs.lake.engines.delta_features import FULL
+
+        if not any(place.startswith("delta:") for place in places if place) or vars(args).get("engine") == "deltalake":
+            raise SetupError("USAGE", details="--reader-features full goes with delta:PATH, written by delta-spark")
+        settings = settings.over(FULL)
     return replace(settings, places=tuple(filter(None, places)))
 
 

@@ -21,6 +21,7 @@ places
   FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
                   only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary;
                   FILE.avro, or a folder of such: values that Kafka Connect's S3 or HDFS sink archived
+  s3://BUCKET/…   an object or a folder of them in place of a file (also gs://, abfs://, hdfs://; docs/spark.md)
   -               standard output
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
                   each message's own topic (or the one --topic names)
@@ -103,6 +104,10 @@ def spark(p: argparse.ArgumentParser) -> None:
     p.add_argument("--spark", action="store_true", help="run in Spark, with the same result")
     p.add_argument("--master", metavar="URL", type=with_retries, help="Spark master (local[*]); with --spark")
     spark_conf(p)
+    p.add_argument(
+        "--reader-features", choices=("minimal", "full"), default="minimal",
+        help="of new Delta tables: those that a change needs, when it needs them (minimal), or all from the start",
+    )  # fmt: skip
     p.add_argument("--stream", action="store_true", help="go on: Structured Streaming; needs --checkpoint")
     p.add_argument("--checkpoint", metavar="DIR", help="where a stream keeps how far it is")
     p.add_argument(

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from schemas.model.errors import SetupError
 from spark_jobs.io.locations import TableLocation
 from spark_jobs.io.stores import spark_settings_of
-from spark_jobs.lake.engines import iceberg_append
+from spark_jobs.lake.engines import delta_features, iceberg_append
 from spark_jobs.lake.engines.base import AUTO, ENGINES, Engine, engine, types_error
-from spark_jobs.lake.engines.delta_files import PROPERTIES, absolute_path, allow_ntz, exists
+from spark_jobs.lake.engines.delta_files import absolute_path, allow_ntz, exists, sql_name
 from spark_jobs.lake.engines.iceberg_spark import SparkIceberg
 from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.spark.session import check_running, spark_session
@@ -63,7 +63,8 @@ def session(
         try:
             settings = settings.over(_settings_of(active, settings, table_format))
         except SetupError as error:
-            if table_format != "delta" or by != AUTO or find_spec("deltalake") is None:
+            full = delta_features.FULL.keys() <= settings.conf.keys()
+            if table_format != "delta" or by != AUTO or full or find_spec("deltalake") is None:
                 raise
             why = str(error).split(". ")[0]
             print(f"deltalake writes the table, as delta-spark can't be had: {why}", file=sys.stderr)
@@ -151,11 +152,13 @@ def _append_to_delta(frame: DataFrame, path: str, once: tuple[str, int] | None) 
         writer = writer.option("txnAppId", once[0]).option("txnVersion", once[1])
     spark = frame.sparkSession
     if not exists(spark, path):
-        for name, value in PROPERTIES.items():
+        names = delta_features.field_names(frame.schema)
+        for name, value in delta_features.properties_for(spark, path, names).items():
             writer = writer.option(name, value)
     else:
-        have = spark.read.format("delta").load(absolute_path(path)).schema.simpleString()
-        allow_ntz(spark, path, [frame.schema.simpleString()], [have])
+        have = spark.read.format("delta").load(absolute_path(path)).schema
+        allow_ntz(spark, path, [frame.schema.simpleString()], [have.simpleString()])
+        delta_features.need_for_rows(spark, path, sql_name(path), have, frame.schema)
     try:
         writer.save(absolute_path(path))
     except AnalysisException as error:

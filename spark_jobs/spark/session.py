@@ -176,16 +176,21 @@ def check_running(session: SparkSession, settings: SparkSettings) -> None:
         details = f"--packages {','.join(settings.packages)}: the Spark session runs already: give them where it starts"
         raise SetupError("USAGE", details=details)
     for name, value in settings.conf.items():
-        if not session.conf.isModifiable(name) and session.conf.get(name, None) != value:
+        if not _can_set(session, name) and session.conf.get(name, None) != value:
             details = f"--conf {name}: the Spark session runs already, and can't change it: give it where it starts"
             raise SetupError("USAGE", details=details)
+
+
+def _can_set(session: SparkSession, name: str) -> bool:
+    """Whether a session takes a setting at run time; Spark does not know Delta's."""
+    return name.startswith("spark.databricks.delta.") or bool(session.conf.isModifiable(name))
 
 
 def _adjust_session(session: SparkSession, settings: Mapping[str, str]) -> SparkSession:
     if _LIMIT not in settings and _HUGE not in str(session.conf.get(_JVM_OPTIONS, "")):
         settings = {**settings, _LIMIT: "8000"}
     for name, value in settings.items():
-        if session.conf.isModifiable(name):
+        if _can_set(session, name):
             session.conf.set(name, value)
     return session
 

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
 from spark_jobs.io.stores import spark_place
+from spark_jobs.lake.engines.delta_features import NTZ, need
 from spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-# A table that we make: columns can be renamed, types can widen.
-PROPERTIES: Mapping[str, str] = {
-    "delta.columnMapping.mode": "name",
-    "delta.enableTypeWidening": "true",
-}
-
 
 _NO_TABLE = frozenset(("DELTA_PATH_DOES_NOT_EXIST", "DELTA_TABLE_NOT_FOUND", "DELTA_MISSING_DELTA_TABLE",
                        "DELTA_SCHEMA_NOT_SET", "PATH_NOT_FOUND"))  # fmt: skip
@@ -85,4 +79,4 @@ def clear_uncreated(spark: SparkSession, path: str) -> None:
 def allow_ntz(spark: SparkSession, path: str, kinds: Iterable[str], have: Iterable[str]) -> None:
     """Lets a table have its first timestamp_ntz: Delta does that by itself only for a new one. Types by their text."""
     if any("timestamp_ntz" in kind for kind in kinds) and not any("timestamp_ntz" in kind for kind in have):
-        spark.sql(f"ALTER TABLE {sql_name(path)} SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+        need(spark, path, sql_name(path), NTZ, "a column without a time zone (timestamp_ntz)")

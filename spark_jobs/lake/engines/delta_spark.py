@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 
 from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
-from spark_jobs.lake.engines import delta_files
+from spark_jobs.lake.engines import delta_features, delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
 from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, view_of
 from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
-
-_MAPPING = "delta.columnMapping.mode"
 
 
 @dataclass(frozen=True)
@@ -33,6 +31,10 @@ class SparkDelta:
     @property
     def _name(self) -> str:
         return delta_files.sql_name(self.path)
+
+    @property
+    def _at(self) -> tuple[SparkSession, str, str]:
+        return self.spark, self.path, self._name
 
     def exists(self) -> bool:
         return delta_files.exists(self.spark, self.path)
@@ -58,7 +60,8 @@ class SparkDelta:
         clustered_by: Sequence[str] = (),
     ) -> None:  # fmt: skip
         delta_files.clear_uncreated(self.spark, self.path)
-        pairs = ", ".join(property_sql(*one) for one in {**delta_files.PROPERTIES, **properties}.items())
+        needed = delta_features.properties_for(self.spark, self.path, delta_features.names_in(columns))
+        pairs = ", ".join(property_sql(*one) for one in {**needed, **properties}.items())
         if partitioned_by and clustered_by:
             details = f"{self.location}: a Delta table is partitioned or clustered, not both"
             raise SetupError("USAGE", details=details)
@@ -87,14 +90,15 @@ class SparkDelta:
         delta_files.allow_ntz(self.spark, self.path, types, have)
 
     def add(self, column: TableColumn) -> None:
+        delta_features.need_for_name(*self._at, column.name)
         self._alter(f"ADD COLUMNS ({column_sql(column)})")
 
     def rename(self, old: str, new: str) -> None:
-        self._map_columns()
+        delta_features.need(*self._at, delta_features.MAPPING, f"the new name {new!r} of column {old!r}")
         self._alter(f"RENAME COLUMN {quote_name(old)} TO {quote_name(new)}")
 
     def drop(self, name: str) -> None:
-        self._map_columns()
+        delta_features.need(*self._at, delta_features.MAPPING, f"column {name!r}, which is dropped,")
         self._alter(f"DROP COLUMN {quote_name(name)}")
 
     def comment(self, name: str, text: str) -> None:
@@ -106,6 +110,7 @@ class SparkDelta:
     def widen(self, name: str, kind: str) -> bool:
         from pyspark.errors import PySparkException
 
+        delta_features.need_for_type(*self._at, name, self.read().schema[name].dataType.simpleString(), kind)
         try:
             self._alter(f"ALTER COLUMN {quote_name(name)} TYPE {kind}")
         except PySparkException:
@@ -121,11 +126,6 @@ class SparkDelta:
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         with view_of(frame) as source:
             self.spark.sql(merge_sql(self._name, source, upsert))
-
-    def _map_columns(self) -> None:
-        """What a table needs whose columns get other names, or go: one that deltalake made lacks it."""
-        if self.properties().get(_MAPPING, "none") == "none":
-            self.set_property(_MAPPING, delta_files.PROPERTIES[_MAPPING])
 
     def _alter(self, change: str) -> None:
         self.spark.sql(f"ALTER TABLE {self._name} {change}")
