@@ -19,13 +19,14 @@ from spark_jobs.commands.main import main
 from spark_jobs.io.locations import TableLocation
 from spark_jobs.lake import tables
 from tests.spark_jobs.commands.test_encode import written
-from tests.spark_jobs.lake import test_many_tables as many
 from tests.spark_jobs.lake import (
+    test_changelog,
     test_merge,
     test_merge_order,
     test_merge_schema_changes,
     test_row_versions,
 )
+from tests.spark_jobs.lake import test_many_tables as many
 from tests.spark_jobs.lake.test_many_tables import change
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
 from tests.support.changes import Changes
@@ -53,6 +54,7 @@ SAME = (
     test_merge_schema_changes.test_tables_that_swap_names_are_not_mixed,
     test_merge_schema_changes.test_what_came_before_a_truncate_need_not_fit,
     test_merge_schema_changes.test_a_history_that_lacks_a_statement,
+    test_changelog.test_batches_give_the_log_that_one_run_gives,
     test_row_versions.test_versions_of_batches_in_any_order,
     test_row_versions.test_changes_of_a_key_in_any_order,
 )
@@ -114,7 +116,7 @@ def test_as_by_delta(
                 argv = [*argv[:at], *argv[at + 2 :]]
         return main(list(argv))
 
-    for module in (test_merge, test_merge_order, test_merge_schema_changes, test_row_versions):
+    for module in (test_merge, test_merge_order, test_merge_schema_changes, test_changelog, test_row_versions):
         monkeypatch.setattr(module, "main", by_iceberg)
         monkeypatch.setattr(module, "rows", rows)
     own = {"how": "stepwise", "engine": "iceberg-spark"}
