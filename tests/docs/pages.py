@@ -1,6 +1,7 @@
 """The commands in README.md and docs/: what is in them, and what they need to run.
 
     <!-- run with: service kafka -->          before the first command of a page: what must be there
+    <!-- slow: starts Spark -->               on a page whose commands take long: its test is a slow one
     <!-- not run: needs a Docker engine -->   before a block that these machines can't run
     <!-- until: listening on -->              before a block that goes on until Ctrl-C, which comes at these words
     <!-- exit: 1 -->                          before a block whose last command ends with another code than 0
@@ -22,6 +23,7 @@ _FENCE = re.compile(
 _COMMENT = re.compile(r"<!-- *(run with|not run|until|exit): *(.*?) *-->\s*\Z")
 _SAID = re.compile(r"<!-- *said *-->\s*\Z")
 _NEEDS = re.compile(r"<!-- *run with: *(.*?) *-->")
+_SLOW = re.compile(r"<!-- *slow: .*? *-->")
 _COMMAND = re.compile(
     r"^\s*(\$ |make |python[0-9.]* |\.venv/bin/|curl |docker |kubectl |pip |tiup |cdc |spark-submit |apt |helm )",
     re.MULTILINE,
@@ -50,6 +52,7 @@ class DocPage:
     needs: tuple[str, ...] = ()
     blocks: tuple[Block, ...] = ()
     unmarked: tuple[int, ...] = field(default=())
+    slow: bool = False
 
     def __str__(self) -> str:
         return str(self.path.relative_to(ROOT))
@@ -73,7 +76,8 @@ def read(path: Path) -> DocPage:
             unmarked.append(line)
     outside = _FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
     unmarked += [outside.count("\n", 0, found.start()) + 1 for found in _INDENTED.finditer(outside)]
-    return DocPage(path, tuple(needs[1].split()) if needs else (), tuple(blocks), tuple(unmarked))
+    slow = _SLOW.search(text) is not None
+    return DocPage(path, tuple(needs[1].split()) if needs else (), tuple(blocks), tuple(unmarked), slow)
 
 
 def _before(text: str) -> dict[str, str]:

@@ -149,7 +149,14 @@ def place(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Place]:
         )
 
 
-@pytest.mark.parametrize("page", [page for page in pages() if any(not b.not_run for b in page.blocks)], ids=str)
+RUN = [
+    pytest.param(page, marks=[pytest.mark.slow] if page.slow else [], id=str(page))
+    for page in pages()
+    if any(not block.not_run for block in page.blocks)
+]
+
+
+@pytest.mark.parametrize("page", RUN)
 def test_commands_do_what_the_page_says(page: DocPage, place: Place) -> None:
     for need in page.needs:
         NEEDS[need](place)
