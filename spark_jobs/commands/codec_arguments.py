@@ -195,7 +195,7 @@ def registry_wait(args: argparse.Namespace) -> float:
     """
     if args.registry_wait is None and getattr(args, "stream", False) and args.patience is not None:
         return seconds(args.patience, "--patience")
-    return seconds(args.registry_wait or "5s", "--registry-wait")
+    return seconds("5s" if args.registry_wait is None else args.registry_wait, "--registry-wait")
 
 
 def kafka_of(args: argparse.Namespace) -> KafkaClient:

@@ -221,9 +221,9 @@ class CachedAnswers:
         request_id = raw_id.decode("latin-1").strip().encode("latin-1") if raw_id else b""
         if answer is not None:
             headers = [*answer.before, (_REQUEST_ID, request_id or next(self._ids)), *answer.after]
+            answer.tally.add(time.perf_counter() - start)
             await send({"type": "http.response.start", "status": _OK, "headers": headers})
             await send({"type": "http.response.body", "body": answer.body})
-            answer.tally.add(time.perf_counter() - start)
             return
         patience = Deadline(self.store.wait_seconds)
         patience.start()
@@ -250,9 +250,10 @@ class CachedAnswers:
             return False
         length, kind = str(len(answer.body)).encode(), answer.media_type.encode()
         headers = [(b"content-length", length), (b"content-type", kind), (_REQUEST_ID, request_id), _VARY]
+        # First counted: what is answered is in the counts, also of a worker that is killed then.
+        self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
         await send({"type": "http.response.start", "status": _OK, "headers": headers})
         await send({"type": "http.response.body", "body": answer.body})
-        self._metrics.tally("POST", ROUTE, _OK).add(time.perf_counter() - start)
         return True
 
     async def _check_store(self, method: str) -> bool:

@@ -171,7 +171,7 @@ def test_dead_letters_in_a_delta_table_are_replayed(spark: SparkSession, capsys:
     (message,) = found("again.jsonl")
     assert message == Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None), (ORIGIN, b"t/1/7"), (ATTEMPT, b"1")))
     assert main(["replay", "--in", "delta:none", "--out", "again.jsonl"]) == 2
-    assert "no Delta table of dead letters" in capsys.readouterr().err
+    assert "no table of dead letters" in capsys.readouterr().err
 
 
 def test_history_of_names() -> None:
