@@ -13,8 +13,9 @@ from tests.support.golden import Golden
 AVRO = Golden("avro", "evolution.ext1")
 
 
+@pytest.mark.slow  # each starts Spark anew
 @pytest.mark.timeout(700)
-@pytest.mark.parametrize("master", ["local[1]", pytest.param(TWO_WORKERS, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("master", ["local[1]", TWO_WORKERS])
 def test_spark_submit(master: str, tmp_path: Path) -> None:
     first = (packaged(tmp_path) / "ticdc_bridge.zip").read_bytes()
     assert (packaged(tmp_path) / "ticdc_bridge.zip").read_bytes() == first

@@ -233,6 +233,7 @@ def test_one_table_as_delta(spark: SparkSession) -> None:
     assert flagged == len(dead)
 
 
+@pytest.mark.slow  # test_merge has the rest
 @ENGINES
 def test_a_merged_table_with_typed_columns(spark: SparkSession, engine: str) -> None:
     """A zero date stops it before anything is written, or is NULL; a table is not typed one way and then another."""
