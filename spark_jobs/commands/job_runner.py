@@ -65,25 +65,7 @@ def dead_letter_location(args: argparse.Namespace) -> str | None:
 def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] = ()) -> int:
     """Runs the job; its exit code. statements: a merged table's history. SetupError when it can't start or go on."""
     kafka, place = replace(kafka_of(args), read=topics_of_location(args.source)), dead_letter_location(args)
-    refuse_table_source(args.source)
-    if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
-        raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
-    for option in ("--checkpoint", "--metrics"):
-        check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
-    check_different({"--in": args.source, "--out": args.out, "--dead-letter": place})
-    if work.topic is not None:
-        check_topic_rule(work.topic)
-    if work.until_resolved and kafka.read is not None and kafka.read.only is None:
-        raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
-    own_topics = work.write is not None and format_named(work.write.format).own_topics
-    if args.out == "kafka:" and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
-        raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
-    if args.topic and place == f"kafka:{args.topic}":
-        raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
-    if args.out == "kafka:" and args.topic and kafka.read is not None and kafka.read.takes(args.topic):
-        raise SetupError("USAGE", details=f"--topic {args.topic}: that is the topic that is read: name another one")
-    if args.max_per_batch is not None and args.max_per_batch < 1:
-        raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
+    _check_places(args, work, kafka, place)
     table = getattr(args, "table", None)
     name = args.job or args.command
     to_table = table_location_of(args.out) is not None or (table and not args.out.endswith((".parquet", ".avro")))
@@ -124,6 +106,29 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
     tell_summary(args.command, summary, table_of(table))
     return summary.exit_code
+
+
+def _check_places(args: argparse.Namespace, work: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
+    """SetupError USAGE where what is read, written and asked for does not go together."""
+    refuse_table_source(args.source)
+    if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
+        raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
+    for option in ("--checkpoint", "--metrics"):
+        check_is_path(getattr(args, option[2:]) or "", option, local=option == "--metrics")
+    check_different({"--in": args.source, "--out": args.out, "--dead-letter": dead_letters})
+    if work.topic is not None:
+        check_topic_rule(work.topic)
+    if work.until_resolved and kafka.read is not None and kafka.read.only is None:
+        raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
+    own_topics = work.write is not None and format_named(work.write.format).own_topics
+    if args.out == "kafka:" and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
+        raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
+    if args.topic and dead_letters == f"kafka:{args.topic}":
+        raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
+    if args.out == "kafka:" and args.topic and kafka.read is not None and kafka.read.takes(args.topic):
+        raise SetupError("USAGE", details=f"--topic {args.topic}: that is the topic that is read: name another one")
+    if args.max_per_batch is not None and args.max_per_batch < 1:
+        raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")
 
 
 def _run(

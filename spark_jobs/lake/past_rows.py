@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,7 @@ COMMIT_TIME = "CAST(timestamp_millis(shiftright({0}, 18)) AS timestamp)"
 
 
 @dataclass(frozen=True)
-class PastRows(RowValues):
+class PastRows(RowValues, ABC):
     """A table of the lake that has every change of a table's rows, over its DDL."""
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
@@ -37,9 +38,9 @@ class PastRows(RowValues):
             self._prepare(history)
             self._apply_clearing(history)
 
+    @abstractmethod
     def _apply_clearing(self, history: WholeHistory) -> None:
         """Statements that took rows away, those that the table has not yet."""
-        raise NotImplementedError
 
     def _history(self, changes: DataFrame, table: Table, steps: list[SchemaChange]) -> WholeHistory:
         """SetupError USAGE for a table with a column that is called as one of ours."""
