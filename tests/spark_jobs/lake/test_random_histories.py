@@ -150,17 +150,8 @@ def test_the_table_is_tidbs_after_any_delivery(
         pytest.skip("not this one")
     monkeypatch.chdir(tmp_path)
     history = _history(seed, format_)
-    _write_ddl(history.statements, "all.jsonl")
-    registry = Registry()
-    encoded = _encoded(format_, history, registry)
-    schemas = [
-        {"subject": subject, "version": n, "id": registry.id_of(subject, text), "schema": text}
-        for subject, texts in registry.subjects.items() for n, text in enumerate(texts, 1)
-    ]  # fmt: skip
-    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
-    argv = ["merge", "--format", "debezium-mysql" if format_ == "binlog" else format_, "--table", "d.t"]
-    argv += ["--out", _location(spark, engine), "--engine", engine, "--time-zone", "UTC"]
-    argv += ["--schemas", "schemas.jsonl"] if schemas else []
+    encoded, argv = _write_schemas(format_, history)
+    argv += ["--out", _location(spark, engine), "--engine", engine]
     chance = random.Random(f"{seed} kills")
     for batch_number, (batch, newest) in enumerate(Delivery(history, encoded, format_ == "avro").batches(_BATCHES)):
         statements = [s for s in history.statements if s[0] <= newest or batch_number >= _BATCHES - 1]
@@ -173,6 +164,21 @@ def test_the_table_is_tidbs_after_any_delivery(
             code = main(run)
         assert code == 0, f"{seed} {format_} {engine}: after {kills.of}"
     assert not _difference(spark, history, engine), f"{seed} {format_} {engine}: after {kills.of}"
+
+
+def _write_schemas(format_: str, history: History) -> tuple[list[list[Message]], list[str]]:
+    """The history's messages (`_encoded`), and the words of a merge that reads them; their schemas and DDL in files."""
+    _write_ddl(history.statements, "all.jsonl")
+    registry = Registry()
+    encoded = _encoded(format_, history, registry)
+    schemas = [
+        {"subject": subject, "version": n, "id": registry.id_of(subject, text), "schema": text}
+        for subject, texts in registry.subjects.items() for n, text in enumerate(texts, 1)
+    ]  # fmt: skip
+    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
+    argv = ["merge", "--format", "debezium-mysql" if format_ == "binlog" else format_, "--table", "d.t"]
+    argv += ["--time-zone", "UTC", *(["--schemas", "schemas.jsonl"] if schemas else [])]
+    return encoded, argv
 
 
 def _location(spark: SparkSession, engine: str) -> str:

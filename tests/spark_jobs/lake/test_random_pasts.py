@@ -17,8 +17,7 @@ import pytest
 from spark_jobs.commands.main import main
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
-from tests.spark_jobs.lake.test_random_histories import _encoded, _Killed, _Kills, _write_ddl, kills
-from tests.support.golden import Registry
+from tests.spark_jobs.lake.test_random_histories import _Killed, _Kills, _write_ddl, _write_schemas, kills
 from tests.support.lake_histories import Delivery, History, comparable
 
 if TYPE_CHECKING:
@@ -53,17 +52,8 @@ def test_the_past_is_tidbs(
 
 def _merge(history: History, format_: str, engine: str, kills: _Kills) -> str:
     """Merges the history in pieces; what went wrong."""
-    _write_ddl(history.statements, "all.jsonl")
-    registry = Registry()
-    encoded = _encoded(format_, history, registry)
-    schemas = [
-        {"subject": subject, "version": n, "id": registry.id_of(subject, text), "schema": text}
-        for subject, texts in registry.subjects.items() for n, text in enumerate(texts, 1)
-    ]  # fmt: skip
-    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
-    argv = ["merge", "--format", "debezium-mysql" if format_ == "binlog" else format_, "--table", "d.t"]
-    argv += ["--changelog", "delta:log", "--versions", "delta:versions", "--engine", engine, "--time-zone", "UTC"]
-    argv += ["--schemas", "schemas.jsonl"] if schemas else []
+    encoded, argv = _write_schemas(format_, history)
+    argv += ["--changelog", "delta:log", "--versions", "delta:versions", "--engine", engine]
     chance = random.Random(f"{history.seed} kills")
     for number, (batch, newest) in enumerate(Delivery(history, encoded, by_key=False).batches(_BATCHES)):
         ddl = _write_ddl([s for s in history.statements if s[0] <= newest or number == _BATCHES - 1], "ddl.jsonl")
