@@ -3,7 +3,7 @@
 #   docker build --target spark   -t ticdc-bridge-spark .        the Spark jobs: pyspark, Java, Spark's jars
 #   docker run -p 127.0.0.1:8081:8081 -v registry:/var/lib/ticdc-bridge ticdc-bridge
 #   docker run --rm ticdc-bridge-spark decode --help
-# What a build behind mirrors needs, and what runs where, is in docs/images.md.
+# What a build behind mirrors needs, and what runs where, is in docs/operate.md.
 
 # Debian 13: its Java 21 is what the runtime of the Spark image is made of.
 ARG PYTHON_IMAGE=python:3.13-slim-trixie

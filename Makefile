@@ -1,4 +1,4 @@
-# `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/setup.md.
+# `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/operate.md.
 PYTHON ?=
 UV ?= uv
 # Processes that run tests. On two cores three are quicker than two: many tests wait for brokers and services.

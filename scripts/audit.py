@@ -1,4 +1,4 @@
-"""`make audit`: are vulnerabilities known in the packages of the lock? And their list in docs/security.md.
+"""`make audit`: are vulnerabilities known in the packages of the lock? And their list in docs/operate.md.
 
 pip-audit asks PyPI's vulnerability service, from an environment of its own below .cache. Exit code 0: every package was
 looked up and none is known to be vulnerable; 1: some are; 3: they could not (all) be looked up, and the text says so.
@@ -18,7 +18,7 @@ from typing import Final
 ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements" / "lock.txt"
 SERVICE: Final = ROOT / "requirements" / "service.txt"
-PAGE: Final = ROOT / "docs" / "security.md"
+PAGE: Final = ROOT / "docs" / "operate.md"
 BEGIN: Final = "<!-- packages: written by make audit -->"
 END: Final = "<!-- end of packages -->"
 PIP_AUDIT: Final = "pip-audit==2.10.1"
@@ -47,7 +47,7 @@ def listed(lock: dict[str, str], service: dict[str, str]) -> str:
 
 
 def write_list() -> None:
-    """Bring the list in docs/security.md up to date."""
+    """Bring the list in docs/operate.md up to date."""
     page = PAGE.read_text(encoding="utf-8")
     before, _, rest = page.partition(BEGIN)
     _, _, after = rest.partition(END)

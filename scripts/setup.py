@@ -66,7 +66,7 @@ _ADVICE = (
         r"Temporary failure in name resolution|NewConnectionError|ConnectTimeout|Connection refused|timed out"
         r"|Network is unreachable|Could not find a version|No matching distribution|ProxyError|getaddrinfo",
         "The package index can't be reached, or lacks a pinned version. Check the network; behind a proxy set\n"
-        "  HTTPS_PROXY; with a mirror set PIP_INDEX_URL to it; without a network see docs/setup.md, 'Offline'.\n"
+        "  HTTPS_PROXY; with a mirror set PIP_INDEX_URL to it; without a network see docs/operate.md, 'Offline'.\n"
         "  Then run `make setup` again: it goes on where it stopped.",
     ),
     (

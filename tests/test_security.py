@@ -1,4 +1,4 @@
-"""What docs/security.md claims and no other test holds: nothing is fetched, opened or run at a stranger's word."""
+"""What docs/operate.md claims and no other test holds: nothing is fetched, opened or run at a stranger's word."""
 
 from __future__ import annotations
 

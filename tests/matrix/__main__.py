@@ -1,6 +1,6 @@
 """`python -m tests.matrix` writes what is made in docs/: formats.md (the matrix), types and compatibility.
 
-Also the list of packages in security.md, as `make audit` does.
+Also the list of packages in operate.md, as `make audit` does.
 """
 
 from scripts import audit

@@ -1,7 +1,7 @@
 """Statements that TiDB itself refuses, as far as the tables alone can tell: with TiDB's error numbers.
 
 What depends on rows (a NULL, a value that is too long, a duplicate) is a risk, not a refusal. Checks are those of
-upstream tidb `pkg/planner/core/preprocess.go` and `pkg/ddl`; docs/dry-run.md lists them.
+upstream tidb `pkg/planner/core/preprocess.go` and `pkg/ddl`; docs/history.md lists them.
 """
 
 from __future__ import annotations

@@ -217,7 +217,7 @@ QUERIES: Final[dict[str, tuple[str, ...]]] = {
 }
 
 LEFT_OUT: Final = frozenset({"fetchMaxId", "deletedOnly"})
-"""The highest id counts what is hidden, as docs/security.md says; with `deletedOnly` lists here are empty."""
+"""The highest id counts what is hidden, as docs/operate.md says; with `deletedOnly` lists here are empty."""
 
 UNEQUAL: Final = frozenset({"/metrics"})
 """What counts over all subjects; it names none."""
