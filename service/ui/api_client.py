@@ -68,7 +68,8 @@ class ApiClient:
             + ("?" + urlencode(params, quote_via=quote) if params else "")
         )
         headers = self._headers if body is None else {**self._headers, "content-type": "application/json"}
-        answer = await ask_app(self._app, method, target, json_body(body), headers, self._scope)
+        scope = {**self._scope, "state": dict(self._scope.get("state") or {})}  # a request keeps its body there
+        answer = await ask_app(self._app, method, target, json_body(body), headers, scope)
         return ApiAnswer(answer.status, answer.json)
 
     async def need(self, *path: str, **query: str | int | bool | None) -> Any:

@@ -28,7 +28,7 @@ from service.ui.pages import FormError, PageRouter, form, page
 
 router = PageRouter("/ui/explain")
 
-_WRITINGS: Final = {"auto": "hex or base64, as it looks", "hex": "hex", "base64": "base64", "text": "text"}
+_WRITINGS: Final = {"auto": "detect (hex or base64)", "hex": "hex", "base64": "base64", "text": "text"}
 _FETCHING: Final = anyio.CapacityLimiter(4)
 """Of the threads that the service has for everything else, none waits for Kafka."""
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-f\s:]*\Z", re.IGNORECASE)
@@ -155,8 +155,9 @@ def _bytes(fields: Mapping[str, str], name: str) -> bytes | None:
         if writing == "hex":
             return bytes.fromhex(re.sub(r"^0x|[\s:]", "", text, flags=re.IGNORECASE))
         return base64.b64decode(re.sub(r"\s", "", text), validate=True)
-    except (ValueError, binascii.Error) as error:
-        raise FormError(f"The {name} is no {writing}: {error}") from None
+    except (ValueError, binascii.Error):
+        what = "neither hex nor base64" if fields["writing"] == "auto" else f"not {writing}"
+        raise FormError(f'The {name} is {what}. Choose "text" to explain it as plain text.') from None
 
 
 def _formats() -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from itertools import groupby
 from typing import Any, Final
 
@@ -18,12 +19,39 @@ _MOST: Final = 500
 
 @router.get("")
 async def show(request: Request) -> Response:
-    filters = {name: request.query_params.get(name, "").strip() for name in _BY}
+    api, filters = ApiClient(request), {name: request.query_params.get(name, "").strip() for name in _BY}
     query = {name: text for name, text in filters.items() if text}
-    rows = await ApiClient(request).need("lineage", limit=_MOST + 1, **query)
-    shown_rows = sorted(rows[:_MOST], key=_place)
+    feed = request.query_params.get("changefeed", "")
+    rows = await api.need("lineage", limit=_MOST + 1, **query)
+    feeds = await api.need("history", "changefeeds")
+    followed = _followed(feeds)
+    chosen = [row for row in rows if not feed or feed in followed.get(row["topic"], (feed,))]
+    shown_rows = sorted(chosen[:_MOST], key=_place)
     topics = [(topic, list(edges)) for topic, edges in groupby(shown_rows, key=_topic)]
-    return page("lineage.html", topics=topics, shown=len(shown_rows), more=len(rows) > _MOST, wanted=filters)
+    return page(
+        "lineage.html",
+        topics=topics,
+        shown=len(shown_rows),
+        more=len(rows) > _MOST,
+        wanted=filters,
+        feeds=[one["changefeed"] for one in feeds],
+        changefeed=feed,
+        of_topic={topic: _changefeed(names, feed) for topic, names in followed.items()},
+    )
+
+
+def _followed(feeds: Iterable[Mapping[str, Any]]) -> dict[str, set[str]]:
+    """Topic → the changefeeds whose histories come from it."""
+    names: dict[str, set[str]] = {}
+    for one in feeds:
+        for place in one["partitions"]:
+            names.setdefault(place["topic"], set()).add(one["changefeed"])
+    return names
+
+
+def _changefeed(names: set[str], wanted: str) -> str:
+    """The changefeed that links of a topic's rows keep: the one that is asked for, or the only one; else none."""
+    return wanted if wanted in names else next(iter(names)) if len(names) == 1 else ""
 
 
 def _topic(row: dict[str, Any]) -> str:

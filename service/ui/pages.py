@@ -33,7 +33,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 _OWN_SITE: Final = frozenset({"same-origin", "none"})
-_MOST_FIELDS: Final = 100
+_MOST_FIELDS: Final = 300
 _LINE: Final = 90
 _TOKENS: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
 
@@ -155,7 +155,12 @@ def number_of(text: str) -> int | None:
 
 
 async def form(request: Request) -> dict[str, str]:
-    """The fields of a form. Raises BadForm for what another site sent, and for what is too large."""
+    """The fields of a form, the last one of those with one name. Raises FormError as `form_fields`."""
+    return dict(await form_fields(request))
+
+
+async def form_fields(request: Request) -> list[tuple[str, str]]:
+    """The fields of a form in their order. Raises FormError for what another site sent, and for what is too large."""
     if not _is_same_site(request):
         raise FormError("This form was sent by another site. Nothing was changed.")
     limit, size, chunks = services(request).max_body_bytes, 0, []
@@ -166,9 +171,11 @@ async def form(request: Request) -> dict[str, str]:
         chunks.append(chunk)
     try:
         body = b"".join(chunks).decode("ascii")
-        return dict(parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS))
-    except ValueError as error:
-        raise FormError(f"The form could not be read: {error}") from None
+        return parse_qsl(body, keep_blank_values=True, errors="replace", max_num_fields=_MOST_FIELDS)
+    except UnicodeDecodeError:
+        raise FormError("The form could not be read: it is not URL-encoded text.") from None
+    except ValueError:
+        raise FormError(f"The form could not be read: it has more than {_MOST_FIELDS} fields.") from None
 
 
 def _is_same_site(request: Request) -> bool:

@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from service.ui import explain, lineage, subject_changes, subjects, tables
+from service.ui import ddl_check, explain, lineage, subject_changes, subjects, tables
 from service.ui.pages import HOME, PageRouter, go, page, static
 
 router = PageRouter()
@@ -41,7 +41,7 @@ ROUTERS: Final = (
     subject_changes.router,
     subject_changes.server,
     tables.router,
-    tables.dry_run,
+    ddl_check.router,
     explain.router,
     lineage.router,
     nowhere,  # the last one: whatever the others are not

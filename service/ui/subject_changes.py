@@ -16,7 +16,8 @@ router = PageRouter("/ui/subjects")
 server = PageRouter("/ui/server")
 
 _NO_SCHEMA: Final = "Invalid schema"
-_BESIDE: Final = ("{oldSchema", "{validateFields")
+_LIST: Final = 'Write them as [{"name": …, "subject": …, "version": …}].'
+_COMPARED: Final = ("{oldSchema", "{validateFields")
 # As Confluent writes a difference.
 _DIFFERENCE: Final = re.compile(
     r"""\{errorType:['"](?P<kind>\w+)['"], description:['"](?P<text>.*?)['"](?:, additionalInfo:'(?P<more>.*)')?\}""",
@@ -43,11 +44,11 @@ async def check(request: Request) -> Response:
 
 
 def _check_messages(checked: dict[str, Any]) -> dict[str, Any]:
-    """The messages of a check: what is wrong, and beside it the schema it was held against."""
+    """The messages of a check: what is wrong, and the schemas that were compared."""
     messages = [str(message) for message in checked.get("messages") or ()]
-    beside = [message for message in messages if message.startswith(_BESIDE)]
-    problems = [_difference(message) for message in messages if message not in beside]
-    return {"told": problems, "beside": beside}
+    compared = [message for message in messages if message.startswith(_COMPARED)]
+    problems = [_difference(message) for message in messages if message not in compared]
+    return {"problems": problems, "compared": compared}
 
 
 def _difference(message: str) -> dict[str, str]:
@@ -58,10 +59,12 @@ def _difference(message: str) -> dict[str, str]:
 def _references(text: str) -> list[Any]:
     try:
         references = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise FormError(f"The references are no JSON: {error}") from None
+    except json.JSONDecodeError as error:
+        raise FormError(f"The references are not JSON (line {error.lineno}, column {error.colno}). {_LIST}") from None
+    except RecursionError:
+        raise FormError(f"The references are nested too deeply. {_LIST}") from None
     if not isinstance(references, list):
-        raise FormError('The references are a list: [{"name": …, "subject": …, "version": …}].')
+        raise FormError(f"The references are not a list. {_LIST}")
     return references
 
 

@@ -1,4 +1,4 @@
-"""Pages of table histories: tables, a table and its changes, a table at a time, the check of a DDL statement."""
+"""Pages of table histories: tables, a table and its changes, a table at a time, tables at two times."""
 
 from __future__ import annotations
 
@@ -7,11 +7,10 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from service.ui.api_client import ApiAnswer, ApiClient
-from service.ui.pages import PageRouter, form, go, number_of, page, part, segment
+from service.ui.api_client import ApiClient
+from service.ui.pages import PageRouter, go, number_of, page, part, segment
 
 router = PageRouter("/ui/tables")
-dry_run = PageRouter("/ui/dry-run")
 
 
 _PAGE: Final = 50
@@ -51,9 +50,17 @@ async def differences(request: Request) -> Response:
     fields = {name: request.query_params.get(name, "").strip() for name in _PERIOD}
     feeds = await api.need("history", "changefeeds")
     fields["changefeed"] = fields["changefeed"] or (feeds[0]["changefeed"] if feeds else "")
-    inclusive = request.query_params.get("inclusive") == "1"
-    answer = None
-    if fields["from"] and fields["to"]:
+    inclusive, answer = request.query_params.get("inclusive") == "1", None
+    versions: list[dict[str, Any]] = []
+    if fields["changefeed"] and fields["db"] and fields["table"]:
+        feed, of = fields["changefeed"], (fields["db"], fields["table"])
+        known = await api.get("history", *of, "versions", changefeed=feed, newest=True, limit=_PAGE)
+        versions = known.value["versions"] if known.is_ok else []
+    if len(versions) > 1 and not fields["from"] and not fields["to"]:
+        # What the newest statement changed is what is asked most often.
+        fields |= {"from": str(versions[1]["commit_ts"]), "to": str(versions[0]["commit_ts"])}
+        inclusive = True
+    elif fields["from"] and fields["to"]:
         query = {name: text or None for name, text in fields.items()}
         answer = await api.get("history", "diff", **query, inclusive=inclusive, offset=start, limit=_PAGE)
     refused = answer is not None and not answer.is_ok
@@ -65,6 +72,7 @@ async def differences(request: Request) -> Response:
         given=fields,
         inclusive=inclusive,
         feeds=[one["changefeed"] for one in feeds],
+        versions=versions,
         report=answer.value if answer is not None and answer.is_ok else None,
         earlier=urlencode({**values, "offset": max(start - _PAGE, 0)}) if start else "",
         later=urlencode({**values, "offset": following}) if following else "",
@@ -95,14 +103,25 @@ async def show(request: Request) -> Response:
     )
 
 
-async def _choose_changefeed(api: ApiClient, db: str, table: str) -> Response | None:
-    """Where to go if nobody said which of several changefeeds is meant: to the one that has the table, or a choice."""
+async def _choose_changefeed(api: ApiClient, db: str, table: str, below: str = "", **more: str) -> Response | None:
+    """Where to go if nobody said which of several changefeeds is meant: to the one that has the table, or a choice.
+
+    below: the page of the table that is asked for, with `more` in its query.
+    """
+    path = f"/ui/tables/{segment(db)}/{segment(table)}{below}"
     if len(await api.need("history", "changefeeds")) < 2:
         return None
     feeds = [one["changefeed"] for one in await api.need("history", "changefeeds", db=db, table=table)]
     if len(feeds) == 1:
-        return go(f"/ui/tables/{segment(db)}/{segment(table)}?changefeed={segment(feeds[0])}")
-    return page("choose_changefeed.html", db=db, table=table, feeds=feeds) if feeds else None
+        return go(f"{path}{_query(changefeed=feeds[0], **more)}")
+    links = [(feed, f"{path}{_query(changefeed=feed, **more)}") for feed in feeds]
+    return page("choose_changefeed.html", db=db, table=table, links=links) if feeds else None
+
+
+def _query(**fields: str) -> str:
+    """`?…` of the fields that are filled in; nothing for none."""
+    values = {name: text for name, text in fields.items() if text}
+    return f"?{urlencode(values)}" if values else ""
 
 
 @router.get("/{db}/{table}/at")
@@ -112,8 +131,12 @@ async def at(request: Request) -> Response:
     query = request.query_params
     when, feed = query.get("when", "").strip(), query.get("changefeed") or None
     if not when:
-        return go(f"/ui/tables/{segment(db)}/{segment(table)}")
+        return go(f"/ui/tables/{segment(db)}/{segment(table)}{_query(changefeed=feed or '')}")
     inclusive = query.get("inclusive") == "1"
+    if feed is None:
+        asked = {"when": when, "inclusive": "1" if inclusive else ""}
+        if (response := await _choose_changefeed(api, db, table, "/at", **asked)) is not None:
+            return response
     answer = await api.get("history", db, table, "at", when, inclusive=inclusive, changefeed=feed)
     earlier = answer  # at its own commit_ts a version is not there yet, but the one before it
     if answer.is_ok:
@@ -129,43 +152,4 @@ async def at(request: Request) -> Response:
         found=answer.value if answer.is_ok else None,
         earlier=earlier.is_ok,
         said="" if answer.is_ok else answer.problem,
-    )
-
-
-# ---- the dry run
-
-
-# Fields of the form: those of the changefeed's settings by the names that the API has for them.
-_SETTINGS: Final = ("sink_uri", "config", "schema_registry", "ticdc_version")
-_ASKED: Final = dict.fromkeys(("db", "sql", "changefeed", "tables", *_SETTINGS), "")
-
-
-@dry_run.get("")
-async def ask(request: Request) -> Response:
-    fields = {name: request.query_params.get(name, "") for name in _ASKED}
-    return await _dry_run(request, fields, None)
-
-
-@dry_run.post("")
-async def judge(request: Request) -> Response:
-    fields = {**_ASKED, **await form(request)}
-    settings = {"name": fields["changefeed"], **{name: fields[name] for name in _SETTINGS}}
-    body: dict[str, Any] = {"db": fields["db"].strip(), "sql": fields["sql"]}
-    body["changefeed"] = {name: text.strip() for name, text in settings.items() if text.strip()}
-    if fields["tables"].strip():
-        body["tables"] = [fields["tables"]]
-    answer = await ApiClient(request).send("POST", "history", "dry-run", body=body)
-    return await _dry_run(request, fields, answer)
-
-
-async def _dry_run(request: Request, fields: dict[str, str], answer: ApiAnswer | None) -> Response:
-    feeds = await ApiClient(request).get("history", "changefeeds")
-    refused = answer is not None and not answer.is_ok
-    return page(
-        "ddl_check.html",
-        answer.status if answer is not None else 200,
-        given=fields,
-        feeds=[one["changefeed"] for one in feeds.value] if feeds.is_ok else [],
-        report=answer.value if answer is not None and answer.is_ok else None,
-        said=answer.problem if answer is not None and refused else "",
     )

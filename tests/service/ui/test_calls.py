@@ -94,12 +94,14 @@ PAGES: list[tuple[str, str, dict[str, str], int, str, int]] = [
     ("GET", "/ui/tables/d/t0?changefeed=a", {}, 2, "<li>", SHOWN),
     ("GET", f"/ui/tables/d/t0/at?changefeed=a&when={9 * STEP}", {}, 2, "c7", 1),
     ("GET", f"/ui/tables/diff?changefeed=a&from=1&to={99 * STEP}", {}, 2, "<h2>", SHOWN),
-    ("GET", "/ui/dry-run", {}, 1, "<option", 2),
+    ("GET", f"/ui/tables/diff?changefeed=a&db=d&table=t0&from=1&to={99 * STEP}", {}, 3, "<option", SHOWN),
+    ("GET", "/ui/dry-run", {}, 1, 'name="changefeed"', 2),
+    ("POST", "/ui/dry-run", {"db": "d", "sql": "DROP TABLE t1"}, 3, 'href="#feed-', 2),
     ("POST", "/ui/dry-run", {"db": "d", "sql": "DROP TABLE t1", "changefeed": "a"}, 2, 'role="status"', 1),
     ("POST", "/ui/dry-run", {"db": "d", "sql": "ALTER TABLE t2 ADD d DATE; ALTER TABLE t2 DROP x; SELECT 1",
                              "changefeed": "a", "sink_uri": "kafka://k/t?protocol=avro", "ticdc_version": "v8.5.0",
                              "schema_registry": "http://r:8081"}, 2, 'data-label="Why"', 3),
-    ("GET", "/ui/lineage", {}, 1, 'scope="row"', ROWS),
+    ("GET", "/ui/lineage", {}, 2, 'scope="row"', ROWS),
     ("GET", "/ui/explain", {}, 0, "<form", 1),
 ]  # fmt: skip
 

@@ -56,7 +56,7 @@ def test_json_as_it_is(page: Page) -> None:
     ("fields", "said"),
     [
         ({}, "Paste the key or the value"),
-        ({"Value": "!!!"}, "The value is no base64"),
+        ({"Value": "!!!"}, "The value is neither hex nor base64"),
         ({"Value": "0001", "Changefeed's time zone": "Mars/Olympus"}, "Mars/Olympus"),
     ],
 )

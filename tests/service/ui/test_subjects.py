@@ -93,7 +93,7 @@ def test_what_was_filled_in_stays(page: Page, served: Client) -> None:
     expect(page.get_by_label("Against")).to_have_value("1")
     page.get_by_label("References").fill("{}")
     page.get_by_role("button", name="Check").click()
-    expect(page.get_by_role("alert")).to_contain_text("The references are a list")
+    expect(page.get_by_role("alert")).to_contain_text("The references are not a list")
 
 
 def test_the_servers_settings(page: Page, served: Client) -> None:
@@ -108,7 +108,7 @@ def test_the_servers_settings(page: Page, served: Client) -> None:
     expect(page.get_by_role("alert")).to_contain_text("42205")  # there are subjects
     page.goto("/ui/subjects")
     page.get_by_text("Change the server's settings").click()
-    page.get_by_label("Compatibility", exact=True).select_option("as the service was started")
+    page.get_by_label("Compatibility", exact=True).select_option("")
     page.get_by_role("button", name="Set the server's compatibility").click()
     expect(page.get_by_text("Server: compatibility BACKWARD")).to_be_visible()
     assert served.send("POST", "/ui/server/passwords", b"to=x").status == 400
@@ -133,7 +133,7 @@ def test_by_id_what_is_deleted_only_when_asked(page: Page, served: Client) -> No
     served.send("DELETE", "/subjects/past")
     page.goto(f"/ui/subjects?by=id&q={number}")
     expect(page.get_by_text("Nothing found.")).to_be_visible()
-    page.get_by_label("deleted too").check()
+    page.get_by_label("include deleted").check()
     page.get_by_role("button", name="Search").click()
     expect(page.get_by_role("row", name="past")).to_contain_text("deleted")
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import base64
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
+from urllib.parse import urlencode
 
 from markupsafe import escape
 from playwright.sync_api import Page, expect
@@ -12,7 +15,7 @@ from playwright.sync_api import Page, expect
 from service.testing import running_service
 from tests.service.ui.conftest import EVIL, part
 from tests.support.golden import GOLDEN
-from tests.support.history_events import ddl, resolved, write
+from tests.support.history_events import T0, ddl, resolved, write
 from tests.support.history_events import line as text_of
 from tests.support.service import Client, ended
 
@@ -126,7 +129,7 @@ def test_lineage_from_topic_to_job(page: Page) -> None:
     expect(page.get_by_role("cell", name=EVIL).first).to_be_visible()
     page.get_by_label("Job").fill("nobody")
     page.get_by_role("button", name="Show").click()
-    expect(page.get_by_text("Nothing of that was told.")).to_be_visible()
+    expect(page.get_by_text("Nothing matches.")).to_be_visible()
 
 
 def test_one_of_several_changefeeds() -> None:
@@ -142,6 +145,58 @@ def test_one_of_several_changefeeds() -> None:
         assert choice.status == 200
         assert all(f"/ui/tables/d/twice?changefeed={feed}".encode() in choice.body for feed in "ab")
         assert client.send("GET", "/ui/tables/d/none").status == 422
+        moved = client.send("GET", f"/ui/tables/d/one/at?when={200 << 18}")
+        assert (moved.status, moved.headers["location"]) == (303, f"/ui/tables/d/one/at?changefeed=b&when={200 << 18}")
+        form = client.send("GET", "/ui/dry-run?db=d").body.decode()
+        assert [f'value="{feed}" checked' in form for feed in "ab"] == [True, True]
+
+
+STATEMENTS = "ALTER TABLE twice ADD COLUMN x INT NULL;\nDROP TABLE `<b>`;\nALTER TABLE one ADD COLUMN y INT NULL"
+
+
+def test_each_statement_is_judged_for_each_changefeed() -> None:
+    """Each statement has its own verdict; a table that a changefeed does not know is not `safe` there."""
+    with running_service() as url:
+        client = Client(url)
+        for feed, table in (("a", "twice"), ("<i>", "twice"), ("<i>", "one")):
+            body = {"commit_ts": 100 << 18, "db": "d", "query": f"CREATE TABLE {table} (id INT PRIMARY KEY)"}
+            assert client.send("POST", f"/history/ddl?changefeed={part(feed)}", body).status == 200
+        for chosen, shown in (([], 2), (["a"], 1), (["a", "<i>"], 2)):
+            fields = [("sql", STATEMENTS), ("db", "d"), *(("changefeed", feed) for feed in chosen)]
+            answer = client.send("POST", "/ui/dry-run", urlencode(fields).encode())
+            text = answer.body.decode()
+            assert answer.status == 200
+            assert text.count('<article class="statement"') == 3 * shown
+            assert text.count("Statement 2 of 3") == shown
+            assert ("&lt;i&gt;" in text, "<i>" in text, "<b>`" in text) == (True, False, False)
+            known = text.count("<p>No subject of the registry holds rows of d.one")
+            assert (text.count("<p>Table d.one is not known here"), known) == (1, shown - 1)
+        unknown = [("sql", STATEMENTS), ("db", "d"), ("changefeed", "nope")]
+        answer = client.send("POST", "/ui/dry-run", urlencode(unknown).encode())
+        assert (answer.status, b"nope" in answer.body) == (404, True)
+        partly = client.send("POST", "/ui/dry-run", urlencode([*unknown, ("changefeed", "a")]).encode())
+        assert (partly.status, b"It can&#39;t be judged for every changefeed" in partly.body) == (200, True)
+
+
+def test_lineage_keeps_the_changefeed(tmp_path: Path) -> None:
+    """Two changefeeds have the table: the one that reads the row's topic is in its links."""
+    store = f"sqlite:///{tmp_path / 'r.db'}"
+    for feed in ("x&y", "z"):
+        create = replace(ddl(T0, "d", "t", "CREATE TABLE `d`.`t` (`a` INT PRIMARY KEY)"), topic=f"topic-{feed[0]}")
+        file = write(tmp_path / f"{feed[0]}.jsonl", [create, replace(resolved(T0 + 1), topic=create.topic)])
+        ended("track", "--in", str(file), "--store", store, "--changefeed", feed, cwd=tmp_path).check_returncode()
+    with running_service(store) as url:
+        client = Client(url)
+        head = {"job": "j", "command": "decode", "from": "open", "to": "delta", "source": "kafka", "target": "lake"}
+        for topic in ("topic-x", "topic-z"):
+            told = {"topic": topic, "db": "d", "table": "t", "table_version": T0, "schema_id": None, "rows": 1}
+            assert client.send("POST", "/lineage", {**head, "tables": [told]}).status == 200
+        for query, feeds in (("", ["x%26y", "z"]), ("?changefeed=x%26y", ["x%26y"]), ("?changefeed=z", ["z"])):
+            text = client.send("GET", f"/ui/lineage{query}").body.decode()
+            assert re.findall(r'href="/ui/tables/d/t\?changefeed=([^"]*)"', text) == feeds
+            assert (
+                re.findall(r'href="/ui/tables/d/t/at\?when=\d+&amp;inclusive=1&amp;changefeed=([^"]*)"', text) == feeds
+            )
 
 
 def test_the_dry_run_of_the_documents_case(page: Page, served: Client) -> None:

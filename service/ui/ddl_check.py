@@ -1,0 +1,81 @@
+"""The page that checks DDL statements, for every changefeed or for those that are chosen."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from fastapi import Request, Response
+
+from service.ui.api_client import ApiAnswer, ApiClient
+from service.ui.pages import PageRouter, form_fields, page
+
+router = PageRouter("/ui/dry-run")
+
+# Fields of the form: those of the changefeed's settings by the names that the API has for them.
+_SETTINGS: Final = ("sink_uri", "config", "schema_registry", "ticdc_version")
+_ASKED: Final = dict.fromkeys(("db", "sql", "tables", *_SETTINGS), "")
+_MOST: Final = 50
+_GRAVEST: Final = ("would stop", "refused", "cannot judge", "safe")
+
+
+@router.get("")
+async def ask(request: Request) -> Response:
+    fields = {name: request.query_params.get(name, "") for name in _ASKED}
+    feeds = await _changefeeds(ApiClient(request))
+    return _page(fields, feeds, _chosen(request.query_params.getlist("changefeed"), feeds))
+
+
+@router.post("")
+async def judge(request: Request) -> Response:
+    sent, api = await form_fields(request), ApiClient(request)
+    fields = {**_ASKED, **{name: text for name, text in sent if name in _ASKED}}
+    feeds = await _changefeeds(api)
+    chosen = _chosen([text for name, text in sent if name == "changefeed"], feeds)
+    answers = {}
+    for feed in chosen[:_MOST] or [""]:
+        answers[feed] = await api.send("POST", "history", "dry-run", body=_question(fields, feed))
+    return _page(fields, feeds, chosen, answers)
+
+
+async def _changefeeds(api: ApiClient) -> list[str]:
+    answer = await api.get("history", "changefeeds")
+    return [one["changefeed"] for one in answer.value] if answer.is_ok else []
+
+
+def _chosen(names: Sequence[str], feeds: Sequence[str]) -> list[str]:
+    """The changefeeds that are meant: those that are named, else all that there are."""
+    return list(dict.fromkeys(filter(None, names))) or list(feeds)
+
+
+def _question(fields: Mapping[str, str], feed: str) -> dict[str, Any]:
+    settings = {"name": feed, **{name: fields[name] for name in _SETTINGS}}
+    body: dict[str, Any] = {"db": fields["db"].strip(), "sql": fields["sql"]}
+    body["changefeed"] = {name: text.strip() for name, text in settings.items() if text.strip()}
+    if fields["tables"].strip():
+        body["tables"] = [fields["tables"]]
+    return body
+
+
+def _page(
+    fields: Mapping[str, str],
+    feeds: Sequence[str],
+    chosen: Sequence[str],
+    answers: Mapping[str, ApiAnswer] | None = None,
+) -> Response:
+    """The form, with the reports by changefeed. What the API refuses for all of them is said once, with its status."""
+    reports = {feed: answer.value for feed, answer in (answers or {}).items() if answer.is_ok}
+    refused = {feed: answer for feed, answer in (answers or {}).items() if not answer.is_ok}
+    verdicts = [report["verdict"] for report in reports.values()]
+    return page(
+        "ddl_check.html",
+        next(iter(refused.values())).status if refused and not reports else 200,
+        given=fields,
+        feeds=list(dict.fromkeys([*feeds, *chosen])),
+        chosen=chosen,
+        reports=reports,
+        refused={feed: answer.problem for feed, answer in refused.items()} if reports else {},
+        verdict="cannot judge" if refused else next((one for one in _GRAVEST if one in verdicts), ""),
+        most=_MOST,
+        said="" if reports or not refused else next(iter(refused.values())).problem,
+    )
