@@ -1,4 +1,4 @@
-"""`make audit`: are vulnerabilities known in the packages of the lock? And their list in docs/operate.md.
+"""`make audit`: are vulnerabilities known in the packages of the lock?
 
 pip-audit asks PyPI's vulnerability service, from an environment of its own below .cache. Exit code 0: every package was
 looked up and none is known to be vulnerable; 1: some are; 3: they could not (all) be looked up, and the text says so.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import subprocess
 import sys
 import venv
@@ -17,44 +16,8 @@ from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 LOCK: Final = ROOT / "requirements" / "lock.txt"
-SERVICE: Final = ROOT / "requirements" / "service.txt"
-PAGE: Final = ROOT / "docs" / "operate.md"
-BEGIN: Final = "<!-- packages: written by make audit -->"
-END: Final = "<!-- end of packages -->"
 PIP_AUDIT: Final = "pip-audit==2.10.1"
 CANNOT: Final = 3
-_PIN: Final = re.compile(r"^([A-Za-z0-9][\w.-]*)==([^\s;\\]+)", re.MULTILINE)
-
-
-def pins(text: str) -> dict[str, str]:
-    """The packages of a lock and their versions."""
-    return dict(_PIN.findall(text))
-
-
-def listed(lock: dict[str, str], service: dict[str, str]) -> str:
-    """The part of the page between BEGIN and END."""
-    rest = {name: version for name, version in lock.items() if name not in service}
-    lines = [
-        BEGIN,
-        f"The service ({len(service)} packages): " + ", ".join(f"{n} {v}" for n, v in sorted(service.items())) + ".",
-        "",
-        f"Spark jobs, tests and tools ({len(rest)} more): "
-        + ", ".join(f"{n} {v}" for n, v in sorted(rest.items()))
-        + ".",
-        END,
-    ]
-    return "\n".join(lines)
-
-
-def write_list() -> None:
-    """Bring the list in docs/operate.md up to date."""
-    page = PAGE.read_text(encoding="utf-8")
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    new = before + listed(pins(LOCK.read_text()), pins(SERVICE.read_text())) + after
-    if new != page:
-        PAGE.write_text(new, encoding="utf-8")
-        print(f"{PAGE.relative_to(ROOT)}: list of packages written")
 
 
 def tool() -> Path | None:
@@ -81,10 +44,7 @@ def verdict(report: dict[str, list[dict[str, object]]]) -> tuple[int, list[str]]
     return (1 if bad else CANNOT if skipped or not packages else 0), said
 
 
-def main(arguments: list[str]) -> int:
-    write_list()
-    if "--list" in arguments:
-        return 0
+def main() -> int:
     python = tool()
     if python is None:
         print("NOT AUDITED: pip-audit can't be installed here", file=sys.stderr)
@@ -100,4 +60,4 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main())

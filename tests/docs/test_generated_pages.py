@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from scripts import audit
 from tests.matrix import compatibility_page, types_page
 from tests.service.api.test_replay import COUNTS
 
@@ -14,10 +13,5 @@ def test_types_are_up_to_date() -> None:
 def test_compatibility_has_the_counts_that_the_replay_is_held_to() -> None:
     text = compatibility_page.PAGE.read_text(encoding="utf-8")
     for counts in COUNTS.values():
-        row = "** | **".join(f"{counts[profile]} of {counts[profile]}" for profile in (8, 7))
-        assert f"**{row}**" in text, "run `make docs`"
-
-
-def test_the_packages_to_audit_are_those_of_the_lock() -> None:
-    listed = audit.listed(audit.pins(audit.LOCK.read_text()), audit.pins(audit.SERVICE.read_text()))
-    assert listed in audit.PAGE.read_text(encoding="utf-8"), "run `make docs`"
+        row = " | ".join(f"{counts[profile]} of {counts[profile]}" for profile in (8, 7))
+        assert f"| {row} |" in text, "run `make docs`"

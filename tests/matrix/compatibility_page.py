@@ -1,8 +1,7 @@
-"""docs/compatibility.md: how far the registry agrees with Confluent's, from the replay and the clients' tests."""
+"""The tables of docs/registry.md on agreement with Confluent's registry, from the replay and the clients' tests."""
 
 from __future__ import annotations
 
-import re
 import subprocess
 import sys
 import tempfile
@@ -14,7 +13,8 @@ from service.testing import running_service
 from tests.service.api.test_replay import COUNTS, NOT_COUNTED, NOT_JUDGED_IN_7, replayed, tool
 from tests.support.service import GOLDEN, ROOT
 
-PAGE = ROOT / "docs" / "compatibility.md"
+PAGE = ROOT / "docs" / "registry.md"
+BEGIN, END = "<!-- compatibility: made by `make docs` -->\n", "<!-- end of the compatibility -->\n"
 CLIENTS = {
     "tests/service/clients/test_python_client_methods.py": (
         "confluent-kafka for Python: every method, with every parameter"
@@ -31,32 +31,20 @@ _TITLES = {
     "confluent-8.5.0.part2.jsonl": "Further paths",
     "json-protobuf.jsonl": "JSON Schema and Protobuf",
 }
-_HEAD = """\
-# How far the registry agrees with Confluent's
-
-Made by `make docs`: exchanges captured at a real Confluent server 8.5.0 are sent again, and the clients' tests are run. An exchange counts as the same when status, error code, body and the order of keys are.
-
-"""  # noqa: E501
-_TAIL = """
-Not counted: `/metrics`, which Confluent's community server does not have and we do; in profile 7 what only 8.x has, and two exchanges whose schema has an empty text, which the tool can't judge there. Where Confluent's answer was an error of its own (a 500 with a stack trace), any sane answer counts.
-
-What is different on purpose is in [registry.md](registry.md).
-"""  # noqa: E501
 
 
-def replays() -> dict[tuple[str, int], dict[str, Counter[str]]]:
-    """(capture, profile) → group of exchanges → how many are the same, and how many there are."""
-    found: dict[tuple[str, int], dict[str, Counter[str]]] = {}
+def replays() -> dict[tuple[str, int], Counter[str]]:
+    """(capture, profile) → how many exchanges are answered alike, and how many there are."""
+    counts: dict[tuple[str, int], Counter[str]] = {}
     for capture in COUNTS:
         for profile in (8, 7):
             left_out = NOT_COUNTED | (NOT_JUDGED_IN_7 if profile == tool.SEVEN else set())
-            groups = found[capture, profile] = {}
+            total = counts[capture, profile] = Counter()
             with running_service(profile=profile) as url:
                 for exchange, same, _ in replayed(GOLDEN / capture, url, profile):
                     if (capture, exchange["n"]) not in left_out:
-                        group = re.split(r"[-:/.]", exchange["group"])[0]
-                        groups.setdefault(group, Counter()).update(same=int(same), all=1)
-    return found
+                        total.update(same=int(same), all=1)
+    return counts
 
 
 _OUTCOMES = ("skipped", "failure", "error")  # elements of a report
@@ -76,29 +64,21 @@ def clients() -> dict[str, Counter[str]]:
     return found
 
 
-def page() -> str:
-    """The whole page; takes about a minute."""
-    lines = ["| exchanges about | profile 8 | profile 7 |", "|---|---|---|"]
-    found = replays()
+def section() -> str:
+    """The text between the markers; takes about a minute."""
+    lines = ["| exchanges about | same answer, profile 8 | profile 7 |", "|---|---|---|"]
+    counts = replays()
     for capture, title in _TITLES.items():
-        eight, seven = found[capture, 8], found[capture, 7]
-        lines.append(f"| **{title}** | **{_score(eight.values())}** | **{_score(seven.values())}** |")
-        for group in sorted(eight | seven):
-            lines.append(
-                f"| {group} | {_score([eight.get(group, Counter())])} | {_score([seven.get(group, Counter())])} |"
-            )
+        scores = (f"{total['same']} of {total['all']}" for total in (counts[capture, 8], counts[capture, 7]))
+        lines.append(f"| {title} | {' | '.join(scores)} |")
     lines += ["", "| client | checks passed | failed | skipped |", "|---|---|---|---|"]
-    for path, counts in clients().items():
+    for path, checks in clients().items():
         lines.append(
-            f"| {CLIENTS[path]} | {counts['passed']} | {counts['failure'] + counts['error']} | {counts['skipped']} |"
+            f"| {CLIENTS[path]} | {checks['passed']} | {checks['failure'] + checks['error']} | {checks['skipped']} |"
         )
-    return _HEAD + "\n".join(lines) + "\n" + _TAIL
-
-
-def _score(groups: object) -> str:
-    total = sum(groups, Counter())  # type: ignore[call-overload]
-    return f"{total['same']} of {total['all']}" if total["all"] else "–"
+    return "\n" + "\n".join(lines) + "\n\n"
 
 
 def write() -> None:
-    PAGE.write_text(page(), encoding="utf-8")
+    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
+    PAGE.write_text(before + BEGIN + section() + END + rest.partition(END)[2], encoding="utf-8")
