@@ -12,9 +12,9 @@ from schemas.model.errors import ERRORS, SetupError
 from spark_jobs.commands import options
 
 if TYPE_CHECKING:
+    from schemas.inputs.replay import Incoming
     from schemas.model.event import Message
     from spark_jobs.io.locations import KafkaClient, TableLocation
-    from spark_jobs.jobs.replay import Incoming
     from spark_jobs.runtime.spark_settings import SparkSettings
 
 _EXAMPLES = """\
@@ -51,10 +51,10 @@ def add(commands: Any) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
+    from schemas.inputs.replay import LetterFilter, replay
     from spark_jobs.commands.codec_arguments import kafka_of, spark_settings
     from spark_jobs.io.endpoints import message_sink
     from spark_jobs.io.locations import check_different, table_location_of
-    from spark_jobs.jobs.replay import LetterFilter, replay
     from spark_jobs.pipeline.progress import tell_lines
     from spark_jobs.streaming import lineage
 

@@ -1,45 +1,15 @@
-"""Dead letters: the message byte for byte, and in headers why it is here. Read again like any other message."""
+"""Dead letters as lines of message files. What makes a message one: schemas.inputs.dead_letters."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
+from schemas.inputs.dead_letters import dead_letter
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from spark_jobs.io.message_files import message_line
-
-REASON, DETAIL, ORIGIN, ATTEMPT = "bridge.reason", "bridge.detail", "bridge.origin", "bridge.attempt"
-OURS = frozenset((REASON, DETAIL, ORIGIN, ATTEMPT))
-
-
-def dead_letter(error: WireError, origin: Message) -> Message:
-    """The message with reason, detail, origin (topic/partition/offset) and attempt added to its headers.
-
-    Of a message that failed before and was replayed the origin is where it came from at first.
-    """
-    return dead_letter_of(error.code, error.detail, origin)
-
-
-def dead_letter_of(code: str, detail: str, origin: Message) -> Message:
-    """The message as the dead letter of an error with this code and detail."""
-    headers = tuple(h for h in origin.headers if h[0] not in OURS)
-    tries = attempts(origin)
-    here = "/".join("-" if part is None else str(part) for part in (origin.topic, origin.partition, origin.offset))
-    where = (dict(origin.headers).get(ORIGIN) if tries else None) or here.encode("utf-8", "replace")
-    own_headers = (
-        (REASON, code.encode()), (DETAIL, detail[:1000].encode("utf-8", "replace")), (ORIGIN, where),
-        (ATTEMPT, b"%d" % (tries + 1)),
-    )  # fmt: skip
-    return replace(origin, headers=headers + own_headers)
 
 
 def dead_letter_line(error: WireError, origin: Message) -> dict[str, Any]:
     """A dead letter as a line of a message file, with code and detail readable too."""
     return {**message_line(dead_letter(error, origin)), "code": error.code, "detail": error.detail}
-
-
-def attempts(message: Message) -> int:
-    """How often a message has failed, by its header; 0 without one."""
-    tries = next((v for k, v in reversed(message.headers) if k == ATTEMPT and v), b"0")
-    return int(tries) if tries.isdigit() and len(tries) < 10 else 0

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from schemas.codec.compression import UNREADABLE
+from schemas.inputs.dead_letters import dead_letter
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
@@ -22,7 +23,7 @@ from schemas.model.ports import TableSource
 from schemas.model.reasons import reason_of
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
-from spark_jobs.io.dead_letters import dead_letter, dead_letter_line
+from spark_jobs.io.dead_letters import dead_letter_line
 from spark_jobs.io.locations import (
     KafkaClient,
     refuse_avro,

@@ -17,12 +17,12 @@ import pyarrow
 import pyarrow.compute
 from pyspark import AccumulatorParam
 
+from schemas.inputs.dead_letters import dead_letter, dead_letter_of
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from spark_jobs.arrow.batches import carried_array, merge_in_order
 from spark_jobs.arrow.change_schema import arrow_schema
 from spark_jobs.arrow.messages import KernelOutput
-from spark_jobs.io.dead_letters import dead_letter, dead_letter_of
 from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.result import MessageResult, Summary

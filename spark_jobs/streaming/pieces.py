@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
+from schemas.inputs.dead_letters import dead_letter
 from schemas.model.errors import BridgeError, SetupError, WireError
 from schemas.model.event import Event, Message, RowChange
 from schemas.plain.writer import json_line
@@ -24,7 +25,6 @@ from spark_jobs.arrow.event_rows import change_rows, timestamp_of
 from spark_jobs.arrow.input_batches import Item, message_of_input
 from spark_jobs.arrow.lines import LineBatch, LineReader
 from spark_jobs.arrow.messages import KernelOutput, Transcoder
-from spark_jobs.io.dead_letters import dead_letter
 from spark_jobs.io.message_files import message_line, message_of_row, rows_of
 from spark_jobs.pipeline.codec_config import PLAIN
 from spark_jobs.pipeline.event_order import (

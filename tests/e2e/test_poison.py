@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
 from schemas.model.event import Message
 from service.testing import running_service
 from spark_jobs.commands.main import main
-from spark_jobs.io.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
 from spark_jobs.sources.schema_registry import HttpSchemas
 from tests.spark_jobs.commands.test_encode import found, written
 from tests.support.changes import Changes, change_of

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from schemas.inputs.dead_letters import ORIGIN, REASON
 from schemas.model.event import Message
 from schemas.model.options import Options
 from schemas.plain.writer import plain_event
 from service.testing import running_service
 from spark_jobs.commands.main import main
-from spark_jobs.io.dead_letters import ORIGIN, REASON
 from spark_jobs.io.kafka import TopicWriter, read_topic
 from spark_jobs.io.message_files import read_messages
 from spark_jobs.pipeline.codec_config import CodecConfig

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from schemas.formats.framing import carried_headers
+from schemas.inputs.dead_letters import DETAIL, REASON
 from schemas.model.event import DdlEvent, Message
 from schemas.model.options import Options
 from schemas.plain.writer import json_line
@@ -25,7 +26,6 @@ from spark_jobs.arrow.input_batches import messages_of_lines
 from spark_jobs.arrow.messages import RowFinder
 from spark_jobs.arrow.worker_functions import TranscodeBatches
 from spark_jobs.commands.main import main
-from spark_jobs.io.dead_letters import DETAIL, REASON
 from spark_jobs.io.message_files import message_line, message_of_row
 from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig

@@ -14,11 +14,11 @@ from deltalake import DeltaTable
 
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import TYPED
+from schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.model.table import TableId
 from spark_jobs.commands.main import main
-from spark_jobs.io.dead_letters import ATTEMPT, ORIGIN, dead_letter
 from spark_jobs.lake.column_history import names_over_time, schema_changes, with_defaults
 from spark_jobs.lake.name_history import table_names
 from spark_jobs.streaming.pieces import MESSAGE, message_row

@@ -1,6 +1,6 @@
 """`replay`: dead letters go again to where they came from, or elsewhere: key, value and headers byte for byte.
 
-What the dead letter added to the headers (spark_jobs.io.dead_letters) goes, but for the count of attempts and the
+What the dead letter added to the headers (schemas.inputs.dead_letters) goes, but for the count of attempts and the
 origin: a message that fails again is a dead letter of the same origin with one more attempt. Of the letters of one
 message only the one with the most attempts is sent, and none after --max-attempts: however often a place with dead
 letters is replayed, a message goes round at most so often.
@@ -12,24 +12,39 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
+from typing import Protocol
 
+from schemas.inputs.dead_letters import ATTEMPT, ORIGIN, OURS, REASON, attempts
 from schemas.model.errors import WireError
 from schemas.model.event import Message
-from spark_jobs.io.dead_letters import ATTEMPT, ORIGIN, OURS, REASON, attempts
-from spark_jobs.io.endpoints import Sink
 
 Incoming = Iterable[Message | tuple[WireError, Message]]
 _TOLD = 10
 
 
+class MessageSink(Protocol):
+    """Where messages go. `close` when all was written, `abandon` when the run failed."""
+
+    def write(self, message: Message) -> None: ...
+
+    def close(self) -> None: ...
+
+    def abandon(self) -> None: ...
+
+
 @dataclass(frozen=True)
 class LetterFilter:
-    """Which dead letters: reasons (none: any), from a time on (ms, of the message in the dead letter place)."""
+    """Which dead letters: reasons (none: any), from a time on (ms, of the message in the dead letter place).
+
+    needs_origin: letters that do not say which topic they came from, or came from the one that they are in, are left
+    out.
+    """
 
     reasons: frozenset[str] = frozenset()
     since: int | None = None
     max_attempts: int = 3
     to_origin: bool = True
+    needs_origin: bool = False
 
 
 @dataclass
@@ -59,7 +74,7 @@ class ReplayCounts:
         return out
 
 
-def replay(incoming: Callable[[], Incoming], choice: LetterFilter, out: Sink) -> ReplayCounts:
+def replay(incoming: Callable[[], Incoming], choice: LetterFilter, out: MessageSink) -> ReplayCounts:
     """Sends the chosen dead letters; `out` is completed, or abandoned where the run fails.
 
     incoming: gives the letters, and again when it is called again: first it is found which of them failed once more.
@@ -143,6 +158,8 @@ def _reason_to_skip(message: Message, choice: LetterFilter) -> str | None:
         return f"other reason {reason}"
     if choice.since is not None and (message.timestamp is None or message.timestamp < choice.since):
         return "older, or without a time"
+    if choice.needs_origin and original_message(message).topic in (None, "", message.topic):
+        return "the topic that it came from is not known"
     return None
 
 
