@@ -1,4 +1,4 @@
-"""Kafka records as JSON lines: the lines of a message file (docs/formats.md, "Message files").
+"""Kafka records as JSON lines: the lines of a message file (docs/reference.md, "Message files").
 
 Dumps of other tools are read by their fields: kcat -J (edenhill/kcat `json.c`), rpk topic consume
 (redpanda-data/redpanda `topic/consume.go`), and values alone, a JSON object a line, as kafka-console-consumer prints
@@ -44,7 +44,7 @@ def parse_line(line: bytes, where: str) -> Message:
         raise WireError("BAD_LINE", where=where, details=reason_of(error)[:300]) from error
 
 
-_WHAT_IS_NEEDED = "an object with key_b64 and value_b64 is needed (docs/formats.md, Message files)"
+_WHAT_IS_NEEDED = "an object with key_b64 and value_b64 is needed (docs/reference.md, Message files)"
 
 
 # ---- our own form

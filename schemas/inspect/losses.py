@@ -2,7 +2,7 @@
 
 A row of LOSSES (what a target can't hold, or a source did not tell) explains differences between an event and what
 comes back of it (`where`, `flag`), and refusals (`error`). Losses of one kind have one number (`row`), the group in
-docs/formats.md; OTHER is for those that stand alone.
+docs/reference.md; OTHER is for those that stand alone.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The plain form read again: a line of `decode` → the change event it was made of (docs/formats.md)."""
+"""The plain form read again: a line of `decode` → the change event it was made of (docs/reference.md)."""
 
 from __future__ import annotations
 

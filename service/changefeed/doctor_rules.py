@@ -96,7 +96,7 @@ RULES: Final = (
          lambda p: p.uses("debezium") and p.feed.get("debezium-decimal-handling-mode") == "double",
          "DECIMAL is written as a JSON double: of more than 15 digits the last are lost before anyone can read them",
          "Use avro or debezium-avro; or debezium-decimal-handling-mode=string where your TiCDC has it (2026-09 on)",
-         "docs/formats.md"),
+         "docs/reference.md"),
     DoctorRule("bigint-unsigned-long", "warning",
          lambda p: p.uses("avro") and p.feed.get("avro-bigint-unsigned-handling-mode") == "long",
          "BIGINT UNSIGNED above 2^63-1 is written as a negative number: only a reader that knows the column's type "
@@ -115,7 +115,7 @@ RULES: Final = (
     DoctorRule("decimal-string", "info",
          lambda p: p.uses(*AVRO) and p.feed.get("avro-decimal-handling-mode") == "string",
          "DECIMAL is text: exact, but the schema has no precision and scale any more",
-         "Give readers that need a DECIMAL type the table (--ddl or --history)", "docs/formats.md"),
+         "Give readers that need a DECIMAL type the table (--ddl or --history)", "docs/reference.md"),
     DoctorRule("null-as-default", "warning", lambda p: p.uses("debezium", "debezium-avro"),
          "A NULL in a column that has a default is written as the default: the two can't be told apart",
          "Use avro or open; or have no defaults on nullable columns. DATE and TIME columns with a default even stop "
@@ -126,7 +126,7 @@ RULES: Final = (
          "Leave such columns out with a column selector; STORED is possible in CREATE TABLE only", _DEBEZIUM_FILE),
     DoctorRule("zero-dates", "info", lambda p: p.uses("debezium", "debezium-avro"),
          "Zero and partial dates are written as NULL or as 1970-01-01, years below 100 move",
-         "Use avro or open where such dates occur", "docs/formats.md"),
+         "Use avro or open where such dates occur", "docs/reference.md"),
     DoctorRule("timestamp-zone", "warning",
          lambda p: p.uses("avro", "open", "craft", "canal-json") and not p.feed.time_zone,
          "TIMESTAMP is text in the time zone of TiCDC's server, and no message says which",

@@ -1,4 +1,4 @@
-"""The DataFrame form of messages and change events: their schemas, and the names in them (types: docs/types.md)."""
+"""The DataFrame form of messages and change events: their schemas, and the names in them (types: docs/reference.md)."""
 
 from __future__ import annotations
 

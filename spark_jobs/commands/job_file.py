@@ -38,7 +38,7 @@ _LAYOUT: Final = ("partition-by", "cluster-by")
 
 
 def add(p: argparse.ArgumentParser) -> None:
-    p.add_argument(OPTION, metavar="JOB.toml", help="these options from a file (docs/spark.md); the command line wins")
+    p.add_argument(OPTION, metavar="JOB.toml", help="these options from a file (docs/lake.md); the command line wins")
     p.set_defaults(places=())
 
 

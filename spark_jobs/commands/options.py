@@ -21,7 +21,7 @@ places
   FILE            message file: JSON lines {"topic","partition","offset","timestamp","key_b64","value_b64","headers"},
                   only key_b64 and value_b64 are needed; FILE.parquet: the same columns, in binary;
                   FILE.avro, or a folder of such: values that Kafka Connect's S3 or HDFS sink archived
-  s3://BUCKET/…   an object or a folder of them in place of a file (also gs://, abfs://, hdfs://; docs/spark.md)
+  s3://BUCKET/…   an object or a folder of them in place of a file (also gs://, abfs://, hdfs://; docs/lake.md)
   -               standard output
   kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
                   each message's own topic (or the one --topic names)

@@ -22,9 +22,9 @@ examples
 
 what is compared
   Rows meet by table, key and commit_ts, whatever their order; the order of each key's rows is compared too. A row that
-  is there twice (TiCDC sends at least once) counts once. What a format is known to lose (docs/formats.md) is counted as
-  an expected loss, all else is a difference. Row checksums are checked where messages have them. DDL is compared where
-  both sides have some.
+  is there twice (TiCDC sends at least once) counts once. What a format is known to lose (docs/reference.md) is
+  counted as an expected loss, all else is a difference. Row checksums are checked where messages have them. DDL is
+  compared where both sides have some.
 
 exit codes
   0 the same   1 they differ   2 wrong usage, or something needed can't be reached

@@ -1,4 +1,4 @@
-"""Which Spark is installed, and which versions are supported (the table of docs/spark.md).
+"""Which Spark is installed, and which versions are supported (the table of docs/columns.md).
 
 Read without importing pyspark, which takes a second and is not there for who needs no Spark.
 """

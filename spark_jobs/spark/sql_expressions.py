@@ -1,4 +1,4 @@
-"""Plain values as typed columns, in Spark's SQL (docs/types.md)."""
+"""Plain values as typed columns, in Spark's SQL (docs/reference.md)."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from tests.service.api.test_replay import COUNTS
 
 
 def test_types_are_up_to_date() -> None:
-    assert types_page.PAGE.read_text(encoding="utf-8") == types_page.page(), "run `make docs`"
+    assert types_page.PART.read() == types_page.section(), "run `make docs`"
 
 
 def test_compatibility_has_the_counts_that_the_replay_is_held_to() -> None:

@@ -1,7 +1,7 @@
-"""`python -m tests.matrix` writes what is made in docs/: formats.md (the matrix), types and registry.md (agreement)."""
+"""`python -m tests.matrix` writes what is made in docs/: tables of reference.md, agreement in registry.md."""
 
 from tests.matrix import compatibility_page, page, types_page
 
-page.write()
-types_page.write()
+page.PART.write(page.section())
+types_page.PART.write(types_page.section())
 compatibility_page.write()

@@ -1,4 +1,4 @@
-"""The matrix of docs/formats.md: how each SQL type is carried by each format, and what is lost, from the tables.
+"""The matrix of docs/reference.md: how each SQL type is carried by each format, and what is lost, from the tables.
 
 Made from `schemas/model/types.py`, the formats' own schemas and `schemas/inspect/losses.py`; the tests hold the formats
 to it.
@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 
 from schemas.formats.avro import schema as avro_publish
 from schemas.formats.base import Context
@@ -23,12 +22,12 @@ from schemas.model.event import RowChange
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import TYPES, Kind, TidbType
+from tests.matrix.generated_part import GeneratedPart
 from tests.matrix.round_trip import FORMS, MORE_FORMS
-from tests.support.golden import ROOT, Registry
+from tests.support.golden import Registry
 from tests.support.rows import ORIGIN
 
-PAGE = ROOT / "docs" / "formats.md"
-BEGIN, END = "<!-- matrix: made by `make docs` -->\n", "<!-- end of the matrix -->\n"
+PART = GeneratedPart("reference.md", "matrix")
 _SIZES: dict[Kind, tuple[int | None, int | None]] = {
     Kind.DECIMAL: (30, 10), Kind.BIT: (10, None), Kind.DATETIME: (None, 6), Kind.TIMESTAMP: (None, 6),
     Kind.TIME: (None, 6),
@@ -49,7 +48,7 @@ _CRAFT = {
 
 
 def section() -> str:
-    """The text between the markers."""
+    """The text of the part."""
     types = _rows()
     names = ["SQL type", *WRITTEN]
     lines = [" | ".join(["", *names, ""]).strip(), "|---" * len(names) + "|"]
@@ -74,19 +73,6 @@ def section() -> str:
             "",
         )
     )
-
-
-def page(text: str) -> str:
-    """The page with its matrix made anew. ValueError where the markers are missing."""
-    head, begin, rest = text.partition(BEGIN)
-    _, end, tail = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{PAGE.name} lacks the markers of the matrix")
-    return head + begin + section() + end + tail
-
-
-def write(path: Path = PAGE) -> None:
-    path.write_text(page(path.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 # ---------------------------------------------------------------------------------- a row per type

@@ -1,4 +1,4 @@
-"""The table of docs/spark.md that says which reader reads which tables of the lake, made by reading them.
+"""The table of docs/lake.md that says which reader reads which tables of the lake, made by reading them.
 
 python -m tests.matrix.readers      writes it anew (starts Spark)
 """
@@ -15,14 +15,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import DeltaTable, QueryBuilder
 
-from tests.support.golden import ROOT
+from tests.matrix.generated_part import GeneratedPart
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg, query_duckdb
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-PAGE = ROOT / "docs" / "spark.md"
-BEGIN, END = "<!-- readers: made by `python -m tests.matrix.readers` -->\n", "<!-- end of the readers -->\n"
+PART = GeneratedPart("lake.md", "readers", "python -m tests.matrix.readers")
 Rows = list[dict[str, Any]]
 Reader = Callable[[Path], Rows]
 
@@ -122,7 +121,7 @@ def _answer(read: Reader, place: Path, rows: Rows) -> str:
 
 
 def section(read: Mapping[str, Mapping[str, str]]) -> str:
-    """The text between the markers."""
+    """The text of the part."""
     heads = []
     for name in _NAMES:
         library, comma, how = name.partition(",")
@@ -134,11 +133,6 @@ def section(read: Mapping[str, Mapping[str, str]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def written() -> str:
-    """What stands between the markers on the page."""
-    return PAGE.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
-
-
 def write() -> None:
     from spark_jobs.lake import tables
     from spark_jobs.runtime.spark_settings import SparkSettings
@@ -147,8 +141,7 @@ def write() -> None:
     with tempfile.TemporaryDirectory() as folder:
         made = section(answers(spark, Path(folder)))
     spark.stop()
-    before, _, rest = PAGE.read_text(encoding="utf-8").partition(BEGIN)
-    PAGE.write_text(before + BEGIN + made + END + rest.partition(END)[2], encoding="utf-8")
+    PART.write(made)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,13 @@
-"""docs/types.md: every TiDB type, what it is called in each format and in Spark, from `schemas/model/types.py`."""
+"""A table of docs/reference.md: every TiDB type, its name in each format and in Spark, by `schemas/model/types.py`."""
 
 from __future__ import annotations
 
 from schemas.model.types import TYPES, TidbType
-from tests.support.golden import ROOT
+from tests.matrix.generated_part import GeneratedPart
 
-PAGE = ROOT / "docs" / "types.md"
+PART = GeneratedPart("reference.md", "types")
 _HEAD = """\
-# Types
-
-Made by `make docs` from `schemas/model/types.py`; a type is one row there. How a value of each type is written in each format, and which values can't be kept, is the matrix of [formats.md](formats.md).
+Made by `make docs` from `schemas/model/types.py`; a type is one row there. How a value of each type is written in each format, and which values can't be kept, is the matrix above.
 
 - Code: the type code of MySQL's protocol, which Open Protocol and Craft carry. CHAR and BINARY share one, and so do VARCHAR and VARBINARY, TEXT and BLOB; the flag `binary` tells them apart.
 - Avro: `tidb_type` of TiCDC's schema, and the type on the wire. DECIMAL is text with `avro-decimal-handling-mode=string`, BIGINT UNSIGNED with `avro-bigint-unsigned-handling-mode=string`. Several SQL types share one `tidb_type`; without a table definition the widest of them is meant.
@@ -23,8 +21,8 @@ Made by `make docs` from `schemas/model/types.py`; a type is one row there. How 
 _HEX = ("bit", "binary")
 
 
-def page() -> str:
-    """The whole page."""
+def section() -> str:
+    """The text of the part."""
     rows = [row for one in TYPES for row in _rows(one)]
     return _HEAD + "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
 
@@ -45,7 +43,3 @@ def _row(one: TidbType, name: str, avro: str, connect: str, spark: str, unsigned
         semantic = ", `io.debezium.time.Timestamp` up to 3 fraction digits, `MicroTimestamp` above"
     plain = '`{"hex":…}`' if one.kind.value in _HEX else "text"
     return name, str(one.code), f"`{one.avro_name}{unsigned}`, {avro}", connect + semantic, spark, plain
-
-
-def write() -> None:
-    PAGE.write_text(page(), encoding="utf-8")

@@ -1,7 +1,7 @@
 """Features of Delta tables that older or smaller readers lack: set when a change needs them, with a warning before.
 
 `--reader-features full` sets them in new tables, by Delta's own defaults (`FULL`). Which reader reads what: the table
-in docs/spark.md, which tests hold.
+in docs/lake.md, which tests hold.
 """
 
 from __future__ import annotations

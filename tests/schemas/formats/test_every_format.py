@@ -16,7 +16,8 @@ _READ_AS = {"open-tiflow": "open"}  # its messages are told by nothing from anot
 
 
 def check_format(name: str) -> None:
-    assert f"`{name}`" in (ROOT / "docs" / "formats.md").read_text(encoding="utf-8"), "docs/formats.md does not name it"
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    assert f"`{name}`" in page, "docs/reference.md does not name it"
     if name in WRITTEN:
         assert name in _CARRIERS, "tests/matrix/page.py does not say what a type is on its wire"
         assert name in FORMS, "tests/matrix/round_trip.py has no form of it"

@@ -50,7 +50,7 @@ def chosen(format_: str, more: bool) -> list[Golden]:
 
 
 EXTENDED = {"enable_tidb_extension": True, "avro_enable_watermark": True}
-# Formats that have no TiDB ActionType, and those that can't do without (docs/formats.md).
+# Formats that have no TiDB ActionType, and those that can't do without (docs/reference.md).
 WITHOUT_TYPE, NEED_TYPE = ("debezium", "debezium-avro", "debezium-tidb"), ("avro", "craft", "open", "open-tiflow")
 
 

@@ -1,4 +1,4 @@
-"""Where a transcode loses information, the flag or the error that tells it, by the groups of docs/formats.md.
+"""Where a transcode loses information, the flag or the error that tells it, by the groups of docs/reference.md.
 
 The losses as data are in `schemas/inspect/losses.py` (`row` is the group), with an example each in test_loss_table.py.
 """

@@ -122,7 +122,7 @@ def test_what_is_wrong_is_said() -> None:
 def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("shop.sql").write_text("CREATE TABLE shop.orders (id INT PRIMARY KEY);")
-    page = (ROOT / "docs" / "formats.md").read_text()
+    page = (ROOT / "docs" / "reference.md").read_text()
     section = page[page.index("## In Python") :]
     [code] = re.findall(r"```python\n(.*?)```", section[: section.index("\n## ")], re.DOTALL)
     encoder = Encoder("open", ddl="shop.sql")

@@ -64,7 +64,7 @@ def _flag_names(event: RowChange) -> set[str]:
 )
 @each("golden", **sampled(SOURCES))
 def test_every_format_comes_back(golden: Golden, form: dict[str, Any]) -> None:
-    """event → connector's message → event: the same row, and a flag for what docs/formats.md says is lost."""
+    """event → connector's message → event: the same row, and a flag for what docs/reference.md says is lost."""
     registry, decoder = Registry(), golden.side(ddl=True).decoder()
     there = _registry_side(registry, None, **form, on_lossy="flag").encoder()
     back = _registry_side(registry, golden.definitions, **form).decoder()
