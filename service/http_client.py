@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 import ssl
 import threading
 from collections.abc import Mapping
@@ -24,6 +25,10 @@ V1: Final = "application/vnd.schemaregistry.v1+json"
 PASSING: Final = (408, 429, 500, 502, 503, 504)
 GATEWAY: Final = (502, 503, 504)
 _PAUSES: Final = (0.2, 5.0)
+_ERROR_NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
+_CREDENTIALS: Final = (
+    "set BRIDGE_REGISTRY_USER=NAME:PASSWORD or BRIDGE_REGISTRY_TOKEN, or write http://NAME:PASSWORD@HOST"
+)
 CONNECTIONS: Final = 8
 
 
@@ -69,12 +74,8 @@ class RegistryLogin:
     token: str | None = field(default=None, repr=False)
     ca: Path | None = None
     wait: float = 30.0
-    timeout: float = 30.0
+    timeout: float = 60.0
     passing: tuple[int, ...] = PASSING
-
-
-ONCE: Final = RegistryLogin(wait=0.0, timeout=60.0)
-"""Credentials of the URL; nothing is tried again."""
 
 
 class _Passing(Exception):
@@ -128,7 +129,7 @@ class HttpRegistry:
             request = self._client.build_request(method, self._base, content=data or None, extensions=extensions)
             response = self._client.send(request)
         except self._errors as error:
-            raise _Passing(None, mask_credentials(str(error) or type(error).__name__)) from error
+            raise _Passing(None, mask_credentials(_ERROR_NUMBER.sub("", str(error)) or "no answer")) from error
         media = _media_type(response.headers.get("content-type", ""))
         answer = RegistryResponse(response.status_code, response.content, media)
         if answer.status in self._passing:
@@ -220,7 +221,8 @@ def _check_answer(asker: RegistryClient, kind: type[T], what: str, answer: Regis
 
 
 def refusal_error(asker: RegistryClient, what: str, answer: RegistryResponse) -> SetupError:
-    return SetupError("REGISTRY_REFUSED", url=asker.name, what=what, details=answer.error_text)
+    way = f" ({_CREDENTIALS})" if answer.status == 401 else ""
+    return SetupError("REGISTRY_REFUSED", url=asker.name, what=what, details=answer.error_text + way)
 
 
 def _parts(url: str) -> Any:

@@ -53,6 +53,15 @@ FORMATS: dict[str, Format] = {
     )
 }  # fmt: skip
 
+PROTOCOLS: dict[str, str] = {protocol: row.name for row in FORMATS.values() for protocol in row.protocols}
+"""TiCDC's name of a protocol → the format."""
+
+
+def format_name(text: str) -> str:
+    """The name of a format that is named so, or as TiCDC names its protocol (`open-protocol`); else the text itself."""
+    return text if text in FORMATS else PROTOCOLS.get(text, text)
+
+
 WRITTEN: tuple[str, ...] = tuple(row.name for row in FORMATS.values() if row.writes)
 FROM_TICDC: tuple[str, ...] = tuple(row.name for row in FORMATS.values() if row.protocols)
 """The formats that TiCDC has a protocol for."""

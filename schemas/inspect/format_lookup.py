@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schemas.formats.base import Format
-from schemas.formats.format_table import FORMATS
+from schemas.formats.format_table import FORMATS, format_name
 from schemas.inspect.auto_decoder import AUTO
 from schemas.model.errors import SetupError
 from schemas.plain.reader import PLAIN
@@ -13,6 +13,7 @@ def format_named(name: str) -> Format:
     """The format of this name, or AUTO. SetupError USAGE when there is none."""
     if name in (AUTO.name, PLAIN.name):
         return AUTO if name == AUTO.name else PLAIN
-    if name not in FORMATS:
+    row = FORMATS.get(format_name(name))
+    if row is None:
         raise SetupError("USAGE", details=f"format {name!r} is not known; known: {', '.join(FORMATS)}")
-    return FORMATS[name]
+    return row

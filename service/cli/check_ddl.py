@@ -15,7 +15,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from schemas.model.errors import BridgeError, SetupError
-from service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion
+from service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, login
 from service.cli.output import exit_with
 
 Format = Literal["text", "json", "github"]
@@ -184,7 +184,7 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
     from service.changefeed.reader import read_config
     from service.ddl_check import render
     from service.ddl_check.report import EXIT
-    from service.http_client import ONCE, HttpRegistry, need_json
+    from service.http_client import HttpRegistry, need_json
 
     settings: dict[str, Any] = {
         name: feed[name] for name in ("sink_uri", "keyspace", "schema_registry", "ticdc_version") if feed[name]
@@ -195,7 +195,7 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
         settings["name"] = request["history"]
     body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
     asked = {k: v for k, v in body.items() if k not in ("zone", "history")}
-    with closing(HttpRegistry(url, ONCE)) as remote:
+    with closing(HttpRegistry(url, login(wait=0.0))) as remote:
         answer = need_json(remote, dict, "/history/dry-run", "POST", asked)
     if answer.get("verdict") not in EXIT:
         raise SetupError(

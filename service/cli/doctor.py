@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from schemas.model.errors import SetupError
-from service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion
+from service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, login
 from service.cli.output import exit_with
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def doctor(
     from service.changefeed.doctor import examine, exit_code
     from service.changefeed.doctor_input import DoctorInput
     from service.changefeed.reader import read_files
-    from service.http_client import ONCE, HttpRegistry
+    from service.http_client import HttpRegistry
 
     try:
         if not sink_uri and not config:
@@ -70,7 +70,7 @@ def doctor(
         )
         patient = DoctorInput(feed)
         if registry:
-            with closing(HttpRegistry(registry, ONCE)) as remote:
+            with closing(HttpRegistry(registry, login(wait=0.0))) as remote:
                 patient = _ask_registry(remote, feed)
     except SetupError as error:
         exit_with(error.detail)

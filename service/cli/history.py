@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from schemas.model.errors import BridgeError, DdlError, SetupError
+from schemas.model.reasons import reason_of
 from service.cli.options import DdlZone, StoreUrl, one_place, split_table
 from service.cli.output import exit_with, load_settings
 from service.logs import print_line
@@ -53,7 +54,7 @@ def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: Re
     except SetupError as error:
         exit_with(error.detail)
     except (OSError, UnicodeDecodeError) as error:
-        exit_with(f"{file}: {error}")
+        exit_with(f"{file}: {reason_of(error)}")
     print_line(f"history replay: {done} statements, {failed} that could not be read or applied")
 
 

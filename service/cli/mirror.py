@@ -19,9 +19,9 @@ from service.cli.options import (
     StoreUrl,
     Token,
     User,
+    login,
 )
 from service.cli.output import load_settings, run_job
-from service.cli.transfer import login
 
 From = Annotated[
     str, typer.Option("--in", "--from", metavar="URL", help="The registry to follow: http(s)://… or kafka:TOPIC.")

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import functools
 import inspect
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from service.cli.output import exit_with
+
+if TYPE_CHECKING:
+    from service.http_client import RegistryLogin
 
 StoreUrl = Annotated[
     str | None,
@@ -69,6 +73,21 @@ User = Annotated[
 ]
 Token = Annotated[str | None, typer.Option(help="Bearer token for a registry over HTTP. [BRIDGE_REGISTRY_TOKEN]")]
 Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="Certificates to trust (PEM) instead of the system's.")]
+
+
+def login(
+    user: str | None = None,
+    token: str | None = None,
+    ca: Path | None = None,
+    wait: float = 30.0,
+    *,
+    target: bool = False,
+) -> RegistryLogin:
+    """Credentials from options, else from the environment; those of a target only from its own."""
+    from service.http_client import RegistryLogin
+
+    names = ("BRIDGE_TO_USER", "BRIDGE_TO_TOKEN") if target else ("BRIDGE_REGISTRY_USER", "BRIDGE_REGISTRY_TOKEN")
+    return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
 
 
 def one_place(argument: str, given: str | None, option: str, value: str | None) -> str:

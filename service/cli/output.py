@@ -24,8 +24,13 @@ STOPPED: Final = 1
 
 def exit_with(reason: str) -> NoReturn:
     """Say why, and leave with exit code 2."""
-    print(f"ticdc-bridge: can't start: {mask_credentials(reason)}", file=sys.stderr, flush=True)
+    print(f"ticdc-bridge: {mask_credentials(reason)}", file=sys.stderr, flush=True)
     raise typer.Exit(CANNOT_START)
+
+
+def refuse_start(reason: str) -> NoReturn:
+    """As `exit_with`, of what would go on running."""
+    exit_with(f"can't start: {reason}")
 
 
 def read_settings(**explicit: Any) -> Settings:

@@ -10,7 +10,7 @@ import typer
 
 from schemas.model.errors import SetupError
 from service.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl, Workers
-from service.cli.output import exit_with, load_settings
+from service.cli.output import load_settings, refuse_start
 from service.logs import print_line
 
 LogicalTypes = Annotated[
@@ -80,9 +80,9 @@ def serve(
     try:
         _run(explicit)
     except SetupError as error:
-        exit_with(error.detail)
+        refuse_start(error.detail)
     except ValueError as error:
-        exit_with(str(error))
+        refuse_start(str(error))
 
 
 def _run(explicit: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ import typer
 
 from schemas.model.errors import BridgeError, SetupError
 from service.cli.options import DdlZone, KafkaConfig, Servers, StoreUrl
-from service.cli.output import exit_with, load_settings
+from service.cli.output import load_settings, refuse_start
 from service.logs import print_line
 
 if TYPE_CHECKING:
@@ -78,9 +78,9 @@ def track(
         of = (changefeed, topics, file, format_, bootstrap_servers, kafka_config, ddl_time_zone, time_zone)
         code = _run(settings, TrackedChangefeed(*of, claim_check_dir).check(), _parse_until(until_resolved), until_end)
     except BridgeError as error:
-        exit_with(error.detail)
+        refuse_start(error.detail)
     except ValueError as error:
-        exit_with(str(error))
+        refuse_start(str(error))
     raise typer.Exit(code)
 
 

@@ -5,18 +5,15 @@ A place is a store, a topic, a dump file or another registry.
 
 from __future__ import annotations
 
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from schemas.model.errors import SetupError
-from service.cli.options import StoreUrl, TransferArguments, one_place, spread_options
+from service.cli.options import StoreUrl, TransferArguments, login, one_place, spread_options
 from service.cli.output import read_settings, run_job
 
 if TYPE_CHECKING:
-    from service.http_client import RegistryLogin
     from service.migration.transfer import TransferOptions
 
 Places = Annotated[
@@ -126,13 +123,3 @@ def _options(given: TransferArguments, *, own_target: bool = True, overwrite: bo
         given.no_modes,
         given.drop_rule_sets,
     )
-
-
-def login(
-    user: str | None, token: str | None, ca: Path | None, wait: float = 30.0, *, target: bool = False
-) -> RegistryLogin:
-    """Credentials from options, else from the environment; those of a target only from its own."""
-    from service.http_client import RegistryLogin
-
-    names = ("BRIDGE_TO_USER", "BRIDGE_TO_TOKEN") if target else ("BRIDGE_REGISTRY_USER", "BRIDGE_REGISTRY_TOKEN")
-    return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)

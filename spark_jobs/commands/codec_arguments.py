@@ -22,6 +22,7 @@ from schemas.model.ports import TableSource
 from schemas.model.reasons import reason_of
 from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Table
+from spark_jobs.commands.options import with_login
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import archive_files
 from spark_jobs.io.storage_sink import schema_files
@@ -179,7 +180,7 @@ def tables_of(args: argparse.Namespace) -> TableSource | None:
 def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format) -> Schemas:
     """Where schemas come from. SetupError USAGE, REGISTRY_UNREACHABLE."""
     if file is not None:
-        if registry and registry != os.environ.get("BRIDGE_REGISTRY"):
+        if registry and registry != with_login(os.environ.get("BRIDGE_REGISTRY", "")):
             print(f"warning: --schemas {file} is used; --registry {mask_url(registry)} is not asked", file=sys.stderr)
         return FileSchemas.read(file)
     if registry and (of.needs_schemas or of.uses_schemas):
@@ -207,7 +208,8 @@ def spark_settings(args: argparse.Namespace, used: bool, *places: str | None) ->
 
     SetupError USAGE.
     """
-    if not used and (given := "--conf" if args.conf else "--packages" if args.packages else ""):
+    of_spark = {"--conf": args.conf, "--packages": args.packages, "--master": vars(args).get("master")}
+    if not used and (given := next((name for name, value in of_spark.items() if value), "")):
         details = f"{given} goes with Spark (--spark, --stream, a table), and this job runs without it"
         raise SetupError("USAGE", details=details)
     settings = SparkSettings.of(getattr(args, "master", None), args.conf, args.packages)

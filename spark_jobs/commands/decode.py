@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
+from schemas.formats.format_table import format_name
 from spark_jobs.commands import options
 
 _EXAMPLES = """\
@@ -24,7 +25,13 @@ examples
 
 def add(commands: Any) -> None:
     p = options.command(commands, "decode", "messages → change events in plain form, a JSON line each", _EXAMPLES)
-    p.add_argument("--format", required=True, choices=options.READ, help="format of the messages; auto: each its own")
+    p.add_argument(
+        "--format",
+        required=True,
+        type=format_name,
+        choices=options.READ,
+        help="format of the messages; auto: each its own",
+    )
     p.add_argument(
         "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from schemas.formats.format_table import FORMATS
+from schemas.formats.format_table import FORMATS, format_name
 from spark_jobs.commands import options
 
 _EXAMPLES = """\
@@ -22,7 +22,9 @@ skipped and counted by kind.
 
 def add(commands: Any) -> None:
     p = options.command(commands, "encode", "change events in plain form → messages of a format", _EXAMPLES)
-    p.add_argument("--to", "--format", dest="to", required=True, choices=sorted(FORMATS), help="format written")
+    p.add_argument(
+        "--to", "--format", dest="to", required=True, type=format_name, choices=sorted(FORMATS), help="format written"
+    )
     options.job(p, chooses=False)
     options.target(p)
 

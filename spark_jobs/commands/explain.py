@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from schemas.formats.format_table import format_name
 from schemas.model.errors import SetupError
 from spark_jobs.commands import options
 from ticdc_bridge.command_table import COMMANDS
@@ -47,7 +48,7 @@ def add(commands: Any) -> None:
     p.add_argument("place", nargs="?", metavar="FILE[#LINE] | TOPIC@PARTITION:OFFSET", help="which message")
     p.add_argument("--in", dest="source", metavar="FILE[#LINE]|kafka:TOPIC@PARTITION:OFFSET", help="the same")
     p.add_argument("--format-out", choices=("text", "json"), default="text", help="for people (text) or programs")
-    p.add_argument("--format", default="auto", choices=options.READ, help="format (told by the message)")
+    p.add_argument("--format", default="auto", type=format_name, choices=options.READ, help="format (detected)")
     options.add_reading(p)
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the formats compared with (JSON)")
 

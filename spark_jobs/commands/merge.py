@@ -6,6 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
+from schemas.formats.format_table import format_name
 from schemas.model.errors import SetupError
 from spark_jobs.commands import options
 from spark_jobs.lake.engines.base import AUTO, ENGINES
@@ -34,7 +35,7 @@ none: for a folder of this machine; a column that is renamed, dropped or of anot
 
 def add(commands: Any) -> None:
     p = options.command(commands, "merge", "a changelog → a table of the lake as the table in TiDB is", _EXAMPLES)
-    p.add_argument("--format", required=True, choices=options.READ, help="format of the messages")
+    p.add_argument("--format", required=True, type=format_name, choices=options.READ, help="format of the messages")
     p.add_argument("--table", metavar="DB.TABLE", help="the table; --tables takes several")
     p.add_argument(
         "--at-once",

@@ -7,6 +7,7 @@ import os
 import re
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import quote
 
 from schemas.formats.format_table import FORMATS
 from schemas.inputs.table_sources import definition_source
@@ -133,7 +134,10 @@ def spark_conf(p: argparse.ArgumentParser) -> None:
 
 
 def lineage(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--lineage", metavar="URL", help="tell this service which topics, versions and subjects were used")
+    p.add_argument(
+        "--lineage", metavar="URL", type=with_login,
+        help="tell this service which topics, versions and subjects were used",
+    )  # fmt: skip
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
 
 
@@ -168,7 +172,10 @@ def add_reading(p: argparse.ArgumentParser, chooses: bool = False) -> None:
             metavar="PATTERNS|SOURCE",
             help="the tables taken, by TiDB's table filter: 'shop.*,!shop.tmp_*'; or definitions, as --ddl",
         )
-    p.add_argument("--history", metavar="URL", help="table definitions from this service's history, instead of a file")
+    p.add_argument(
+        "--history", metavar="URL", type=with_login,
+        help="table definitions from this service's history, instead of a file",
+    )  # fmt: skip
     p.add_argument("--changefeed", metavar="NAME", help="whose history, where the service has several")
     p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in DDL")
     p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
@@ -216,8 +223,24 @@ def types(p: argparse.ArgumentParser) -> None:
     )  # fmt: skip
 
 
+def with_login(url: str, variable: str = "BRIDGE_REGISTRY_USER") -> str:
+    """A URL with the NAME:PASSWORD of an environment variable, where it has none: many may read a command line."""
+    scheme, mark, rest = url.partition("://")
+    user, _, password = os.environ.get(variable, "").partition(":")
+    if not (user and mark) or "@" in rest.partition("/")[0]:
+        return url
+    return f"{scheme}://{quote(user, safe='')}:{quote(password, safe='')}@{rest}"
+
+
+def with_target_login(url: str) -> str:
+    return with_login(url, "BRIDGE_TO_USER")
+
+
 def registry(p: argparse.ArgumentParser) -> None:
-    p.add_argument("--registry", metavar="URL", default=os.environ.get("BRIDGE_REGISTRY"), help="schema registry")
+    p.add_argument(
+        "--registry", metavar="URL", type=with_login, default=os.environ.get("BRIDGE_REGISTRY"),
+        help="schema registry (BRIDGE_REGISTRY; its NAME:PASSWORD: BRIDGE_REGISTRY_USER)",
+    )  # fmt: skip
     p.add_argument("--schemas", type=Path, metavar="FILE", help="schemas in a file, instead of a registry")
     p.add_argument(
         "--registry-wait",
@@ -238,7 +261,10 @@ def kafka(p: argparse.ArgumentParser) -> None:
 
 def target(p: argparse.ArgumentParser) -> None:
     """How messages are written."""
-    p.add_argument("--to-registry", metavar="URL", help="registry of the format written (default: --registry)")
+    p.add_argument(
+        "--to-registry", metavar="URL", type=with_target_login,
+        help="registry of the format written (default: --registry; its NAME:PASSWORD: BRIDGE_TO_USER)",
+    )  # fmt: skip
     p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of the format written (default: --schemas)")
     p.add_argument("--to-options", "--options", type=Path, metavar="FILE", help="options of the format written (JSON)")
     p.add_argument(

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import replace
 from typing import Any
 
-from schemas.formats.format_table import FORMATS
+from schemas.formats.format_table import FORMATS, format_name
 from spark_jobs.commands import options
 
 _EXAMPLES = """\
@@ -21,8 +21,8 @@ examples
 
 def add(commands: Any) -> None:
     p = options.command(commands, "transcode", "messages of one format → messages of another", _EXAMPLES)
-    p.add_argument("--from", dest="format", required=True, choices=options.READ, help="format read")
-    p.add_argument("--to", required=True, choices=sorted(FORMATS), help="format written")
+    p.add_argument("--from", dest="format", required=True, type=format_name, choices=options.READ, help="format read")
+    p.add_argument("--to", required=True, type=format_name, choices=sorted(FORMATS), help="format written")
     options.job(p)
     options.target(p)
 

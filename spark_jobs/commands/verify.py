@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from schemas.formats.format_table import format_name
 from spark_jobs.commands import options
 
 if TYPE_CHECKING:
@@ -36,12 +37,15 @@ _FORMATS = [*options.READ, "plain"]
 
 def add(commands: Any) -> None:
     p = options.command(commands, "verify", "two topics or files: the same events?", _EXAMPLES, "")
-    p.add_argument("--from", dest="format", required=True, choices=_FORMATS, help="format of --in")
+    p.add_argument("--from", dest="format", required=True, type=format_name, choices=_FORMATS, help="format of --in")
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="one side")
-    p.add_argument("--to", required=True, choices=_FORMATS, help="format of --against")
+    p.add_argument("--to", required=True, type=format_name, choices=_FORMATS, help="format of --against")
     p.add_argument("--against", required=True, metavar="FILE|kafka:TOPIC", help="the other side")
     options.add_reading(p)
-    p.add_argument("--to-registry", metavar="URL", help="registry of --against (default: --registry)")
+    p.add_argument(
+        "--to-registry", metavar="URL", type=options.with_target_login,
+        help="registry of --against (default: --registry; its NAME:PASSWORD: BRIDGE_TO_USER)",
+    )  # fmt: skip
     p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of --against (default: --schemas)")
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the format of --against (JSON)")
     p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")

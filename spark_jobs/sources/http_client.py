@@ -82,7 +82,7 @@ class JsonClient:
     def refusal_error(self, what: str, status: int, answer: Any) -> SetupError:
         details = f"HTTP {status}: {message_of(answer)}"
         if status == 401 and "Authorization" not in self._headers:
-            details += " (give user and password in the URL: http://user:password@host)"
+            details += " (set BRIDGE_REGISTRY_USER=NAME:PASSWORD, or write http://NAME:PASSWORD@HOST)"
         return SetupError("REGISTRY_REFUSED", url=self.name, what=what, details=details)
 
     def read_field(self, answer: Any, name: str, kind: type[T]) -> T:

@@ -15,6 +15,7 @@ from schemas.model.event import Message
 from schemas.model.options import Options
 from service.testing import running_service
 from spark_jobs.commands.main import main
+from spark_jobs.commands.options import with_login
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import read_messages
 from spark_jobs.io.topics import TopicChoice
@@ -249,3 +250,23 @@ def test_replay_sends_the_last_letter_of_a_message(capsys: pytest.CaptureFixture
     assert main(["replay", "--in", "d.jsonl", "--out", "again.jsonl", "--max-attempts", "2"]) == 1
     assert "failed too often 2" in capsys.readouterr().err
     assert {m.value for m in found("again.jsonl") if m.topic} == {b"other"}
+
+
+@pytest.mark.parametrize(
+    ("user", "url", "asked"),
+    [
+        ("u:p", "http://h:1/a", "http://u:p@h:1/a"),
+        ("u:p:@/é", "https://h/a@b", "https://u:p%3A%40%2F%C3%A9@h/a@b"),
+        ("u:p", "http://own:x@h", "http://own:x@h"),
+        ("", "http://h", "http://h"),
+        ("u:p", "nonsense", "nonsense"),
+    ],
+)
+def test_credentials_of_the_environment(user: str, url: str, asked: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BRIDGE_REGISTRY_USER", user)
+    assert with_login(url) == asked
+
+
+def test_a_protocol_of_ticdc_names_its_format() -> None:
+    assert main(["decode", "--format", "open-protocol", "--in", written(numbered(OPEN)), "--out", "l"]) == 0
+    assert lines("l")

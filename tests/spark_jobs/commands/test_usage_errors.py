@@ -57,6 +57,7 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--in", "delta:lake"], "tables of the lake"),
     (["--out", "ftp://bucket/rows.jsonl"], "ftp"),
     (["--conf", "spark.a=1"], "--conf goes with Spark"),
+    (["--master", "local"], "--master goes with Spark"),
     (["--packages", "g:a:1"], "--packages goes with Spark"),
     (["--spark", "--conf", "spark.a"], "KEY=VALUE"),
     (["--spark", "--conf", "fs.s3a.endpoint=http://h"], "spark.hadoop.fs.s3a.endpoint"),
