@@ -65,7 +65,7 @@ def help_text() -> str:
     lines = [
         f"Usage: {PROGRAM} COMMAND [OPTIONS]",
         "",
-        "TiCDC's change feed: schema registry, table history, decoded rows, other formats, lake tables.",
+        "Tools for TiCDC: schema registry, table history, decoding, format conversion, lake tables.",
     ]
     for title, commands in GROUPS.items():
         lines += ["", f"{title}:", *(f"  {one.name:{width}}  {one.text}" for one in commands)]

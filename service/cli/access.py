@@ -10,11 +10,11 @@ import typer
 from schemas.model.errors import SetupError
 from service.cli.output import exit_with
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="Who it is for.")]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 AclPath = Annotated[str, typer.Argument(metavar="FILE", help="The file of --acl-file.")]
 Who = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Whose rights to show; cert:CN for a certificate.")]
 Subject = Annotated[str | None, typer.Argument(metavar="[SUBJECT]", help="On which subject.")]
-AuthPath = Annotated[str | None, typer.Option("--auth-file", help="Say which names of it no rule knows.")]
+AuthPath = Annotated[str | None, typer.Option("--auth-file", help="Report users of this file that no rule names.")]
 _REFUSED: Final = 1
 
 

@@ -16,7 +16,7 @@ from service.logs import print_line
 
 def backup(
     store: RequiredStoreUrl,
-    out: Annotated[Path, typer.Option(metavar="FILE", help="Written beside and renamed when it is whole.")],
+    out: Annotated[Path, typer.Option(metavar="FILE", help="The backup file. It appears when it is complete.")],
 ) -> None:
     """Write all that a store holds to one file, while it is in use.
 

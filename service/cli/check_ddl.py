@@ -30,7 +30,7 @@ Sql = Annotated[
 File = Annotated[
     str | None, typer.Option("--in", "--file", metavar="FILE", help="A file of statements, instead of SQL.")
 ]
-Db = Annotated[str, typer.Option(help="The database that names without one are in.")]
+Db = Annotated[str, typer.Option(help="The database of unqualified table names.")]
 Registry = Annotated[
     str | None,
     typer.Option(
@@ -40,7 +40,7 @@ Registry = Annotated[
         help=f"The running service: its registry and its history. [BRIDGE_REGISTRY, {_DEFAULT_SERVICE}]",
     ),
 ]
-Store = Annotated[str | None, typer.Option(help="Store of a service that need not run: sqlite:///PATH.")]
+Store = Annotated[str | None, typer.Option(help="The service's store, read directly: sqlite:///PATH.")]
 Ddl = Annotated[
     str | None,
     typer.Option(
@@ -53,8 +53,8 @@ Ddl = Annotated[
 ]
 Schemas = Annotated[str | None, typer.Option(help="With --ddl: registered schemas, JSON lines or a meta.json.")]
 Compatibility = Annotated[str, typer.Option(help="With --schemas: the level of all subjects.")]
-At = Annotated[str | None, typer.Option(help="Check against the tables of then: a commit_ts or an RFC 3339 time.")]
-Changefeed = Annotated[str | None, typer.Option(help="Name of the tracked changefeed whose history is meant.")]
+At = Annotated[str | None, typer.Option(help="Check against the tables at this time: a commit_ts or an RFC 3339 time.")]
+Changefeed = Annotated[str | None, typer.Option(help="The tracked changefeed whose history is used.")]
 Keyspace = Annotated[str, typer.Option(help="TiCDC's keyspace (namespace), part of Avro names.")]
 SqlMode = Annotated[str, typer.Option(help="The sql_mode in which the SQL is typed.")]
 Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]

@@ -1,4 +1,4 @@
-"""`doctor`: what a changefeed's settings lose or break, each with its reason and fix."""
+"""`doctor`: check a changefeed's settings for losses and errors, each with its reason and fix."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ _ANNOTATIONS: Final = {"error": "error", "warning": "warning", "info": "notice"}
 Registry = Annotated[
     str | None,
     typer.Option(
-        "--registry", "--service", metavar="URL", help="A registry: levels and modes of the subjects are looked at."
+        "--registry",
+        "--service",
+        metavar="URL",
+        help="A registry whose compatibility levels and modes are checked, too.",
     ),
 ]
-TimeZone = Annotated[str, typer.Option(help="Time zone of TiCDC's servers, if it is known and given to readers.")]
+TimeZone = Annotated[str, typer.Option(help="Time zone of TiCDC's servers, if readers know it.")]
 FailOn = Annotated[
-    Literal["error", "warning", "info"], typer.Option(help="How grave a finding has to be for exit code 1.")
+    Literal["error", "warning", "info"], typer.Option(help="The lowest severity that gives exit code 1.")
 ]
 Shown = Annotated[
     Literal["text", "json", "github"],

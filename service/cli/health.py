@@ -1,4 +1,4 @@
-"""`health`: is the service on this machine ready?"""
+"""`health`: check whether the service on this machine is ready"""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Url = Annotated[
 
 
 def health(url: Url = None) -> None:
-    """Ask whether the service on this machine is ready, as a container's health check.
+    """Check whether the service on this machine is ready, as a container's health check does.
 
     Exit code 0: it is, and its store can be used. 1: it is not, or nothing answers within 4 s; stderr says why.
     2: wrong usage.

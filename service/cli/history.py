@@ -63,7 +63,9 @@ ShowCreate = Annotated[
     str | None, typer.Argument(metavar="SQL", help="What SHOW CREATE TABLE printed; - is standard input.")
 ]
 Db = Annotated[str, typer.Option("--db", help="The table's database.")]
-At = Annotated[str | None, typer.Option("--at", metavar="TSO|TIME", help="Since when it is so. [where it is sealed]")]
+At = Annotated[
+    str | None, typer.Option("--at", metavar="TSO|TIME", help="Valid from this time. [the resolved ts of the history]")
+]
 Tables = Annotated[
     str | None,
     typer.Option(
@@ -73,7 +75,7 @@ Tables = Annotated[
         help="Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
     ),
 ]
-Subject = Annotated[str | None, typer.Option(help="A registered subject: the table is known in part.")]
+Subject = Annotated[str | None, typer.Option(help="A registered subject, which describes the table in part.")]
 Version = Annotated[int | None, typer.Option(help="The subject's version. [the newest]")]
 MessageFile = Annotated[
     str | None,
@@ -116,7 +118,7 @@ def history_snapshot(
         typer.Option(
             "--table",
             metavar="[DB.]TABLE",
-            help="Its name, where that is another than the source says. Of --tables: only this.",
+            help="The table's name, if the source has another. With --ddl: only this table.",
         ),
     ] = "",
     tables: Tables = None,
@@ -127,9 +129,9 @@ def history_snapshot(
     changefeed: Feed = None,
     store: StoreUrl = None,
 ) -> None:
-    """Tell what a table is at a commit_ts, or many tables, for a history that began in the middle.
+    """Give a history that began in the middle the definition of a table, or of many, at a commit_ts.
 
-    Without --at, the tables of a live TiDB count from the moment of which they are. Exit code 0; 2 where the snapshot
+    Without --at, tables of a live TiDB are valid from the time they were read. Exit code 0; 2 where the snapshot
     can't be read.
 
     Try it:  mysql -Ne 'SHOW CREATE TABLE orders\\G' shop | tail -n +3 | ticdc-bridge history snapshot - --db shop
@@ -243,9 +245,7 @@ def history_export(
     ] = "sql",
     at: Annotated[
         str | None,
-        typer.Option(
-            "--at", metavar="TSO|TIME", help="The tables that a row of then has. [sql: newest; jsonl: all versions]"
-        ),
+        typer.Option("--at", metavar="TSO|TIME", help="The tables at this time. [sql: newest; jsonl: all versions]"),
     ] = None,
     inclusive: Annotated[
         bool, typer.Option("--inclusive", help="With the DDL at that very commit_ts, as rows after it have it.")

@@ -29,12 +29,14 @@ From = Annotated[
 ComparedWith = Annotated[
     str | None,
     typer.Option(
-        "--against", "--compare-with", metavar="URL", help="Whose answers to compare with, if --from is a topic."
+        "--against", "--compare-with", metavar="URL", help="The registry to compare with, if --in is a topic."
     ),
 ]
-Once = Annotated[bool, typer.Option("--once", help="Sync once, compare everything, and leave: 0 all the same, 1 not.")]
+Once = Annotated[
+    bool, typer.Option("--once", help="Sync once, compare everything, and exit: 0 if all answers are the same, else 1.")
+]
 Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two syncs.")]
-Sample = Annotated[int, typer.Option(min=0, help="Requests to compare after each sync; they go round in turn.")]
+Sample = Annotated[int, typer.Option(min=0, help="Requests to compare after each sync, in turn.")]
 Report = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Where differences go, a JSON line each; without it to the log.")
 ]

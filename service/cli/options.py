@@ -47,21 +47,21 @@ SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
 SchemaRegistry = Annotated[
     str | None, typer.Option(help="The registry's URL, as `cdc cli changefeed create --schema-registry` is given it.")
 ]
-TicdcVersion = Annotated[str | None, typer.Option(help="TiCDC's version: only the known faults of it are told.")]
+TicdcVersion = Annotated[
+    str | None, typer.Option(help="TiCDC's version; limits known faults to those of this version.")
+]
 Config = Annotated[str | None, typer.Option(help="The changefeed's configuration file (TOML, or JSON of cdc cli).")]
 DdlZone = Annotated[
-    str | None, typer.Option(help="Zone of the sessions that ran the DDL: of literal TIMESTAMP defaults.")
+    str | None, typer.Option(help="Time time zone of literal TIMESTAMP defaults in DDL (of the sessions that ran it).")
 ]
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
 Workers = Annotated[
     int | None,
-    typer.Option(help="Processes that answer on the port, e.g. one for each core. [BRIDGE_WORKERS, 1]"),
+    typer.Option(help="Worker processes on the port, e.g. one for each core. [BRIDGE_WORKERS, 1]"),
 ]
-Profile = Annotated[
-    int | None, typer.Option(help="Answers in the shape of Confluent 8.x or 7.x: 8 or 7. [BRIDGE_PROFILE, 8]")
-]
+Profile = Annotated[int | None, typer.Option(help="Answer as Confluent 8.x or 7.x does: 8 or 7. [BRIDGE_PROFILE, 8]")]
 LogFormat = Annotated[str | None, typer.Option(help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")]
 AccessLog = Annotated[
     bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")

@@ -23,7 +23,7 @@ LogicalTypes = Annotated[
 AuthFile = Annotated[
     str | None,
     typer.Option(
-        help="Who may come in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]"
+        help="Users who may log in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]"
     ),
 ]
 AclFile = Annotated[

@@ -34,16 +34,16 @@ In = Annotated[
     typer.Option("--in", metavar="FILE|kafka:T", help="A file of messages or of DDL, or topics: kafka:T1,T2."),
 ]
 Name = Annotated[str, typer.Option(help="The history to write; each changefeed has one of its own.")]
-FormatName = Annotated[str, typer.Option("--format", help="The messages' format; auto tells each message's own.")]
+FormatName = Annotated[str, typer.Option("--format", help="Format of the messages; auto detects it for each message.")]
 Until = Annotated[
     str | None,
     typer.Option(
         "--until-resolved",
         metavar="TSO|TIME|end",
-        help="Stop when everything up to then is sealed; end: everything that was there at the start.",
+        help="Stop when the history is complete up to this time; end: up to the topic's end at the start.",
     ),
 ]
-AtEnd = Annotated[bool, typer.Option("--until-end", help="Kafka: stop when what was there at the start is read.")]
+AtEnd = Annotated[bool, typer.Option("--until-end", help="Kafka: stop at the topic's end as it was at the start.")]
 Zone = Annotated[str, typer.Option(help="Zone of TIMESTAMP text in rows.")]
 Claims = Annotated[Path | None, typer.Option(help="The folder of claim-check files.")]
 

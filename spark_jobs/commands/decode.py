@@ -24,13 +24,13 @@ examples
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "decode", "messages → change events in plain form, a JSON line each", _EXAMPLES)
+    p = options.command(commands, "decode", _EXAMPLES)
     p.add_argument(
         "--format",
         required=True,
         type=format_name,
         choices=options.READ,
-        help="format of the messages; auto: each its own",
+        help="format of the messages; auto: detect it for each message",
     )
     p.add_argument(
         "--verify-checksum", action="store_true", help="compare each row with the row checksum it came with (exit 1)"
@@ -41,7 +41,10 @@ def add(commands: Any) -> None:
     options.types(p)
     p.add_argument("--time", choices=("text", "interval"), default="text", help="TIME as text or as an interval (text)")
     p.add_argument(
-        "--missing", choices=("null", "default"), default="null", help="what a row has for a column added later (null)"
+        "--missing",
+        choices=("null", "default"),
+        default="null",
+        help="the value of a column that was added after the row (null)",
     )
     options.job(p)
 

@@ -12,7 +12,7 @@ from ticdc_bridge.command_table import COMMANDS
 def add(commands: Any) -> None:
     p = commands.add_parser("demo", help=COMMANDS["demo"].text)
     p.add_argument(
-        "--out", "--dir", dest="dir", type=Path, default=Path(".demo"), help="where the demo leaves its files (.demo)"
+        "--out", "--dir", dest="dir", type=Path, default=Path(".demo"), help="folder of the demo's files (.demo)"
     )
 
 

@@ -1,4 +1,4 @@
-"""`encode`: change events in plain form → messages of a format."""
+"""`encode`: encode JSON rows as messages of a format."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ skipped and counted by kind.
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "encode", "change events in plain form → messages of a format", _EXAMPLES)
+    p = options.command(commands, "encode", _EXAMPLES)
     p.add_argument(
         "--to", "--format", dest="to", required=True, type=format_name, choices=sorted(FORMATS), help="format written"
     )

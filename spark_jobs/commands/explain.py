@@ -1,4 +1,4 @@
-"""`explain`: one message, from its bytes to its values."""
+"""`explain`: show one message field by field: bytes, types, values."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ examples
   ticdc-bridge explain shop_orders@0:1041 --bootstrap-servers localhost:9092 --ddl history.jsonl
   ticdc-bridge explain --in messages.jsonl --format-out json | jq '.events[0].fields[] | {column, wire, value}'
 
-reading it
+output
   after.price    the column `price` of the new row; `before.` is the old row
-  bytes          where the field stands: value @41 +7 is seven bytes from offset 41 of the value on
-  wire           its type in the message;  type  what it is in TiDB;  value  as decode prints it
-  debezium, …    what a message of that format would have there; `-` where that is not known
+  bytes          position of the field: value @41 +7 is seven bytes from offset 41 of the value
+  wire           its type in the message;  type  its TiDB type;  value  as decode prints it
+  debezium, …    what that format would carry; `-` where that is not known
 
 exit codes
   0 explained   1 the message can't be read (its bytes and the reason are shown)   2 wrong usage, or no such message

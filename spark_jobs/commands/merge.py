@@ -1,4 +1,4 @@
-"""`merge`: a changelog → a table of the lake as the table in TiDB is."""
+"""`merge`: keep a lake table equal to TiDB's (CDC merge: upsert, delete, DDL)."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ examples
   ticdc-bridge merge --format canal-json --topics 'tidb_.*' --tables 'shop.*' --out 'delta:/lake/{schema}/{table}' \\
       --stream --checkpoint /lake/_checkpoints/shop
 
-The newest change of a key wins by commit_ts, which is kept in `_commit_ts`. The columns follow the table's history:
-from --ddl, from DDL in the topic, or (Avro without either) from the registered schemas, which can't tell a rename from
-a column dropped and one added: there no column goes. Columns have their TiDB type as comment.
+For each key the change with the highest commit_ts wins; the column `_commit_ts` has it. The columns follow the
+table's DDL: from --ddl, from --history, or from DDL in the topic. Without them (Avro) they follow the registered
+schemas, in which a rename looks like a drop plus an add: columns are added, never removed.
 
-The table is written by delta-spark where its jars can be had, else by deltalake (pip install deltalake), which needs
-none: for a folder of this machine; a column that is renamed, dropped or of another type writes the table anew there.
+delta:PATH is written by delta-spark, or by deltalake (pip install deltalake) where Delta's jars can't be fetched:
+deltalake writes local folders only, and rewrites the table when a column is renamed, dropped or retyped.
 
---out iceberg:CATALOG.DB.TABLE is written by Iceberg's runtime for Spark. The catalog is configured in Spark:
+iceberg:CATALOG.DB.TABLE is written by Iceberg's Spark runtime. The catalog is configured in Spark:
   --conf spark.sql.catalog.lake=org.apache.iceberg.spark.SparkCatalog --conf spark.sql.catalog.lake.type=rest \\
   --conf spark.sql.catalog.lake.uri=http://localhost:8181 --out iceberg:lake.shop.orders
 """
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "merge", "a changelog → a table of the lake as the table in TiDB is", _EXAMPLES)
+    p = options.command(commands, "merge", _EXAMPLES)
     p.add_argument("--format", required=True, type=format_name, choices=options.READ, help="format of the messages")
     p.add_argument("--table", metavar="DB.TABLE", help="the table; --tables takes several")
     p.add_argument(
@@ -42,25 +42,23 @@ def add(commands: Any) -> None:
         type=options.number,
         default=4,
         metavar="N",
-        help="of several tables, how many are written at a time (4)",
+        help="how many tables are written at the same time (4)",
     )
     p.add_argument(
         "--engine",
         choices=(AUTO, *ENGINES),
         default=AUTO,
-        help="what writes a Delta table (delta-spark, else deltalake)",
+        help="the writer (delta-spark, else deltalake; of iceberg:… iceberg-spark)",
     )
-    p.add_argument("--partition-by", metavar="COLUMNS", help="of a table that is made: the columns of its partitions")
-    p.add_argument("--cluster-by", metavar="COLUMNS", help="of a table that is made: those its rows are sorted by")
-    p.add_argument("--changelog", metavar="TABLE", help="a table of all changes, each appended once")
-    p.add_argument(
-        "--versions", metavar="TABLE", help="a table of all versions of the rows, from when to when (SCD type 2)"
-    )
+    p.add_argument("--partition-by", metavar="COLUMNS", help="partition columns of a new table")
+    p.add_argument("--cluster-by", metavar="COLUMNS", help="clustering columns of a new table")
+    p.add_argument("--changelog", metavar="TABLE", help="a table of all changes, appended exactly once")
+    p.add_argument("--versions", metavar="TABLE", help="a table of all row versions with their validity (SCD type 2)")
     p.add_argument(
         "--without-key",
         choices=("refuse", "append"),
         default="refuse",
-        help="a table without a key: refuse it, or append what is inserted, and count updates and deletes (refuse)",
+        help="tables without a key: refuse, or append inserts and count updates and deletes (refuse)",
     )
     options.types(p)
     options.job(p, merges=True)

@@ -24,10 +24,10 @@ places
                   FILE.avro, or a folder of such: values that Kafka Connect's S3 or HDFS sink archived
   s3://BUCKET/…   an object or a folder of them in place of a file (also gs://, abfs://, hdfs://; docs/lake.md)
   -               standard output
-  kafka:TOPIC     a Kafka topic, read up to the high watermark seen at the start; written, `kafka:` alone means
-                  each message's own topic (or the one --topic names)
+  kafka:TOPIC     a Kafka topic, read up to its high watermark at the start; as a target, `kafka:` alone means
+                  each message's own topic (or the one that --topic names)
   delta:PATH      a Delta table, written by Spark; with {schema} and {table} in PATH one for each table
-  iceberg:CATALOG.DB.TABLE   an Iceberg table, as the former; the catalog as Spark's settings name it
+  iceberg:CATALOG.DB.TABLE   an Iceberg table; the catalog is configured by --conf spark.sql.catalog.…
   --ddl SOURCE    JSON lines {"commit_ts","db","query"}, as TiCDC sends DDL; "typed":true for SQL as typed (with its
                   "sql_mode"), "mode":"show" for the output of SHOW CREATE TABLE; or SQL (CREATE TABLE, USE …), which
                   holds from the beginning
@@ -46,12 +46,13 @@ class Parser(argparse.ArgumentParser):
         self.exit(2, f"{self.prog}: {message}\nTry: {self.prog} --help\n")
 
 
-def command(commands: Any, name: str, text: str, examples: str, epilog: str = EPILOG) -> argparse.ArgumentParser:
-    """A command's parser, with its description (text) and examples. The line in the list is command_table.py's."""
+def command(commands: Any, name: str, examples: str, epilog: str = EPILOG) -> argparse.ArgumentParser:
+    """A command's parser, with its examples. Its description is command_table.py's."""
+    text = COMMANDS[name].text
     parser: argparse.ArgumentParser = commands.add_parser(
         name,
-        help=COMMANDS[name].text,
-        description=text[0].upper() + text[1:] + ("" if text.endswith("?") else "."),
+        help=text,
+        description=f"{text[0].upper()}{text[1:]}.",
         epilog=examples + "\n" + epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
@@ -71,7 +72,7 @@ def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) 
             dest="source",
             type=lambda text: f"kafka:/{text}/",
             metavar="REGEX",
-            help="the Kafka topics whose whole name fits, such as 'tidb_.*'; a stream finds new ones",
+            help="Kafka topics by a regular expression, such as 'tidb_.*'; a stream finds new ones",
         )
     if merges:
         p.add_argument(
@@ -83,21 +84,30 @@ def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) 
     else:
         p.add_argument("--out", default="-", metavar="FILE|-|kafka:TOPIC|TABLE", help="where the result goes (-)")
     p.add_argument(
-        "--on-error", choices=("fail", "dead-letter", "drop"), default="dead-letter", help="a message that fails"
+        "--on-error",
+        choices=("fail", "dead-letter", "drop"),
+        default="dead-letter",
+        help="what to do with a message that fails",
     )
     p.add_argument("--dead-letter", metavar="FILE|kafka:TOPIC", help="messages that fail, with the reason")
     if merges:
         p.set_defaults(dedupe=False, until_resolved=False, topic=None)
     else:
-        p.add_argument("--dedupe", action="store_true", help="each change once: by db, table, key, commit_ts and op")
         p.add_argument(
-            "--until-resolved", action="store_true", help="only rows that no other comes before: by the watermarks"
+            "--dedupe",
+            action="store_true",
+            help="leave out changes that came before (same db, table, key, commit_ts and op)",
         )
-        p.add_argument("--topic", metavar="RULE", help="topic written, such as tidb_{schema}_{table} (the source's)")
+        p.add_argument(
+            "--until-resolved",
+            action="store_true",
+            help="only rows up to the resolved ts: no earlier change can follow",
+        )
+        p.add_argument("--topic", metavar="RULE", help="target topic, such as tidb_{schema}_{table} (the source's)")
     if chooses:
         job_file.add(p)
     add_reading(p, chooses)
-    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="first offset in each partition")
     spark(p)
 
 
@@ -107,17 +117,20 @@ def spark(p: argparse.ArgumentParser) -> None:
     spark_conf(p)
     p.add_argument(
         "--reader-features", choices=("minimal", "full"), default="minimal",
-        help="of new Delta tables: those that a change needs, when it needs them (minimal), or all from the start",
+        help="Delta features of new tables: only when a change needs them (minimal), or all at once (full)",
     )  # fmt: skip
-    p.add_argument("--stream", action="store_true", help="go on: Structured Streaming; needs --checkpoint")
-    p.add_argument("--checkpoint", metavar="DIR", help="where a stream keeps how far it is")
+    p.add_argument("--stream", action="store_true", help="keep running (Structured Streaming); needs --checkpoint")
+    p.add_argument("--checkpoint", metavar="DIR", help="the stream's checkpoint folder")
     p.add_argument(
-        "--trigger", default="10s", metavar="T", help="a micro-batch each T (10s); `now`: what is there, then end"
+        "--trigger",
+        default="10s",
+        metavar="T",
+        help="interval of micro-batches (10s); `now`: process what is there and end",
     )
-    p.add_argument("--max-per-batch", type=int, metavar="N", help="messages of a micro-batch at most")
+    p.add_argument("--max-per-batch", type=int, metavar="N", help="most messages in a micro-batch")
     p.add_argument(
         "--patience", metavar="T",
-        help="how long a stream waits for what is down: registry, Kafka (10m); where it is given, at the start too",
+        help="how long a stream retries while the registry or Kafka is down (10m); if given, at the start too",
     )  # fmt: skip
     p.add_argument("--metrics", metavar="FILE|:PORT", help="Prometheus metrics: a text file, or served on a port")
     p.add_argument(
@@ -136,7 +149,7 @@ def spark_conf(p: argparse.ArgumentParser) -> None:
 def lineage(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--lineage", metavar="URL", type=with_login,
-        help="tell this service which topics, versions and subjects were used",
+        help="report the topics, table versions and subjects used to this service",
     )  # fmt: skip
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
 
@@ -170,17 +183,21 @@ def add_reading(p: argparse.ArgumentParser, chooses: bool = False) -> None:
             "--tables",
             action=_TablesAction,
             metavar="PATTERNS|SOURCE",
-            help="the tables taken, by TiDB's table filter: 'shop.*,!shop.tmp_*'; or definitions, as --ddl",
+            help="tables to read, by TiDB's table filter: 'shop.*,!shop.tmp_*'; or definitions, as --ddl",
         )
     p.add_argument(
         "--history", metavar="URL", type=with_login,
         help="table definitions from this service's history, instead of a file",
     )  # fmt: skip
     p.add_argument("--changefeed", metavar="NAME", help="whose history, where the service has several")
-    p.add_argument("--ddl-time-zone", metavar="ZONE", help="zone of literal TIMESTAMP defaults in DDL")
-    p.add_argument("--time-zone", metavar="ZONE", help="zone of TIMESTAMP text: the changefeed's (UTC, warned)")
+    p.add_argument("--ddl-time-zone", metavar="ZONE", help="time zone of literal TIMESTAMP defaults in DDL")
+    p.add_argument(
+        "--time-zone", metavar="ZONE", help="time zone of TIMESTAMP text: the changefeed's (UTC, with a warning)"
+    )
     p.add_argument("--from-options", type=Path, metavar="FILE", help="options of the format read (JSON)")
-    p.add_argument("--claim-check-dir", type=Path, metavar="DIR", help="files that claim-check messages point to")
+    p.add_argument(
+        "--claim-check-dir", type=Path, metavar="DIR", help="folder of the files that claim-check messages point to"
+    )
     p.add_argument(
         "--on-lossy", choices=("error", "flag"), help="a value that can't be kept exactly (transcode: error)"
     )
@@ -245,7 +262,7 @@ def registry(p: argparse.ArgumentParser) -> None:
     p.add_argument(
         "--registry-wait",
         metavar="SECONDS",
-        help="how long to try a registry or history that is down (5s; in a stream --patience where that is given)",
+        help="how long to retry a registry that is down at the start (5s; a stream: --patience, if given)",
     )
 
 

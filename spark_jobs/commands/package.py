@@ -35,8 +35,8 @@ The Python of the cluster needs what `pip install ticdc-bridge[spark]` brings, w
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "package", "the zip and the script that spark-submit needs", _EXAMPLES, "")
-    p.add_argument("--out", "--dir", dest="dir", type=Path, default=Path("dist"), help="where they go (dist)")
+    p = options.command(commands, "package", _EXAMPLES, "")
+    p.add_argument("--out", "--dir", dest="dir", type=Path, default=Path("dist"), help="target folder (dist)")
 
 
 def run(args: argparse.Namespace) -> int:

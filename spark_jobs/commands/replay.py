@@ -22,9 +22,9 @@ examples
   ticdc-bridge replay --in kafka:shop_dead --out kafka: --reason UNKNOWN_SCHEMA_ID --since 2026-11-20T08:00:00Z
   ticdc-bridge replay --in out.jsonl.dead.jsonl --out again.jsonl
 
-  `--out kafka:` sends each message to the topic and partition it came from; the job that reads that topic sees it
-  again. Headers `bridge.reason` and `.detail` go, `bridge.attempt` and `.origin` stay: of the letters of one message
-  only the last goes, and a message that failed --max-attempts times is left out and counted (exit code 1).
+  `--out kafka:` sends each message to the topic and partition it came from, where its job reads it again. The headers
+  `bridge.reason` and `bridge.detail` are removed; `bridge.attempt` and `bridge.origin` stay. A message with several
+  dead letters is sent once. One that failed --max-attempts times is left out and counted (exit code 1).
 
 exit codes
   0 done   1 done, and some failed too often   2 wrong usage, or something needed can't be reached
@@ -32,7 +32,7 @@ exit codes
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "replay", "dead letters → the messages that failed, once more", _EXAMPLES, "")
+    p = options.command(commands, "replay", _EXAMPLES, "")
     p.add_argument(
         "--in",
         dest="source",
@@ -40,11 +40,15 @@ def add(commands: Any) -> None:
         metavar="FILE|kafka:TOPIC|TABLE",
         help="dead letters",
     )
-    p.add_argument("--out", required=True, metavar="FILE|-|kafka:TOPIC|kafka:", help="where the messages go")
-    p.add_argument("--reason", action="append", default=[], metavar="CODE", help="only these (again for more)")
+    p.add_argument("--out", required=True, metavar="FILE|-|kafka:TOPIC|kafka:", help="where to send the messages")
+    p.add_argument(
+        "--reason", action="append", default=[], metavar="CODE", help="only dead letters with this reason (repeatable)"
+    )
     p.add_argument("--since", metavar="TIME", help="only from this time on: 2026-11-20T08:00:00Z, or ms since 1970")
-    p.add_argument("--max-attempts", type=int, default=3, metavar="N", help="failures after which it ends (3)")
-    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    p.add_argument(
+        "--max-attempts", type=int, default=3, metavar="N", help="leave out messages that failed this often (3)"
+    )
+    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="first offset in each partition")
     options.spark_conf(p)
     options.lineage(p)
     options.kafka(p)

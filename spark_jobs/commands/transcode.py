@@ -1,4 +1,4 @@
-"""`transcode`: messages of one format → messages of another."""
+"""`transcode`: convert messages from one format to another."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ examples
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "transcode", "messages of one format → messages of another", _EXAMPLES)
+    p = options.command(commands, "transcode", _EXAMPLES)
     p.add_argument("--from", dest="format", required=True, type=format_name, choices=options.READ, help="format read")
     p.add_argument("--to", required=True, type=format_name, choices=sorted(FORMATS), help="format written")
     options.job(p)

@@ -36,7 +36,7 @@ _FORMATS = [*options.READ, "plain"]
 
 
 def add(commands: Any) -> None:
-    p = options.command(commands, "verify", "two topics or files: the same events?", _EXAMPLES, "")
+    p = options.command(commands, "verify", _EXAMPLES, "")
     p.add_argument("--from", dest="format", required=True, type=format_name, choices=_FORMATS, help="format of --in")
     p.add_argument("--in", dest="source", required=True, metavar="FILE|kafka:TOPIC", help="one side")
     p.add_argument("--to", required=True, type=format_name, choices=_FORMATS, help="format of --against")
@@ -48,10 +48,10 @@ def add(commands: Any) -> None:
     )  # fmt: skip
     p.add_argument("--to-schemas", type=Path, metavar="FILE", help="schemas of --against (default: --schemas)")
     p.add_argument("--to-options", type=Path, metavar="FILE", help="options of the format of --against (JSON)")
-    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="where to begin in each partition")
+    p.add_argument("--from-offset", default="earliest", metavar="earliest|N", help="first offset in each partition")
     p.add_argument("--format-out", choices=("text", "json"), default="text", help="form of the report (text)")
     options.lineage(p)
-    p.add_argument("--most", type=options.count, default=1000, metavar="N", help="differences listed at most (1000)")
+    p.add_argument("--most", type=options.count, default=1000, metavar="N", help="most differences listed (1000)")
 
 
 def run(args: argparse.Namespace) -> int:
