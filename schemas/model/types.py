@@ -2,7 +2,7 @@
 
 A row says how the type is called in SQL, in MySQL's protocol (type code), in TiCDC's Avro (`tidb_type` and the Avro
 primitive), in Debezium (Kafka Connect type and semantic name) and in Spark. What a value looks like is decided by the
-row's `kind`: the plain forms of all kinds are in `schemas.model.values` (docs/reference.md, "Plain form").
+row's `kind`: the plain forms of all kinds are in `schemas.model.values` (docs/reference.md, "JSON rows").
 
 Sources: pingcap/ticdc `pkg/sink/codec/avro/arvo.go` (columnToAvroSchema), `pkg/sink/codec/debezium/codec.go`
 (writeDebeziumFieldSchema).

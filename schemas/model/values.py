@@ -1,4 +1,4 @@
-"""Values in the row model and their conversions (docs/reference.md, "Plain form").
+"""Values in the row model and their conversions (docs/reference.md, "JSON rows").
 
 A value is SQL text, bytes (binary strings and BIT, big-endian) or None. Everything here is exact or raises ValueError;
 the callers, who know the column, turn that into an error with its name.
