@@ -57,7 +57,7 @@ _CONTAINER, _ROOM = 192, 16 << 20
 def _choose_decoder(decoders: tuple[json.JSONDecoder, json.JSONDecoder], text: str, start: int) -> json.JSONDecoder:
     """The decoder for a text. ValueError for a long one of so many lists and objects that memory would not hold them.
 
-    An object takes up to 200 bytes, a list 100: beyond 16 for a byte of text the bound of docs/reliability.md is lost.
+    An object takes up to 200 bytes, a list 100: beyond 16 for a byte of text the bound of docs/operate.md is lost.
     TiCDC's longest documents are values; they have a handful of objects a column at most.
     """
     if len(text) - start <= _LONG:

@@ -45,7 +45,7 @@ class Told:
                     assert held.get(number) == json.loads(text), f"id {number} of {subject}"
 
     def wrong(self, client: Client) -> int:
-        """How many acknowledged writes are not what was sent, where nothing can promise that (see reliability.md)."""
+        """How many acknowledged writes are not what was sent, where nothing can promise that (docs/operate.md)."""
         found = 0
         for (_, text), number in self.ids.items():
             answer = client.get(f"/schemas/ids/{number}")
