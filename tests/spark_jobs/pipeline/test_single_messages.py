@@ -122,8 +122,8 @@ def test_what_is_wrong_is_said() -> None:
 def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     Path("shop.sql").write_text("CREATE TABLE shop.orders (id INT PRIMARY KEY);")
-    page = (ROOT / "docs" / "reference.md").read_text()
-    section = page[page.index("## In Python") :]
+    page = (ROOT / "docs" / "columns.md").read_text()
+    section = page[page.index("## Without Spark") :]
     [code] = re.findall(r"```python\n(.*?)```", section[: section.index("\n## ")], re.DOTALL)
     encoder = Encoder("open", ddl="shop.sql")
     row = {"kind": "row", "format": "open", "db": "shop", "table": "orders", "op": "c", "commit_ts": 462413824000000001,
