@@ -2,8 +2,8 @@
 
 Nothing here knows the service, the jobs, a network, a database or Spark.
 
-`from schemas import Decoder, Encoder, plain_event` is the API for Python programs (docs/columns.md, "Without Spark"). The
-first two are the jobs' (decision 16), and loaded when they are asked for.
+`from schemas import Decoder, Encoder, plain_event` is the API for Python programs (docs/columns.md, "Without Spark").
+The first two are the jobs' (decision 16), and loaded when they are asked for.
 """
 
 from __future__ import annotations
