@@ -120,7 +120,7 @@ def _complaint(hashed: str) -> str:
     """Why a hash is not taken, without showing it: it may be a password that somebody wrote down as it is."""
     for start, what in _UNSAFE.items():
         if hashed.startswith(start):
-            return f"{what} is not safe here; make the line anew with htpasswd -B or ticdc-bridge hash-password"
+            return f"{what} is not safe here; write the line again with htpasswd -B or ticdc-bridge hash-password"
     return "no bcrypt hash of a password ($2y$…) and no SHA-256 of a token ($sha256$…)"
 
 

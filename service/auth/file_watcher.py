@@ -113,7 +113,7 @@ class FileWatcher:
                 return
             watched.use(text)
             watched.digest, problem = digest, None
-            _LOG.info("%s: read anew", watched.path)
+            _LOG.info("%s: read again", watched.path)
         except SetupError as error:
             problem = error.detail
             if problem != watched.problem:

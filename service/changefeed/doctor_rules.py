@@ -117,7 +117,7 @@ RULES: Final = (
          "DECIMAL is text: exact, but the schema has no precision and scale any more",
          "Give readers that need a DECIMAL type the table (--ddl or --history)", "docs/reference.md"),
     DoctorRule("null-as-default", "warning", lambda p: p.uses("debezium", "debezium-avro"),
-         "A NULL in a column that has a default is written as the default: the two can't be told apart",
+         "A NULL in a column that has a default is written as the default: the two can't be distinguished",
          "Use avro or open; or have no defaults on nullable columns. DATE and TIME columns with a default even stop "
          "the encoder at a NULL", _DEBEZIUM_FILE),
     DoctorRule("virtual-stops", "warning", lambda p: p.uses("debezium", "debezium-avro"),
@@ -156,7 +156,7 @@ RULES: Final = (
          "force-replicate is refused with delete-only-output-handle-key-columns", "Turn one of them off", _CODEC),
     DoctorRule("force-replicate", "warning",
          lambda p: bool(p.feed.get("force-replicate")) and not p.uses(*AVRO),
-         "force-replicate sends tables without a handle key: their rows can't be told apart, so repeats after a "
+         "force-replicate sends tables without a handle key: their rows can't be distinguished, so repeats after a "
          "restart become duplicates", "Give each table a primary key, or a unique key over NOT NULL columns", _CODEC),
     DoctorRule("no-primary-key", "info",
          lambda p: p.uses("avro") and not p.feed.get("avro-include-before-value"),
@@ -189,7 +189,7 @@ RULES: Final = (
          "every Confluent deserializer fails at them (without the extension it does nothing)", "Leave it off",
          _AVRO_FILE),
     DoctorRule("before-missing", "warning", _lacks_old_values,
-         "Old values are off: an insert can't be told from an update, and consumers that need `before` (Flink) fail",
+         "Old values are off: inserts look like updates, and consumers that need `before` (Flink) fail",
          "Set output-old-value=true", _DEBEZIUM_FILE),
     DoctorRule("only-updated", "warning",
          lambda p: bool(p.feed.get("only-output-updated-columns")) and p.uses("open", "canal-json"),

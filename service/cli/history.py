@@ -83,7 +83,7 @@ MessageFile = Annotated[
 ]
 Earlier = Annotated[str, typer.Argument(metavar="FROM", help="The earlier time: a commit_ts or an RFC 3339 time.")]
 Later = Annotated[str, typer.Argument(metavar="TO", help="The later time.")]
-All = Annotated[bool, typer.Option("--all", help="Make all versions anew, not only those after events that failed.")]
+All = Annotated[bool, typer.Option("--all", help="Rebuild all versions, not only those after events that failed.")]
 
 
 @contextmanager

@@ -172,7 +172,7 @@ _BY_RISK: dict[str, str] = {
     "clock-default": "Leave the default out and fill the column in the application, or read by schema id",
     "recovered": "Reload the table downstream, or write each row once (UPDATE … SET c = c sends nothing: change a "
     "column)",
-    "dropped-table": "Delete the subjects once nothing reads them, before a table of this name is made anew",
+    "dropped-table": "Delete the subjects once nothing reads them, before a table of this name is created again",
 }
 
 

@@ -87,7 +87,7 @@ class _Run:
             return StatementReport(one, SAFE, one.note + ".")
         if isinstance(one.statement, NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
             return StatementReport(
-                one, UNKNOWN, "FLASHBACK to a time brings back tables and rows that no event tells of."
+                one, UNKNOWN, "FLASHBACK to a time restores tables and rows for which no event is sent."
             )
         return self._apply_statement(one, one.statement)
 

@@ -60,10 +60,10 @@ TABLE_RULES: Final = (
     TableRule("no-handle-key", "loss",
               lambda c, t: _is_keyless(c.after) and not _is_keyless(c.before),
               "the table has neither a primary key nor a unique key over NOT NULL columns: TiCDC does not replicate it "
-              "unless force-replicate is on (Avro refuses force-replicate), and then rows can't be told apart"),
+              "unless force-replicate is on (Avro refuses force-replicate), and then rows can't be distinguished"),
     TableRule("handle-key", "loss",
               lambda c, t: _has_both(c) and bool(c.handle_keys[1]) and c.handle_keys[0] != c.handle_keys[1],
-              lambda c, t: f"the key by which rows are told apart {_keys(c)}: message keys, partitions by key and "
+              lambda c, t: f"the key that identifies rows {_keys(c)}: message keys, partitions by key and "
               "compaction change; old and new rows of one record have different keys"),
     TableRule("key-order", "change",
               lambda c, t: _has_both(c) and c.primary_keys[0] != c.primary_keys[1]
@@ -77,7 +77,7 @@ TABLE_RULES: Final = (
     TableRule("dropped-table", "loss", lambda c, t: c.after is None,
               lambda c, t: "the table and its rows are gone; no delete events are sent for them."
               + _unsent_note(t)
-              + " Its subjects stay: a table made anew under this name is checked against their versions"),
+              + " Its subjects stay: a new table of this name is checked against their versions"),
     TableRule("truncated", "loss", lambda c, t: c.rows == "truncated",
               lambda c, t: "all rows are gone without delete events." + _unsent_note(t)),
     TableRule("partitions-dropped", "loss", lambda c, t: c.rows == "partitions dropped",

@@ -44,7 +44,7 @@ def table_of_schemas(value: str, key: str | None, db: str, table: str, subject: 
     columns = tuple(_column(c, primary) for c in record.columns)
     indexes = (Index("PRIMARY", primary, unique=True),) if primary else ()
     # Whoever sees the table may not see the subject: it is not named.
-    reason = "its registered schema tells neither lengths, nor character sets, nor keys but the primary one"
+    reason = "its registered schema has no lengths, character sets, or keys other than the primary key"
     return Table(id_, columns, indexes), reason
 
 

@@ -245,7 +245,7 @@ class RestSource:
             if isinstance(highest, int):
                 snapshot.mark(context, highest)
             else:
-                self.left_out["the highest id ever used: not told; the highest there is was taken"] += 1
+                self.left_out["the highest id ever used: not known; the highest existing id was taken"] += 1
 
     def _map_items(
         self, pool: ThreadPoolExecutor, what: str, items: list[T], work: Callable[[T], U]

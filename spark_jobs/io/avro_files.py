@@ -185,7 +185,7 @@ class _Container:
 
     def _fail(self, reason: str, at: int | None = None) -> NoReturn:
         details = f"{self._path}: at byte {self._at if at is None else at}: {reason}"
-        raise SetupError("USAGE", details=f"{details}; no message of it counts from here on: get the file anew")
+        raise SetupError("USAGE", details=f"{details}; no message after it is read: fetch the file again")
 
 
 def _ends_of(schema: SchemaType) -> Callable[[bytes], Iterator[int]]:

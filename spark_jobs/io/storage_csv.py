@@ -161,7 +161,7 @@ class CsvLayout:
         if of_update:
             at, of_update = at + 1, cells[at] == "true"
         if end - at > 1 or (not self.sure and self._leaves_out(text, end)):
-            raise ValueError(f"what stands before the columns can't be told from them: {NOT_TOLD}")
+            raise ValueError(f"the fields before the columns can't be recognized: {NOT_TOLD}")
         return commit_ts, of_update, cells[end:]
 
     def _has(self, name: str, at: int, text: CsvText, form: re.Pattern[str]) -> bool:

@@ -120,7 +120,7 @@ def _space_hex(data: str) -> str:
 def _registration_text(schema: dict[str, Any]) -> str:
     where = schema["registered"]
     if schema.get("error"):
-        text = f"where it is registered can't be told: {schema['error']['detail']}"
+        text = f"its subject can't be found: {schema['error']['detail']}"
     elif where is None:
         text = "give --registry or --schemas to see where it is registered"
     else:
@@ -135,7 +135,7 @@ def _event(event: dict[str, Any]) -> Iterator[str]:
     table = f"{event.get('db', '')}.{event.get('table', '')}".strip(".")
     what = _OPS.get(event.get("op", ""), event["kind"])
     commit = "" if event.get("commit_ts") is None else f" at commit_ts {event['commit_ts']} = {event['commit_time']}"
-    yield from _item("event", f"{what} {table}".rstrip() + (commit or ", commit_ts not told"))
+    yield from _item("event", f"{what} {table}".rstrip() + (commit or ", no commit_ts"))
     if "query" in event:
         yield from _item("statement", event["query"])
     if "types_from" in event:

@@ -125,7 +125,7 @@ class Changelog(PastRows):
         if row is not None:
             details = (
                 f"a change (op {row['_tidb_op']}) has neither a commit_ts with its row's key nor a topic, partition and"
-                " offset: it can't be told whether the changelog has it already. Read it from Kafka, or from a message"
+                " offset: whether the changelog has it already is unknown. Read it from Kafka, or from a message"
                 " file that has them"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)

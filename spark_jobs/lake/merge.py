@@ -137,7 +137,7 @@ class MergeTarget(RowValues):
         """SetupError USAGE for a table without a key; STOPPED where the rows that are there came without one."""
         if not any(c.handle_key for c in table.columns):
             details = (
-                f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart."
+                f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be distinguished."
                 " --without-key append appends what is inserted, and counts updates and deletes; --changelog has all"
             )
             raise SetupError("USAGE", details=details)
@@ -203,7 +203,7 @@ class MergeTarget(RowValues):
     def _refuse_unsure(self, step: SchemaChange) -> None:
         details = (
             f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
-            " brought back. Begin anew in another place, with changes that come after it and a copy of the table"
+            " brought back. Start again in another place, with changes that come after it and a copy of the table"
         )
         raise SetupError("STOPPED", where=str(self.id), details=details)
 

@@ -52,7 +52,9 @@ class RowVersions(PastRows):
         table without a key, STOPPED for a change without a commit_ts, or that can't be written exactly.
         """
         if not table.handle_key:
-            details = f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be told apart"
+            details = (
+                f"table {self.id} has neither a primary key nor a NOT NULL unique key: rows can't be distinguished"
+            )
             raise SetupError("USAGE", details=details)
         history = self._history(changes, table, steps)
         self._check_values(changes, history, summary)

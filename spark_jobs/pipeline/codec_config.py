@@ -63,7 +63,7 @@ def check_any_order(side: CodecConfig) -> None:
     """SetupError USAGE where Spark, which splits its input, would keep from a message what it needs of earlier ones."""
     if format_named(side.format).in_order and side.tables is None:
         details = (
-            f"{side.format} messages may need what earlier ones told, and Spark reads them apart: "
+            f"{side.format} messages may need earlier messages, and Spark reads them independently: "
             "give table definitions (--ddl), or run without Spark"
         )
         raise SetupError("USAGE", details=details)

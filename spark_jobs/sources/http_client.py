@@ -45,7 +45,7 @@ _OPENER = build_opener(_Redirects)
 
 
 class WaitInterrupted(Exception):
-    """The process was told to stop while it waited."""
+    """The process was stopped while it waited."""
 
 
 class JsonClient:
@@ -122,7 +122,7 @@ class JsonClient:
                 print(f"waiting up to {self._wait:g} s for {self.name}: {reason}", file=sys.stderr, flush=True)
                 is_told = True
             if stop_requested.wait(pause):
-                raise WaitInterrupted(f"told to stop while {self.name} was away: {reason}")
+                raise WaitInterrupted(f"stopped while {self.name} was away: {reason}")
             pause = min(pause * 2, 10.0)
 
     @staticmethod

@@ -105,7 +105,9 @@ class HistoryTables(JsonClient):
         state = self._read_sealed()
         self.changefeed, self._zone = state.name, self._zone or state.zone
         if not state.marked:
-            text = f"warning: --history: changefeed {state.name} has no watermarks; DDL it was not told of is not known"
+            text = (
+                f"warning: --history: changefeed {state.name} has no watermarks; DDL that it has not read is not known"
+            )
             print(text, file=sys.stderr)
         return self
 

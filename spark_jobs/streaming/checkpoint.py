@@ -69,7 +69,7 @@ class Checkpoint:
         if old_id != id_:
             details = (
                 f"it is another topic than the one that checkpoint {self.folder} has offsets of: it was deleted and "
-                f"created anew (topic id {old_id}, now {id_}). To read it from its beginning take a new --checkpoint"
+                f"created again (topic id {old_id}, now {id_}). To read it from its beginning take a new --checkpoint"
             )
             raise SetupError("STOPPED", where=f"topic {topic!r}", details=details)
 
@@ -79,7 +79,7 @@ class Checkpoint:
         known: dict[str, str] = json.loads(path.read_text("utf-8")) if path.exists() else {}
         for topic, id_ in ids.items():
             if known.get(topic, id_) != id_:
-                details = f"it was deleted and created anew: checkpoint {self.folder} has other offsets of it"
+                details = f"it was deleted and created again: checkpoint {self.folder} has other offsets of it"
                 raise SetupError("STOPPED", where=f"topic {topic!r}", details=f"{details}: take a new --checkpoint")
         if ids.keys() - known.keys():
             _write(path, json.dumps({**known, **ids}))

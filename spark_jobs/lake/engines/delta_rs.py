@@ -95,7 +95,7 @@ class Deltalake:
         if names := sorted(features & _NOT_WRITTEN):
             details = (
                 f"the table has {', '.join(names)}, which deltalake can't write: delta-spark made it, go on with"
-                " --engine delta-spark, or begin anew in another place"
+                " --engine delta-spark, or start again in another place"
             )
             raise SetupError("STOPPED", where=self.location, details=details)
         return self.properties()

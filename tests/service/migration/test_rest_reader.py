@@ -80,7 +80,7 @@ def test_a_registry_that_tells_less(seven: str) -> None:
     assert (found.modes, found.marks) == ({}, {".": 4})
     assert source.left_out == {
         "/mode of subjects: this registry answers for any name": 1,
-        "the highest id ever used: not told; the highest there is was taken": 1,
+        "the highest id ever used: not known; the highest existing id was taken": 1,
     }
 
 

@@ -143,7 +143,7 @@ def test_damage_is_told_with_its_place(tmp_path: Path) -> None:
             list(read_archive(path))
         assert row[0] in caught.value.detail
         assert caught.value.detail.startswith(f"{path}: at byte ")
-        assert "get the file anew" in caught.value.detail
+        assert "fetch the file again" in caught.value.detail
 
     check_rows(DAMAGED, check, lambda row: row[0])
 

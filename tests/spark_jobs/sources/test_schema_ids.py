@@ -318,7 +318,7 @@ def test_answers_of_what_is_no_registry_are_called_so() -> None:
     page = b"<!doctype html><title>Sign in</title>"
     rows: list[tuple[int, bytes, list[str]]] = [
         (404, page, ["HTTP 404", "an HTML page", "the URL"]), (403, page, ["HTTP 403", "an HTML page"]),
-        (401, b'{"error_code":401,"message":"Unauthorized"}', ["HTTP 401: Unauthorized", "http://user:password@host"]),
+        (401, b'{"error_code":401,"message":"Unauthorized"}', ["HTTP 401: Unauthorized", "BRIDGE_REGISTRY_USER"]),
         (200, page, ["without 'schema'", "is this a schema registry?"]),
         (200, b'{"error_code":1}', ["without 'schema'", "is this a schema registry?"]),
         (302, b"", ["HTTP 302"]),
