@@ -78,7 +78,7 @@ class KafkaSource:
             return low
         if offset > high:
             self._gaps.append(
-                f"{where}: it ends at {high}, but was read to {offset}: it is a new topic, and is read from its beginning"
+                f"{where}: it ends at {high}, but was read to {offset}: a new topic, read from its beginning"
             )
             return low
         return offset
