@@ -1,15 +1,11 @@
-"""docs/reference.md has the matrix that the tables say."""
+"""The matrix of docs/reference.md has every type, format and loss."""
 
 from __future__ import annotations
 
 from schemas.formats.format_table import FORMATS, WRITTEN
 from schemas.inspect.losses import LOSSES, OTHER
 from schemas.model.types import TYPES
-from tests.matrix.page import PART, section
-
-
-def test_the_page_is_up_to_date() -> None:
-    assert PART.read() == section(), "run `make docs`"
+from tests.matrix.page import section
 
 
 def test_every_type_and_format_is_in_it() -> None:

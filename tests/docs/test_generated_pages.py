@@ -2,12 +2,31 @@
 
 from __future__ import annotations
 
-from tests.matrix import compatibility_page, types_page
+import re
+from dataclasses import fields
+
+from schemas.model.errors import ERRORS
+from schemas.model.options import Options
+from tests.matrix import compatibility_page
+from tests.matrix.generated_part import GeneratedPart
+from tests.matrix.parts import PARTS
 from tests.service.api.test_replay import COUNTS
+from tests.support.golden import ROOT
+from tests.support.table import check_rows
 
 
-def test_types_are_up_to_date() -> None:
-    assert types_page.PART.read() == types_page.section(), "run `make docs`"
+def test_parts_are_up_to_date() -> None:
+    def check(part: GeneratedPart) -> None:
+        assert part.read() == PARTS[part](), "run `make docs`"
+
+    check_rows(PARTS, check, name=lambda part: part.name)
+
+
+def test_the_reference_names_every_option_of_a_format_and_every_code() -> None:
+    page = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    names = {one.name for one in fields(Options)}
+    names |= {row.code for row in ERRORS.values() if not row.error_code}  # those of the REST API are a part of the page
+    assert names - set(re.findall(r"`(\w+)`", page)) == set()
 
 
 def test_compatibility_has_the_counts_that_the_replay_is_held_to() -> None:

@@ -1,7 +1,8 @@
 """`python -m tests.matrix` writes what is made in docs/: tables of reference.md, agreement in registry.md."""
 
-from tests.matrix import compatibility_page, page, types_page
+from tests.matrix import compatibility_page
+from tests.matrix.parts import PARTS
 
-page.PART.write(page.section())
-types_page.PART.write(types_page.section())
+for part, section in PARTS.items():
+    part.write(section())
 compatibility_page.write()

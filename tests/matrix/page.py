@@ -7,7 +7,7 @@ to it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
 from schemas.formats.avro import schema as avro_publish
@@ -28,6 +28,11 @@ from tests.support.golden import Registry
 from tests.support.rows import ORIGIN
 
 PART = GeneratedPart("reference.md", "matrix")
+_GROUPS: Mapping[str, Collection[str]] = {
+    "all": WRITTEN,
+    "Debezium": [name for name in WRITTEN if name.startswith("debezium")],
+    "Open": [name for name in WRITTEN if name.startswith("open")],
+}
 _SIZES: dict[Kind, tuple[int | None, int | None]] = {
     Kind.DECIMAL: (30, 10), Kind.BIT: (10, None), Kind.DATETIME: (None, 6), Kind.TIMESTAMP: (None, 6),
     Kind.TIME: (None, 6),
@@ -49,23 +54,21 @@ _CRAFT = {
 
 def section() -> str:
     """The text of the part."""
-    types = _rows()
-    names = ["SQL type", *WRITTEN]
-    lines = [" | ".join(["", *names, ""]).strip(), "|---" * len(names) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in types]
-    notes = ["| | what | formats | code | flag | group |", "|---|---|---|---|---|---|"]
+    types, names = _rows()
+    lines = [_line("SQL type", *names), "|---" * (len(names) + 1) + "|"]
+    lines += [_line(*row) for row in types]
+    notes = ["| | what | formats | code | flag |", "|---|---|---|---|---|"]
     notes += [_note(number, loss) for number, loss in enumerate(LOSSES, 1)]
     return "\n".join(
         (
-            "`exact`: with a table definition every value of the type comes back as it was. `error`, `flag` and `note` "
-            "name the values that do not, by their number below; in brackets where only a reader without a definition "
-            "is concerned. Simple and Canal-JSON are read only.",
+            "How a value is written, and in brackets the numbers of values that do not come back as they were: _E_ are "
+            "refused, _F_ are flagged, _N_ show in the message itself. A number with a star concerns only readers "
+            "without a table definition. Without brackets every value is exact.",
             "",
             *lines,
             "",
-            "What is lost; losses of one kind share a group. With a code it is refused; under `--on-lossy flag`, where "
-            "it has a flag too, it is written and flagged. Without a code it is always written. Without either, the "
-            "message itself shows it.",
+            "A value with a code is refused; under `--on-lossy flag`, where it has a flag too, it is written and "
+            "flagged. A value without a code is always written.",
             "",
             *notes,
             "",
@@ -76,13 +79,16 @@ def section() -> str:
 
 
 # ---------------------------------------------------------------------------------- a row per type
-def _rows() -> list[list[str]]:
-    """Types whose cells are all the same share a row."""
+def _rows() -> tuple[list[list[str]], list[str]]:
+    """A row for all types with the same cells, and the names of the columns: formats with the same cells share one."""
+    columns = _columns()
+    shared: dict[tuple[str, ...], list[str]] = {}
+    for form in WRITTEN:
+        shared.setdefault(tuple(_cell(form, column) for _, column in columns), []).append(f"`{form}`")
     found: dict[tuple[str, ...], list[str]] = {}
-    for name, column in _columns():
-        cells = tuple(_cell(form, column) for form in WRITTEN)
+    for (name, _), cells in zip(columns, zip(*shared, strict=True), strict=True):
         found.setdefault(cells, []).append(name)
-    return [[", ".join(names), *cells] for cells, names in found.items()]
+    return [[", ".join(names), *cells] for cells, names in found.items()], [", ".join(one) for one in shared.values()]
 
 
 def _columns() -> list[tuple[str, Column]]:
@@ -110,24 +116,36 @@ def _column(type_: TidbType, unsigned: bool = False, length: int | None = None, 
 
 
 def _cell(form: str, column: Column) -> str:
-    return f"{_CARRIERS[form](column)}: {', '.join(_marks(form, column))}"
+    marks = _marks(form, column)
+    return f"{_CARRIERS[form](column)} ({', '.join(marks)})" if marks else _CARRIERS[form](column)
 
 
 def _marks(form: str, column: Column) -> list[str]:
     """Numbers of the losses that a type can have in a format; those of one of its forms only are in the notes."""
-    out = []
-    for number, loss in enumerate(LOSSES, 1):
-        if form in loss.to and column.type.kind in loss.kinds and loss.of(column) and loss in OF_TARGET:
-            mark = f"{'error' if loss.error else 'flag' if loss.flag else 'note'} {number}"
-            out.append(f"[{mark}]" if loss.undefined else mark)
-    return out if any(not mark.startswith("[") for mark in out) else ["exact", *out]
+    return [
+        f"{'E' if loss.error else 'F' if loss.flag else 'N'}{number}{'*' if loss.undefined else ''}"
+        for number, loss in enumerate(LOSSES, 1)
+        if form in loss.to and column.type.kind in loss.kinds and loss.of(column) and loss in OF_TARGET
+    ]
 
 
 def _note(number: int, loss: Loss) -> str:
-    formats = "all" if set(loss.to) >= set(WRITTEN) else ", ".join(f"`{name}`" for name in loss.to)
     code, flag = (f"`{text}`" if text else "" for text in (loss.error, loss.flag))
-    what = f"{loss.what}{' (no definition)' if loss.undefined else ''}"
-    return f"| {number} | {what} | {formats} | {code} | {flag} | {loss.row or ''} |"
+    return _line(f"{number}{'*' if loss.undefined else ''}", loss.what, _formats(loss.to), code, flag)
+
+
+def _formats(names: Collection[str]) -> str:
+    """All formats of a kind by the name of the kind; a form of a format that is there too is left out."""
+    left, said = dict.fromkeys(name for name in names if name.partition("/")[0] not in {*names} - {name}), []
+    for title, group in _GROUPS.items():
+        if left.keys() >= set(group):
+            said.append(title)
+            left = {name: None for name in left if name not in group}
+    return ", ".join((*said, *(f"`{name}`" for name in left)))
+
+
+def _line(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
 
 
 def _forms() -> list[str]:
