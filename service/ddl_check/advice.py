@@ -21,7 +21,7 @@ _JSON = "-H 'Content-Type: application/vnd.schemaregistry.v1+json'"
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """One way out. commands: to run in this order. checked: the registry would take it, tried here."""
+    """One way out. commands: to run in this order. checked: the registry would accept it: it was asked."""
 
     id: str
     text: str

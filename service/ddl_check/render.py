@@ -50,7 +50,7 @@ def _statement_lines(form: Form) -> Iterator[str]:
     yield from (f"spark: {line}" for line in form["spark"])
     yield from (f"risk ({one['severity']}): {one['text']}" for one in form["risks"])
     for one in form["advice"]:
-        yield f"advice{' (tried here)' if one['checked'] else ''}: {one['text']}"
+        yield f"advice{' (verified)' if one['checked'] else ''}: {one['text']}"
         yield from (f"    {command}" for command in one["commands"])
     yield from (f"note: {note}" for note in form["notes"])
 

@@ -198,8 +198,7 @@ PAIR_RULES: Final = (
              "`{c}` has another default: a reader with the new schema fills it into rows that lack the column",
              ("avro",)),
     PairRule("renamed", "change", lambda o, n: o.name != n.name,
-             "`{o}` is called `{c}` now: to Avro it is one column gone and another come, and consumers lose the old "
-             "name"),
+             "`{o}` is renamed to `{c}`: in Avro that is a dropped and a new column, and consumers lose the old name"),
     PairRule("generated", "change",
              lambda o, n: (o.generated is None) != (n.generated is None) or o.virtual != n.virtual,
              "`{c}` changes between ordinary and generated: rows carry no value of a virtual column"),
