@@ -74,7 +74,7 @@ lock: ## pin all packages anew (needs uv; UPGRADE=1 takes the newest versions)
 docs: setup-dev ## write the generated parts of docs/ anew
 	$(VENV)/python -m tests.matrix
 
-bench: setup-dev ## measure, and write docs/benchmarks.md with tables and plots (ARGS=--quick for the short form, or ARGS="NAME …")
+bench: setup-dev ## measure, and write docs/benchmarks.md (ARGS=--quick for the short form, or ARGS="NAME …")
 	$(VENV)/python -m benchmarks --page $(ARGS)
 
 clean: ## remove .venv and what the tools left (the jars in the user's cache stay)

@@ -91,7 +91,7 @@ output
 
 reading the figures
   CPU per row is of the JVM and all Python workers together, and includes planning the query. It compares well within
-  one run; rows a second depend on what else the machine does. docs/benchmarks.md tells what each figure means.
+  one run; rows a second depend on what else the machine does. docs/benchmarks.md tells how to read them.
 
 examples
   python -m benchmarks                                    all of them, full size
@@ -189,7 +189,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--list", action="store_true", help="print the names and what each measures, and stop")
     parser.add_argument("--quick", action="store_true", help="fewer rows and rounds: under two minutes each, noisier")
     parser.add_argument("--rows", type=_count, metavar="N", help="rows of the input, instead of the benchmark's own")
-    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md and its plots, as `make bench`")
+    parser.add_argument("--page", action="store_true", help="write docs/benchmarks.md, as `make bench`")
     parser.add_argument(
         "--minutes", type=float, default=90, metavar="N", help="of several, end one that takes longer (default: 90)"
     )

@@ -1,67 +1,88 @@
-"""The part of docs/benchmarks.md that a run writes: a table and a plot for each benchmark, beside its command.
-
-docs/benchmarks.json keeps the figures of each benchmark's last run that was asked to write them, so that one can be
-measured again without the others.
-"""
+"""The tables of docs/benchmarks.md, from docs/benchmarks.json: the figures of each benchmark's last written run."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
-
-from jinja2 import Environment
+from typing import Any, NamedTuple
 
 from benchmarks.figures import Figure
 
 DOCS = Path(__file__).resolve().parents[1] / "docs"
 BEGIN, END = "<!-- figures: made by `make bench` -->\n", "<!-- end of the figures -->\n"
-_WIDTH, _ROW, _NAMES = 760, 22, 300
-_SCALE = 140
-"""Pixels for a ratio of 1; the scale ends at 3, longer bars are cut."""
-_MOST = 3.0
 
-_PAGE = """\
-{% for name, run in runs.items() %}
-### {{ name }}
 
-`python -m benchmarks {{ name }}{{ " --quick" if run.quick }}{{ " --rows %d" % run.rows if run.rows }}`, {{ run.when }}, load average at its end {{ run.load }}, {{ run.cores }} cores.
+class _Row(NamedTuple):
+    """A row of a table: its figure, what it is to a reader, and what it is compared with ("": nothing)."""
 
-{% if run.plotted %}
-![{{ name }}: ratios to the rivals](images/benchmarks-{{ name }}.svg)
+    figure: str
+    what: str
+    beside: str = ""
 
-{% endif %}
-| figure | value | rival | ratio | target | |
-|---|---|---|---|---|---|
-{% for one in run.figures %}
-| {{ one.name }} | {{ one.value|number }} {{ one.unit }} | {{ one.rival|number }} | {{ one.ratio|number }} | {{ one.target|number }} | {{ one.verdict }} |
-{% endfor %}
 
-{% endfor %}
-"""  # noqa: E501
-_PLOT = """\
-<svg xmlns="http://www.w3.org/2000/svg" width="{{ width }}" height="{{ rows|length * row + 30 }}" font-family="sans-serif" font-size="12">
-<rect width="100%" height="100%" fill="#ffffff"/>
-{% for one in rows %}
-<text x="{{ names - 8 }}" y="{{ loop.index0 * row + 16 }}" text-anchor="end" fill="#1b1f24">{{ one.name }}</text>
-<rect x="{{ names }}" y="{{ loop.index0 * row + 4 }}" width="{{ one.length }}" height="{{ row - 8 }}" fill="{{ "#a40e26" if one.verdict == "short" else "#0550ae" }}"/>
-{% if one.target_at %}
-<rect x="{{ names + one.target_at }}" y="{{ loop.index0 * row + 1 }}" width="2" height="{{ row - 2 }}" fill="#1b1f24"/>
-{% endif %}
-<text x="{{ names + one.length + 6 }}" y="{{ loop.index0 * row + 16 }}" fill="#1b1f24">{{ one.ratio|number }}</text>
-{% endfor %}
-<text x="{{ names }}" y="{{ rows|length * row + 20 }}" fill="#57606a">ratio to the rival (more is better; the mark is the target)</text>
-</svg>
-"""  # noqa: E501
+_TABLES: Mapping[str, tuple[_Row, ...]] = {
+    "Spark: CPU per row": (
+        _Row("spark-avro-wide.exact.cpu-vs-from_avro", "`decode(check=\"exact\")`, Avro to columns",
+             "Spark's `from_avro` of one fixed schema"),
+        _Row("spark-avro-wide.header.cpu-vs-from_avro", "`decode(check=\"header\")`, Avro to columns", "the same"),
+        _Row("spark-avro-wide.header.cpu-vs-fastavro-udf", "the same", "a Python UDF with fastavro"),
+        _Row("spark-avro-wide.generic.cpu-vs-fastavro-udf", "`decode()` of all tables, Avro to maps", "the same"),
+        _Row("spark-craft.ours.cpu-vs-python", "Craft to columns", "plain Python in `mapInArrow`"),
+        _Row("spark-open.ours.cpu-vs-from_json", "Open Protocol to columns", "Spark's `from_json`, no conversions"),
+        _Row("spark-debezium.ours.cpu-vs-from_json", "Debezium JSON to columns", "the same"),
+        _Row("spark-avro-debezium.ours.cpu-vs-from_avro-to_json", "`transcode`, Avro to Debezium JSON",
+             "`from_avro` and `to_json`, the row alone"),
+        _Row("spark-debezium-avro.ours.cpu-vs-from_json-to_avro", "`transcode`, Debezium JSON to Avro",
+             "`from_json` and `to_avro`, the row alone"),
+        _Row("spark-kafka.stream.cpu-vs-passthrough", "`transcode --stream`, Kafka to Kafka",
+             "a stream that only copies"),
+        _Row("spark-scale.exact-1000000-rows.cpu-vs-exact-100000-rows", "`exact`, 1,000,000 rows", "100,000 rows"),
+        _Row("spark-scale.exact-50-ids.cpu-vs-exact-2-ids", "`exact`, 50 schema ids", "2 schema ids"),
+        _Row("spark-scale.transcode-200-tables.cpu-vs-transcode-1-tables", "`transcode`, 200 tables in a topic",
+             "1 table"),
+    ),
+    "Lake tables": (
+        _Row("lake-merge.10000-into-10000000", "`merge`, 10,000 changes into 10 million rows", "`MERGE INTO` by hand"),
+        _Row("lake-merge.commits", "commits of the table and its deleted keys"),
+        _Row("merge-20-of-500-tables", "`merge`, 20 of 500 tables have changes", "20 tables alone"),
+    ),
+    "One process, without Spark": (
+        _Row("craft.decode.cpu-vs-python", "Craft to Arrow", "plain Python"),
+        _Row("craft.encode.cpu-vs-python", "rows to Craft", "plain Python"),
+        _Row("json.debezium-schema.cpu-vs-python", "Debezium JSON with schema to Arrow", "`json.loads` and Python"),
+        _Row("json.debezium-noschema.cpu-vs-python", "Debezium JSON without schema to Arrow", "the same"),
+        _Row("json.open.cpu-vs-python", "Open Protocol to Arrow", "the same"),
+        _Row("ddl.parse.against-sqlglot", "TiDB's DDL parsed", "sqlglot"),
+        _Row("ddl.apply.10000-tables-against-a-tenth", "DDL parsed and applied, 10,000 tables", "1,000 tables"),
+        _Row("ddl.apply.2500-tables-against-a-tenth", "DDL parsed and applied, 2,500 tables", "250 tables"),
+    ),
+    "Registry and history": (
+        _Row("registry.by-id", "schema by id, one process", "a bare ASGI app, one process"),
+        _Row("registry.by-id.2-workers", "schema by id, two workers", "the same"),
+        _Row("registry.latest", "latest version", "the same"),
+        _Row("registry.look-up", "look-up of a schema of 60 columns", "the same"),
+        _Row("registry.register-known", "registration of a known schema", "the same"),
+        _Row("registry.by-id.20000-there", "schema by id, 20,000 schemas stored", "the same"),
+        _Row("registry.new.sequential", "new schemas, one writer, SQLite"),
+        _Row("registry.new.16-writers", "new schemas, 16 writers, SQLite"),
+        _Row("registry.start", "start with 20,000 schemas, to the first answer"),
+        _Row("registry.rss", "memory with 20,000 schemas"),
+        _Row("history.sealed", "`track`, 10,000 tables"),
+        _Row("history.at.p50", "table at a commit_ts, median"),
+        _Row("history.at.p99", "table at a commit_ts, 99th percentile"),
+        _Row("history.serve.rss", "memory of the service with this history"),
+    ),
+}  # fmt: skip
+_FORMATS = ("avro", "debezium-avro", "craft", "open", "debezium", "debezium-mysql")
 
 
 def number(value: float | None) -> str:
     """As the command line prints it."""
     if value is None:
-        return "–"
+        return ""
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
 
 
@@ -73,7 +94,7 @@ def write(
     order: Sequence[str] = (),
     docs: Path = DOCS,
 ) -> None:
-    """Keeps the figures of each benchmark that ran, and makes the page's part and the plots anew.
+    """Keeps the figures of each benchmark that ran, and makes the page's part again.
 
     order: of the benchmarks on the page; others come after them.
     """
@@ -95,37 +116,47 @@ def write(
     kept.write_text(json.dumps(runs, indent=1) + "\n", encoding="utf-8")
     page = docs / "benchmarks.md"
     page.write_text(filled(page.read_text(encoding="utf-8"), runs), encoding="utf-8")
-    (docs / "images").mkdir(exist_ok=True)
-    for name, run in runs.items():
-        if text := plot(run["figures"]):
-            (docs / "images" / f"benchmarks-{name}.svg").write_text(text, encoding="utf-8")
 
 
 def filled(page: str, runs: Mapping[str, Any]) -> str:
-    """The page with the part between the markers made anew."""
+    """The page with the part between the markers made of `runs`."""
     head, _, rest = page.partition(BEGIN)
     _, _, tail = rest.partition(END)
-    shown = {name: {**run, "plotted": bool(plot(run["figures"]))} for name, run in runs.items()}
-    return head + BEGIN + "\n" + _environment().from_string(_PAGE).render(runs=shown) + END + tail
+    return head + BEGIN + "\n" + "".join(line + "\n" for line in _lines(runs)) + END + tail
 
 
-def plot(figures: Sequence[Mapping[str, Any]]) -> str:
-    """An SVG of the ratios; "" where nothing has a rival."""
-    rows = [
-        {
-            **one,
-            "length": round(min(one["ratio"], _MOST) * _SCALE),
-            "target_at": round(min(one["target"], _MOST) * _SCALE) if one["target"] else 0,
-        }
-        for one in figures
-        if one["ratio"]
-    ]
-    if not rows:
-        return ""
-    return _environment().from_string(_PLOT).render(rows=rows, width=_WIDTH, row=_ROW, names=_NAMES)
+def _lines(runs: Mapping[str, Any]) -> Iterator[str]:
+    by_name = {one["name"]: one for run in runs.values() for one in run["figures"]}
+    for title, rows in _TABLES.items():
+        if there := [row for row in rows if row.figure in by_name]:
+            yield from (f"### {title}", "", "| | measured | beside | measured | ratio |", "|---|---|---|---|---|")
+            yield from (_line(row, by_name[row.figure]) for row in there)
+            yield ""
+    if "size.wide-1-row.avro" in by_name:
+        yield from (
+            "### Bytes of a message, key and value",
+            "",
+            "| | 1 row | zlib | 16 rows | zlib |",
+            "|---|---|---|---|---|",
+        )
+        yield from (_sizes(name, by_name) for name in _FORMATS)
+        yield ""
+    yield from ("### Runs", "", "| command | when | load average |", "|---|---|---|")
+    for name, run in runs.items():
+        command = f"python -m benchmarks {name}{' --quick' if run['quick'] else ''}"
+        command += f" --rows {run['rows']}" if run.get("rows") else ""
+        yield f"| `{command}` | {run['when']} | {run['load']} |"
+    yield ""
 
 
-def _environment() -> Environment:
-    made = Environment(trim_blocks=True, lstrip_blocks=True, autoescape=True, keep_trailing_newline=True)
-    made.filters["number"] = number
-    return made
+def _line(row: _Row, figure: Mapping[str, Any]) -> str:
+    unit = figure["unit"].replace("us/", "µs/")
+    measured, beside = (
+        f"{number(figure[key])} {unit}" if row.beside or key == "value" else "" for key in ("value", "rival")
+    )
+    return f"| {row.what} | {measured} | {row.beside} | {beside} | {number(figure['ratio']) if row.beside else ''} |"
+
+
+def _sizes(name: str, figures: Mapping[str, Mapping[str, Any]]) -> str:
+    keys = [f"size.wide-{rows}.{name}{zlib}" for rows in ("1-row", "16-rows") for zlib in ("", ".zlib")]
+    return f"| `{name}` | {' | '.join(number(figures[key]['value']) for key in keys)} |"
