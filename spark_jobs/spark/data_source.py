@@ -190,6 +190,16 @@ class SourceOptions:
         return extents(self.given["topic"], self.settings)
 
 
+def _drop_empty_profiles() -> None:
+    """In a worker of Spark's that plans a read: it would send two profiles although nothing is profiled, which
+    `spark-pipelines` of Spark 4.2.1 and 4.3.0 takes for an error after a run that is complete (SPARK-59135).
+    """
+    from pyspark.accumulators import _accumulatorRegistry
+
+    for number in [number for number, one in _accumulatorRegistry.items() if number < 0 and not one._value]:
+        del _accumulatorRegistry[number]
+
+
 class TicdcDataSource(DataSource):
     """The format `ticdc`."""
 
@@ -198,12 +208,15 @@ class TicdcDataSource(DataSource):
         return "ticdc"
 
     def schema(self) -> StructType:
+        _drop_empty_profiles()
         return SourceOptions(self.options).schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
+        _drop_empty_profiles()
         return _Reader(SourceOptions(self.options), schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # Spark's name
+        _drop_empty_profiles()
         options = SourceOptions(self.options)
         if "topic" not in options.given:
             raise SetupError("USAGE", details="ticdc: a stream reads a topic")

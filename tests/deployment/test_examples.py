@@ -21,6 +21,7 @@ from tests.support.service import ROOT
 from tests.support.table import check_rows
 
 KUBERNETES = sorted((ROOT / "examples" / "kubernetes").glob("*.yaml"))
+_ALTERNATIVE = "transcode-executors.yaml"  # stands in place of transcode.yaml
 DOCKERFILE = (ROOT / "Dockerfile").read_text(encoding="utf-8")
 _OF_OTHERS = ("BRIDGE_CACHE", "BRIDGE_REGISTRY", "BRIDGE_JAVA_HOME", "BRIDGE_IVY_SETTINGS")  # of the Spark jobs
 
@@ -42,13 +43,14 @@ def test_kubernetes_takes_it() -> None:
 
 def test_every_file_is_in_the_kustomization() -> None:
     listed = yaml.safe_load((ROOT / "examples/kubernetes/kustomization.yaml").read_text(encoding="utf-8"))["resources"]
-    assert {path.name for path in KUBERNETES} == {*listed, "kustomization.yaml"}
+    assert {path.name for path in KUBERNETES} == {*listed, "kustomization.yaml", _ALTERNATIVE}
 
 
 def test_every_container_has_probes_resources_and_few_rights() -> None:
     def check(row: tuple[str, dict[str, Any]]) -> None:
         pod = row[1]["spec"]["template"]["spec"]
-        assert pod["automountServiceAccountToken"] is False
+        # A driver asks the cluster for executors, as an account of its own.
+        assert pod.get("serviceAccountName") == "transcode-driver" or pod["automountServiceAccountToken"] is False
         assert pod["securityContext"]["runAsNonRoot"]
         for container in pod["containers"]:
             assert {"startupProbe", "readinessProbe", "livenessProbe", "resources"} <= container.keys()
@@ -79,6 +81,25 @@ def test_what_pods_refer_to_is_among_the_manifests() -> None:
     assert credentials.read(users, "users").names == set()
 
 
+def test_the_job_with_executors_is_the_job() -> None:
+    """It reads and writes the same, by the same volume; its executor's template is a pod."""
+    one, other = (dict(documents_of(name)) for name in ("transcode.yaml", _ALTERNATIVE))
+    jobs_ = [file["StatefulSet"]["spec"]["template"]["spec"]["containers"][0]["args"] for file in (one, other)]
+    assert jobs_[1][: len(jobs_[0])] == jobs_[0]
+    volumes = [file["StatefulSet"]["spec"]["volumeClaimTemplates"] for file in (one, other)]
+    assert volumes[0] == volumes[1]
+    files = other["ConfigMap"]["data"]
+    pod = yaml.safe_load(files["executor.yaml"])
+    container = {"image": "ticdc-bridge-spark:0.1.0", **pod["spec"]["containers"][0]}
+    whole = {**pod, "metadata": {**pod["metadata"], "name": "transcode-exec-1"}}
+    kubernetes_validate.validate({**whole, "spec": {**pod["spec"], "containers": [container]}}, "1.34", strict=True)
+    assert subprocess.run(["sh", "-n"], input=files["executor.sh"], text=True, check=False).returncode == 0
+
+
+def documents_of(name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    return ((one["kind"], one) for file, one in documents() if file == name)
+
+
 def test_kustomize_renders_it() -> None:
     kustomize = shutil.which("kustomize")
     if kustomize is None:
@@ -87,7 +108,7 @@ def test_kustomize_renders_it() -> None:
         [kustomize, "build", "examples/kubernetes"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     rendered = [one for one in yaml.safe_load_all(done.stdout) if one]
-    assert len(rendered) == len(list(documents()))
+    assert len(rendered) == sum(name != _ALTERNATIVE for name, _ in documents())
     assert all(one["metadata"].get("namespace", "ticdc-bridge") == "ticdc-bridge" for one in rendered)
 
 
@@ -125,7 +146,7 @@ def test_jobs_have_the_arguments_that_are_given(capsys: pytest.CaptureFixture[st
         assert given <= set(re.findall(r"--[a-z-]+", capsys.readouterr().out))
 
     rows = list(jobs())
-    assert len(rows) == 2  # of compose.yaml, and of Kubernetes
+    assert len(rows) == 3  # of compose.yaml, and of Kubernetes in one pod and with executors
     check_rows(rows, check)
 
 

@@ -17,7 +17,7 @@ from tests.docs.pages import ROOT
 from tests.support.table import check_rows
 from ticdc_bridge.command_table import COMMANDS, OWN
 
-PAGES: Final = (ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
+PAGES: Final = (ROOT / "README.md", ROOT / "examples" / "README.md", *sorted((ROOT / "docs").rglob("*.md")))
 _FENCE: Final = re.compile(r"^ *```.*?^ *```[ \t]*$", re.DOTALL | re.MULTILINE)
 _LINK: Final = re.compile(r"\[[^\]]*\]\(([^()\s]+)\)")
 _CODE: Final = re.compile(r"(?<!`)`([^`\n]+)`(?!`)")
