@@ -20,6 +20,7 @@ from service.api import (
     errors,
     history,
     history_extracts,
+    kafka,
     lineage,
     metrics,
     openapi,
@@ -34,7 +35,7 @@ from service.api.middleware import RawPaths
 from service.api.routing import Permissions
 from service.api.services import Services
 from service.auth.file_watcher import FileWatcher
-from service.kafka_client import make_fetcher
+from service.kafka_topics import make_topics
 from service.registry.ports import Store
 from service.registry.registry import Registry
 from service.settings import STRICT, Settings
@@ -66,6 +67,7 @@ ROUTERS = (
     history_extracts.router,
     ddl_check.router,
     lineage.router,
+    kafka.router,
     openapi.router,
 )
 
@@ -124,7 +126,7 @@ def create_app(
         histories,
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
-        fetch=make_fetcher(settings.bootstrap_servers, settings.kafka_config),
+        kafka=make_topics(settings.bootstrap_servers, settings.kafka_config),
     )
     app.state.files = files
     for router in (*ROUTERS, *ui_router.ROUTERS):
@@ -149,10 +151,7 @@ def make_trackers(settings: Settings, histories: HistoryStore, store: Store) -> 
 
 
 def create_served(settings: Settings | None = None, memory: WorkerMemory | None = None, worker: int = 0) -> ASGIApp:
-    """The same app with the hot path around it, as it is served. Raises what `create_app` raises.
-
-    Around FastAPI and not one of its middlewares: what FastAPI does for each request is a tenth of a bare answer.
-    """
+    """The same app with the hot path around it, as it is served. Raises what `create_app` raises."""
     settings = settings or Settings()
     return wrap_served(create_app(settings, memory=memory, worker=worker), settings)
 

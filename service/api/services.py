@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from fastapi import Request
 
-from schemas.model.event import Message
 from service.auth.acl import Access
 from service.history.table_schemas import TableSchemaCache
+from service.kafka_topics import KafkaTopics
 from service.registry.registry import Registry
 from service.registry_view import RegistryView
 from service.store.history_reader import HistoryStore
@@ -39,8 +38,8 @@ class Services:
     derivations: TableSchemaCache = field(default_factory=TableSchemaCache)
     max_schema_bytes: int = 4 * 1024 * 1024
     max_references: int = 500
-    fetch: Callable[[str], Message] | None = None
-    """The message at TOPIC@PARTITION:OFFSET; blocks for seconds; ValueError says why there is none. None: no Kafka."""
+    kafka: KafkaTopics | None = None
+    """None: the service was started without --bootstrap-servers."""
 
     @property
     def view(self) -> RegistryView:

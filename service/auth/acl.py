@@ -10,7 +10,7 @@
 
     [[rules]]
     who = ["alice"]
-    may = ["admin"]                  # or metrics, history: for the whole server, so without subjects
+    may = ["admin"]                  # or metrics, history, messages: for the whole server, so without subjects
 
 What no rule allows is refused. `write`, `delete` and `config` include `read`; `admin` is everything. Subjects are named
 with their context (`:.ctx:name`); `:.ctx:` itself stands for the context's own config and mode.
@@ -32,8 +32,9 @@ CONFIG: Final = "config"
 ADMIN: Final = "admin"
 METRICS: Final = "metrics"
 HISTORY: Final = "history"
+MESSAGES: Final = "messages"
 OF_SUBJECTS: Final = (READ, WRITE, DELETE, CONFIG)
-OF_SERVER: Final = (ADMIN, METRICS, HISTORY)
+OF_SERVER: Final = (ADMIN, METRICS, HISTORY, MESSAGES)
 EVERYONE: Final = "*"
 ROLE: Final = "role:"
 

@@ -23,14 +23,14 @@ from schemas.model.event import Message
 from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from service.api.services import services
-from service.ui.api_client import ApiAnswer, ApiClient
+from service.ui.api_client import ApiAnswer, ApiClient, ApiError
 from service.ui.pages import FormError, PageRouter, form, page
 
 router = PageRouter("/ui/explain")
 
 _WRITINGS: Final = {"auto": "detect (hex or base64)", "hex": "hex", "base64": "base64", "text": "text"}
-_FETCHING: Final = anyio.CapacityLimiter(4)
-"""Of the threads that the service has for everything else, none waits for Kafka."""
+_PLACE: Final = re.compile(r"([A-Za-z0-9._-]{1,249})@([0-9]{1,10}):([0-9]{1,19})")
+_NOT_ALLOWED: Final = (401, 403)
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-f\s:]*\Z", re.IGNORECASE)
 _FILLED_IN: Final[dict[str, str]] = {
     "key": "", "value": "", "writing": "auto", "format": "auto", "topic": "", "zone": "UTC", "context": "",
@@ -86,7 +86,8 @@ class ExplainForm:
 
 @router.get("")
 async def ask(request: Request) -> Response:
-    return _page(request, _FILLED_IN, None)
+    given = {name: request.query_params[name] for name in ("place", "format") if name in request.query_params}
+    return _page(request, {**_FILLED_IN, **given}, None)
 
 
 @router.post("")
@@ -105,17 +106,29 @@ async def answer(request: Request) -> Response:
 
 
 async def _fetch_message(request: Request, place: str) -> Message | None:
-    """The message that the field names. Raises ValueError, and ApiError to whom it is not for."""
-    fetch = services(request).fetch
+    """The message that the field names. Raises FormError, and ApiError to whom it is not for."""
     if not place:
         return None
-    if fetch is None:
+    if services(request).kafka is None:
         raise FormError("This service has no --bootstrap-servers to fetch messages from.")
-    # The table of permissions opens pages to whoever is known, since they only show what the API tells that user. This
-    # one reads Kafka with the service's own rights, and rows are more than a subject's rules are about: it is for those
-    # who may see what the service reads there, and the API's own answer to them says who that is.
-    await ApiClient(request).need("history", "changefeeds")
-    return await anyio.to_thread.run_sync(fetch, place, limiter=_FETCHING)
+    match = _PLACE.fullmatch(place)
+    if match is None:
+        raise FormError(f"{place[:300]!r} is not a message's place: write TOPIC@PARTITION:OFFSET, such as shop@0:17.")
+    answer = await ApiClient(request).get("kafka", "topics", match[1], "messages", match[2], match[3])
+    if answer.is_ok:
+        return _message_of(answer.value)
+    if answer.status in _NOT_ALLOWED:
+        raise ApiError(answer)
+    raise FormError(answer.value["message"])
+
+
+def _message_of(form: Mapping[str, Any]) -> Message:
+    def decoded(text: str | None) -> bytes | None:
+        return None if text is None else base64.b64decode(text)
+
+    headers = tuple((name, decoded(value)) for name, value in form["headers"])
+    place = (form["topic"], form["partition"], form["offset"], form["timestamp"])
+    return Message(decoded(form["key_b64"]), decoded(form["value_b64"]), *place, headers)
 
 
 def _explain_form(filled: ExplainForm, source: ApiSchemas) -> dict[str, Any]:
@@ -182,7 +195,7 @@ def _page(
         fields=fields,
         told=explanation,
         said=problem,
-        fetches=services(request).fetch is not None,
+        fetches=services(request).kafka is not None,
         writings=_WRITINGS,
         formats=names,
         others=written,

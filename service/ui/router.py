@@ -6,7 +6,7 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from service.ui import ddl_check, explain, lineage, subject_changes, subjects, tables
+from service.ui import ddl_check, dead_letters, explain, lineage, subject_changes, subjects, tables, topics
 from service.ui.pages import HOME, PageRouter, go, page, static
 
 router = PageRouter()
@@ -44,5 +44,7 @@ ROUTERS: Final = (
     ddl_check.router,
     explain.router,
     lineage.router,
+    topics.router,
+    dead_letters.router,
     nowhere,  # the last one: whatever the others are not
 )

@@ -34,6 +34,7 @@ NOT_HELD: Final = (
     (r"/health/.*", "says how the store is, now"),
     (r"/metrics", "is answered while the store is away"),
     (r"/ui.*", "asks the routes that are held"),
+    (r"/kafka/.*", "asks Kafka, within seconds of its own"),
 )
 
 

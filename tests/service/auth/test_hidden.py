@@ -166,6 +166,8 @@ BODIES: Final[dict[tuple[str, str], tuple[Any, ...]]] = {
         {"job": "k", "command": "decode", "from": "avro", "to": "plain", "source": "s", "target": "t",
          "tables": [{"db": "shop", "table": "orders", "schema_id": 5, "rows": 1}]},
     ),
+    ("POST", "/kafka/topics/{topic}/replay"): ({"reasons": ["MALFORMED"]},),
+    ("POST", "/ui/dead-letters/{topic}/replay"): (form({"reason": "MALFORMED"}),),
     ("POST", "/ui/dry-run"): dry_runs(lambda asked, feed: form({**asked, **feed})),
     ("POST", "/ui/explain"): tuple(
         form({"value": f"00{number:08x}02", "writing": "hex", "format": "avro", "topic": "t"}) for number in (4, 5, 6)
@@ -193,6 +195,9 @@ IN_PATH: Final[dict[str, tuple[str, ...]]] = {
     "table": ("orders",),
     "when": (str(TS + 1),),
     "what": ("compatibility", "mode"),
+    "topic": ("t",),
+    "partition": ("0",),
+    "offset": ("0",),
     "rest:path": ("zq7",),
 }
 
@@ -203,6 +208,7 @@ IN_QUERY: Final[dict[str, tuple[str, ...]]] = {
     "value": ("zq7_value",), "ruleType": ("",), "offset": ("0",), "limit": ("1000",), "changefeed": ("default",),
     "keyspace": ("default",), "ddl_time_zone": ("UTC",), "db": ("shop",), "table": ("orders",), "from": ("1",),
     "to": (str(TS + 1),), "at": (str(TS + 1),),
+    "last": ("1",), "partition": ("0",), "messageFormat": ("auto",),
     "name": ("zq7",), "id": ("5",), "column": ("zq7_column",), "job": ("j",), "topic": ("t",),
 }  # fmt: skip
 
@@ -226,8 +232,11 @@ UNANSWERED: Final = frozenset({
     *((method, f"/associations/{path}") for method in ("POST", "PUT", "DELETE")
       for path in ("subjects/{name}", "resources/{name}", "resources/{namespace}/{name}")),
     ("GET", "/ui/{rest:path}"), ("POST", "/ui/{rest:path}"),
+    ("GET", "/kafka/topics"), ("POST", "/kafka/topics/{topic}/replay"), ("POST", "/ui/dead-letters/{topic}/replay"),
+    *(("GET", f"/kafka/topics/{{topic}}/{path}")
+      for path in ("messages", "messages/{partition}/{offset}", "dead-letters")),
 })  # fmt: skip
-"""What is there for nobody."""
+"""What is there for nobody; and Kafka, which is not there."""
 
 TELLING: Final = frozenset({
     ("GET", "/subjects"), ("GET", "/schemas"), ("GET", "/contexts"), ("GET", "/config/{subject}"),

@@ -18,6 +18,7 @@ RULES = (
     + rule(["u"], ["read"], subjects=["seen", "kept"])
     + rule(["ticdc"], ["read", "write", "delete", "config"], subjects=["seen"])
     + rule(["nobody"], ["history"])
+    + rule(["keeper"], ["messages"])
 )
 SEEN_BY = {"root": {"seen", "kept", "hidden"}, "u": {"seen", "kept"}, "ticdc": {"seen"}, "nobody": set()}
 
@@ -67,7 +68,8 @@ def test_who_sees_what(ask: Browser) -> None:
 
 
 def test_who_is_not_known_sees_nothing(ask: Browser) -> None:
-    for path in ("/ui/subjects", "/ui/subjects/seen", "/ui/tables", "/ui/explain", "/ui/lineage", "/ui/nope"):
+    for path in ("/ui", "/ui/subjects", "/ui/subjects/seen", "/ui/tables", "/ui/explain", "/ui/lineage", "/ui/nope",
+                 "/ui/topics", "/ui/topics/t", "/ui/dead-letters", "/ui/dead-letters/t"):  # fmt: skip
         status, shown = ask(None, "GET", path)
         assert status == 401
         assert "seen" not in shown
@@ -118,3 +120,17 @@ def test_histories_are_for_those_with_history(ask: Browser) -> None:
         assert ask("u", "POST", "/ui/dry-run", judged)[0] == 403
 
     check_rows(["/ui/tables", "/ui/tables/diff?from=1&to=2", "/ui/lineage", "/ui/tables/d/t"], check)
+
+
+def test_messages_are_for_those_with_that_right(ask: Browser) -> None:
+    """And sending dead letters again is for admins. There is no Kafka here: who may ask is told that, in words."""
+
+    def check(path: str) -> None:
+        for user in ("u", "ticdc", "nobody"):
+            assert ask(user, "GET", path)[0] == 403
+        status, shown = ask("keeper", "GET", path)
+        assert (status, "start it with --bootstrap-servers" in shown) == (200, True)
+
+    check_rows(["/ui/topics", "/ui/topics/t", "/ui/dead-letters", "/ui/dead-letters/t"], check)
+    for user, status in (("u", 403), ("nobody", 403), ("keeper", 403), ("root", 422)):
+        assert ask(user, "POST", "/ui/dead-letters/t/replay", {"reason": "MALFORMED", "confirmed": "1"})[0] == status

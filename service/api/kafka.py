@@ -1,0 +1,211 @@
+"""`/kafka`: topics, their messages decoded, and dead letters. Ours; Confluent's registry has none.
+
+Kafka is asked beside the event loop, by few threads at once, and each answer comes within seconds.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import Response
+
+from schemas.model.errors import RegistryError, SetupError
+from schemas.model.event import Message, tso_physical_ms
+from service.api.bodies import FLAG, INTEGER, STRING, Body, Kind, as_is, list_of
+from service.api.request import ApiCall
+from service.api.routing import PAGE, Called, Parameter, Router
+from service.api.routing import STRING as TEXT_PARAMETER
+from service.auth.acl import ADMIN, MESSAGES
+from service.history.times import tso_of
+from service.kafka_topics import KafkaTopics
+from service.registry_view import StoreSchemas
+
+T = TypeVar("T")
+
+router = Router("/kafka", retry_on_outage=False)
+
+_ASKING: Final = anyio.CapacityLimiter(4)
+"""Of the threads that the service has for everything else, none waits for Kafka."""
+_REPLAYING: Final = anyio.CapacityLimiter(1)
+_SECONDS: Final = 12.0
+_REPLAY_SECONDS: Final = 90.0
+_MOST_WAITING: Final = 16
+_LAST: Final = 20
+_MOST: Final = 500
+
+_NAME = Parameter("name", "Only topics with this text in their names, whatever its case", TEXT_PARAMETER)
+_LETTERS = Parameter("deadLetters", "Only topics whose names say that they hold dead letters (dead, dlq)")
+_COUNT = Parameter("last", "How many messages, 20 if not said, 500 at most", {"type": "integer", "format": "int32"})
+_PARTITION = Parameter("partition", "Only of this partition", {"type": "integer", "format": "int32"})
+_FORMAT = Parameter(
+    "messageFormat", "The messages' format; auto, if not said, detects each message's own", TEXT_PARAMETER
+)
+
+
+async def _ask_kafka(
+    call: ApiCall, ask: Callable[[KafkaTopics], T], seconds: float = _SECONDS, limiter: anyio.CapacityLimiter = _ASKING
+) -> T:
+    """What `ask` gives, from a thread. RegistryError NO_KAFKA, KAFKA_SETTINGS; SetupError KAFKA_UNREACHABLE."""
+    kafka = call.services.kafka
+    if kafka is None:
+        raise RegistryError("NO_KAFKA")
+    if limiter.statistics().tasks_waiting >= _MOST_WAITING:
+        raise SetupError("KAFKA_UNREACHABLE", servers="this service", details="too many requests wait for it already")
+    try:
+        with anyio.fail_after(seconds):
+            return await anyio.to_thread.run_sync(partial(ask, kafka), limiter=limiter, abandon_on_cancel=True)
+    except TimeoutError:
+        details = f"no answer within {seconds:g} s"
+        if limiter is _REPLAYING:
+            details += "; letters may have been sent: look at their topics before you try again"
+        raise SetupError("KAFKA_UNREACHABLE", servers="its bootstrap servers", details=details) from None
+    except SetupError as error:
+        if error.code != "USAGE":
+            raise
+        raise RegistryError("KAFKA_SETTINGS", details=error.detail) from error
+
+
+@router.declare("GET", "/topics", needs=MESSAGES, query=(_NAME, _LETTERS, *PAGE))
+async def topics(call: Called) -> Response:
+    """Topics by name, each with its partitions and how many offsets it has."""
+    from service.dead_letter_topic import is_likely_name
+
+    part, (offset, limit) = call.text("name").lower(), call.page_limits()
+    likely = is_likely_name if call.flag("deadLetters") else lambda _: True
+
+    def wanted(name: str) -> bool:
+        return part in name.lower() and likely(name)
+
+    rows, total = await _ask_kafka(call, lambda kafka: kafka.topics(wanted, offset, limit))
+    listed = [{"topic": one.name, "partitions": one.partitions, "messages": one.messages} for one in rows]
+    following = offset + limit if offset + limit < total else None
+    return call.answer({"topics": listed, "total": total, "next_offset": following})
+
+
+@router.declare("GET", "/topics/{topic}/messages", needs=MESSAGES, query=(_COUNT, _PARTITION, _FORMAT, "changefeed"))
+async def messages(call: Called) -> Response:
+    """The last messages of a topic, the newest first, decoded, each with its table's version or why it can't be read.
+
+    Versions are those of the changefeed that is asked for, of the only one that follows the topic, or the only one.
+    """
+    topic, count = call.segment("topic"), min(max(call.integer("last", _LAST), 1), _MOST)
+    partition = call.integer("partition", -1)
+    name, feed = call.text("messageFormat") or "auto", call.text("changefeed")
+
+    def read(kafka: KafkaTopics) -> dict[str, Any]:
+        from service.decoded_messages import check_format, decode_messages  # with all formats: imported when asked
+
+        check_format(name)
+
+        last = kafka.last_messages(topic, count, None if partition < 0 else partition)
+        history = call.services.history
+        with call.registry.store.read():
+            changefeed = history.changefeed(feed).name if feed else _changefeed_of(call, topic)
+            schemas = StoreSchemas(call.registry.store)
+            decoded = decode_messages(last.messages, name, schemas, history, changefeed)
+        return {
+            "topic": topic,
+            "changefeed": changefeed,
+            "partitions": [
+                {"partition": one, "from": low, "to": high} for one, (low, high) in sorted(last.extents.items())
+            ],
+            "messages": sorted(decoded, key=lambda one: (one["timestamp"] or 0, one["offset"]), reverse=True),
+            "unread_partitions": list(last.unread),
+            "too_large": last.left_out,
+        }
+
+    return call.answer(await _ask_kafka(call, read))
+
+
+def _changefeed_of(call: ApiCall, topic: str) -> str | None:
+    """The changefeed whose history comes from a topic; else the only one there is; else none."""
+    history = call.services.history
+    following = [name for name, places in history.places().items() if any(topic == place[0] for place in places)]
+    names = following or [one.name for one in history.changefeeds()]
+    return names[0] if len(names) == 1 else None
+
+
+@router.declare("GET", "/topics/{topic}/messages/{partition}/{offset}", needs=MESSAGES)
+async def message(call: Called) -> Response:
+    """One message by its place, its bytes in base64."""
+    topic, place = call.segment("topic"), [_number(call, name) for name in ("partition", "offset")]
+    found = await _ask_kafka(call, lambda kafka: kafka.message_at(topic, *place))
+    return call.answer(_raw_form(found))
+
+
+def _number(call: ApiCall, name: str) -> int:
+    text = call.segment(name)
+    if text.isascii() and text.isdecimal() and len(text) <= 19:
+        return int(text)
+    raise RegistryError("MESSAGE_NOT_FOUND", details=f"{text[:40]!r} is no {name}: a number from 0 on is needed.")
+
+
+def _raw_form(found: Message) -> dict[str, Any]:
+    def encoded(data: bytes | None) -> str | None:
+        return None if data is None else base64.b64encode(data).decode()
+
+    return {
+        "topic": found.topic, "partition": found.partition, "offset": found.offset, "timestamp": found.timestamp,
+        "key_b64": encoded(found.key), "value_b64": encoded(found.value),
+        "headers": [[name, encoded(value)] for name, value in found.headers],
+    }  # fmt: skip
+
+
+@router.declare("GET", "/topics/{topic}/dead-letters", needs=MESSAGES)
+async def dead_letters(call: Called) -> Response:
+    """The dead letters of a topic by reason; `ends` names the messages that a replay may be limited to."""
+    from service.dead_letter_topic import count_reasons
+
+    topic = call.segment("topic")
+    return call.answer(await _ask_kafka(call, lambda kafka: count_reasons(kafka, topic)))
+
+
+def _moment(value: Any) -> int | None:
+    """Milliseconds since 1970, or an RFC 3339 time."""
+    if value is None or value == "":
+        return None
+    text = str(value)
+    if text.isascii() and text.isdecimal() and len(text) <= 15:
+        return int(text)
+    return tso_physical_ms(tso_of(text))
+
+
+_REPLAY: Final[Mapping[str, Kind]] = {
+    "reasons": list_of("ArrayList", STRING),
+    "since": Kind(_moment, {"type": ["integer", "string", "null"]}),
+    "max_attempts": INTEGER,
+    "ends": as_is({"type": ["object", "null"]}),
+    "dry_run": FLAG,
+}
+
+
+@router.declare("POST", "/topics/{topic}/replay", needs=ADMIN, body=Body("replay", "ReplayRequest", _REPLAY))
+async def replay(call: Called) -> Response:
+    """Sends the dead letters of a topic again to where they came from; a dry run, unless `dry_run` is false."""
+    from schemas.inputs.replay import LetterFilter
+    from service.dead_letter_topic import ReplayRequest, replay_letters
+
+    body = call.body
+    most = body.get("max_attempts")
+    if most is not None and most < 1:
+        raise RegistryError("UNPROCESSABLE", details="max_attempts: at least 1 is needed")
+    letters = LetterFilter(frozenset(body.get("reasons") or ()), body.get("since"), most or 3, needs_origin=True)
+    request = ReplayRequest(call.segment("topic"), letters, _ends(body.get("ends")), body.get("dry_run") is not False)
+    work = partial(replay_letters, request=request)
+    return call.answer(await _ask_kafka(call, work, _REPLAY_SECONDS, _REPLAYING))
+
+
+def _ends(value: Any) -> dict[int, int] | None:
+    """Partition → offset before which it is read."""
+    if value is None:
+        return None
+    if not isinstance(value, dict) or not all(
+        name.isascii() and name.isdecimal() and len(name) <= 10 and type(end) is int for name, end in value.items()
+    ):
+        raise RegistryError("UNPROCESSABLE", details='ends: {"PARTITION": OFFSET, …} is needed')
+    return {int(name): end for name, end in value.items()}

@@ -1,0 +1,166 @@
+"""Messages of a topic as people read them: events with the table version they have, or the reason why there is none."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from schemas.formats.base import Context
+from schemas.inputs.dead_letters import ATTEMPT, DETAIL, ORIGIN, REASON
+from schemas.inspect.format_detection import sniff
+from schemas.inspect.format_lookup import format_named
+from schemas.model.errors import BridgeError, RegistryError, SetupError, WireError
+from schemas.model.event import Event, Message, Watermark
+from schemas.model.names import topic_subject
+from schemas.model.ports import SchemaSource
+from schemas.model.table import TableId, TableVersion
+from schemas.plain.writer import plain_event
+from service.history.model import State, TableVersionRow
+from service.history.ports import HistoryReader
+from service.history.times import time_text
+
+MOST_EVENTS: Final = 50
+"""Of one message; how many there are is said."""
+_SHOWN_BYTES: Final = 200
+
+
+class HistoryDefinitions:
+    """Table versions of a changefeed's history (schemas.model.ports.TableSource); each table is read once."""
+
+    def __init__(self, history: HistoryReader, changefeed: str) -> None:
+        self._history, self._changefeed = history, changefeed
+        self._rows: dict[TableId, list[TableVersionRow]] = {}
+
+    def load(self, tables: Iterable[TableId]) -> None:
+        """Reads several tables at once."""
+        if lacking := {id_.folded for id_ in tables} - self._rows.keys():
+            self._rows |= self._history.versions_of(self._changefeed, lacking)
+
+    def row_at(self, table: TableId, commit_ts: int | None) -> TableVersionRow | None:
+        """The version that a row with this commit_ts has; None where nothing is known of the table until then."""
+        self.load([table])
+        rows = self._rows.get(table.folded, [])
+        index = len(rows) if commit_ts is None else bisect_left(rows, commit_ts, key=lambda row: row.from_ts)
+        return rows[index - 1] if index else None
+
+    # ---- schemas.model.ports.TableSource
+    def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
+        row = self.row_at(table, commit_ts)
+        if row is None or row.table is None or row.state is not State.KNOWN:
+            return None
+        return TableVersion(row.from_ts, row.table)
+
+    def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
+        return None  # Avro's schemas have the types
+
+
+def check_format(name: str) -> None:
+    """RegistryError UNPROCESSABLE for a name that is no format's."""
+    try:
+        format_named(name)
+    except SetupError as error:
+        raise RegistryError("UNPROCESSABLE", details=error.detail) from None
+
+
+def decode_messages(
+    messages: Sequence[Message], format_name: str, schemas: SchemaSource, history: HistoryReader, changefeed: str | None
+) -> list[dict[str, Any]]:
+    """Each message as an object, in the order given, which is that of partition and offset.
+
+    changefeed: whose history says which version a table had; None: none, and `version` is null. SetupError USAGE for a
+    format that there is none of.
+    """
+    tables = None if changefeed is None else HistoryDefinitions(history, changefeed)
+    decode = format_named(format_name).decoder(Context(schemas, tables)).decode
+    decoded = [(message, *_decode(decode, message)) for message in messages]
+    if tables is not None:
+        tables.load(TableId(*name) for _, events, _ in decoded for one in events if (name := _table_name(one)))
+    return [
+        {
+            **_place_form(message),
+            "format": events[0].format if events else _find_format(message, schemas, format_name),
+            "events": [_event_form(one, tables) for one in events[:MOST_EVENTS]],
+            "events_total": len(events),
+            "error": None if error is None else {"code": error.code, "detail": error.detail},
+            "dead_letter": letter_form(message),
+        }
+        for message, events, error in decoded
+    ]
+
+
+def _decode(decode: Callable[[Message], list[Event]], message: Message) -> tuple[list[Event], BridgeError | None]:
+    try:
+        return decode(message), None
+    except (WireError, SetupError) as error:
+        return [], error
+
+
+def _find_format(message: Message, schemas: SchemaSource, format_name: str) -> str | None:
+    """Of a message that gives no event."""
+    if format_name != "auto":
+        return format_name
+    part = "key" if message.value is None else "value"
+    subject = topic_subject(message.topic, part)
+    try:
+        return sniff(message.key, message.value, lambda i: schemas.by_id(i, part, subject), message.headers).format
+    except BridgeError:
+        return None
+
+
+def _place_form(message: Message) -> dict[str, Any]:
+    return {
+        "topic": message.topic, "partition": message.partition, "offset": message.offset,
+        "timestamp": message.timestamp, "time": None if message.timestamp is None else time_of(message.timestamp),
+        "key": _bytes_form(message.key), "value": _bytes_form(message.value),
+        "headers": [name for name, _ in message.headers],
+    }  # fmt: skip
+
+
+def _bytes_form(data: bytes | None) -> dict[str, Any] | None:
+    """How many bytes, and the first of them: as text where they are text, else in hex."""
+    if data is None:
+        return None
+    try:
+        begin = data[:_SHOWN_BYTES].decode("utf-8", "strict" if len(data) <= _SHOWN_BYTES else "ignore")
+        if all(one.isprintable() or one in "\t\r\n" for one in begin):
+            return {"bytes": len(data), "text": begin}
+    except UnicodeDecodeError:
+        pass
+    return {"bytes": len(data), "hex": data[: _SHOWN_BYTES // 4].hex()}
+
+
+def letter_form(message: Message) -> dict[str, Any] | None:
+    """Why a dead letter is one, by its headers; None for a message that is none."""
+    headers = {name: (value or b"").decode("utf-8", "replace") for name, value in message.headers}
+    if not headers.get(REASON):
+        return None
+    names = {"reason": REASON, "detail": DETAIL, "origin": ORIGIN, "attempt": ATTEMPT}
+    return {name: headers.get(header) for name, header in names.items()}
+
+
+def _table_name(event: Event) -> tuple[str, str] | None:
+    if isinstance(event, Watermark) or not event.table_name:
+        return None
+    return event.db, event.table_name
+
+
+def _event_form(event: Event, tables: HistoryDefinitions | None) -> dict[str, Any]:
+    """The plain form, with the time of its commit_ts and the table version that it has or, of DDL, that it made."""
+    form, name, commit_ts = plain_event(event), _table_name(event), event.commit_ts
+    for at in ("topic", "partition", "offset"):
+        del form[at]
+    version = None
+    if tables is not None and name is not None and commit_ts is not None:
+        row = tables.row_at(TableId(*name), commit_ts if form["kind"] == "row" else commit_ts + 1)
+        version = None if row is None else {"commit_ts": row.from_ts, "state": str(row.state)}
+    return {**form, "commit_time": None if commit_ts is None else time_text(commit_ts), "version": version}
+
+
+def time_of(milliseconds: int) -> str | None:
+    """A message's time in UTC; None for one that no calendar has."""
+    try:
+        return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
+    except (OverflowError, ValueError, OSError):
+        return None

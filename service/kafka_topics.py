@@ -1,0 +1,416 @@
+"""Topics as pages look at them: which there are, their last messages, one message by its place; and messages sent.
+
+No group is joined and no offset committed. Each call ends within its seconds, also where Kafka is away. Blocks: to be
+called beside the event loop.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from schemas.inputs.kafka_settings import client_settings
+from schemas.model.errors import RegistryError, SetupError
+from schemas.model.event import Message
+from service.kafka_client import KafkaErrors, library, make_client, message_of
+
+SECONDS: Final = 5.0
+MOST_BYTES: Final = 32 << 20
+_SLICE: Final = 0.25
+_WIDER: Final = 8
+_FLUSH_SECONDS: Final = 30.0
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+Extents = dict[int, tuple[int, int]]
+"""Partition → its oldest offset, and the offset after its newest message."""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRow:
+    """A topic. messages: offsets between its oldest and its newest message; None where the broker did not say."""
+
+    name: str
+    partitions: int
+    messages: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LastMessages:
+    """messages: in the order partition, offset. unread: partitions that were not read to their end in time. left_out:
+    messages that were too large together."""
+
+    messages: list[Message]
+    extents: Extents
+    unread: tuple[int, ...] = ()
+    left_out: int = 0
+
+
+class _ClientErrors:
+    """What librdkafka says beside its answers. fatal: no broker can be reached, or none lets us in."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers, self.text, self.fatal = servers, "", False
+
+    def __call__(self, error: Any) -> None:
+        codes = library().KafkaError
+        self.text = str(error.str() if hasattr(error, "str") else error)
+        # One broker's connection ends for many reasons, and others may be there.
+        self.fatal = self.fatal or error.code() in (codes._ALL_BROKERS_DOWN, codes._AUTHENTICATION)
+
+
+class KafkaTopics:
+    """The Kafka of `--bootstrap-servers` and `--kafka-config`; its file is read again at each call.
+
+    Methods raise SetupError KAFKA_UNREACHABLE, USAGE for settings that can't be used, RegistryError TOPIC_NOT_FOUND.
+    """
+
+    def __init__(self, servers: str, config: str) -> None:
+        self._servers, self._config = servers, config
+
+    def topics(self, names: Callable[[str], bool], offset: int, limit: int) -> tuple[list[TopicRow], int]:
+        """Those whose names are wanted, by name: a part of the list with its messages counted; and how many in all."""
+        until = time.monotonic() + SECONDS
+        with self._connection() as (settings, errors):
+            client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
+            every = _metadata(client, errors, until)
+            wanted = sorted(name for name, one in every.items() if one.error is None and names(name))
+            some = wanted[offset : offset + limit]
+            places = [(name, partition) for name in some for partition in every[name].partitions]
+            low, high = (_offsets(client, places, which, until) for which in ("earliest", "latest"))
+        rows = []
+        for name in some:
+            of = [(name, partition) for partition in every[name].partitions]
+            counted = all(place in low and place in high for place in of)
+            messages = sum(high[place] - low[place] for place in of) if counted else None
+            rows.append(TopicRow(name, len(of), messages))
+        return rows, len(wanted)
+
+    def names(self) -> set[str]:
+        """All topics that there are."""
+        with self._connection() as (settings, errors):
+            client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
+            every = _metadata(client, errors, time.monotonic() + SECONDS)
+        return {name for name, one in every.items() if one.error is None}
+
+    def message_at(self, topic: str, partition: int, offset: int) -> Message:
+        """RegistryError MESSAGE_NOT_FOUND where there is none at this offset: the next one would be another message."""
+        with self._reader(topic, SECONDS) as reader:
+            extents = reader.extents
+            if partition not in extents:
+                count = f"it has {len(extents)}, counted from 0"
+                raise RegistryError(
+                    "MESSAGE_NOT_FOUND", details=f"Topic {topic} has no partition {partition}; {count}."
+                )
+            low, high = extents[partition]
+            if not low <= offset < high:
+                there = f"it has those from {low} to before {high}" if high > low else "it has none"
+                details = f"{topic}@{partition} has no message {offset}; {there}."
+                raise RegistryError("MESSAGE_NOT_FOUND", details=details)
+            for message in reader.read({partition: (offset, offset + 1)}):
+                return message
+        details = f"{topic}@{partition} has no message {offset}: it was compacted away, or marks a transaction."
+        if reader.unread:
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details="it sent no message in time")
+        raise RegistryError("MESSAGE_NOT_FOUND", details=details)
+
+    def last_messages(self, topic: str, count: int, partition: int | None = None) -> LastMessages:
+        """The newest messages of a topic, or of one partition: those with the greatest times, `count` at most."""
+        with self._reader(topic, SECONDS) as reader:
+            every = reader.extents
+            if partition is not None and partition not in every:
+                details = f"Topic {topic} has no partition {partition}; it has {len(every)}, counted from 0."
+                raise RegistryError("MESSAGE_NOT_FOUND", details=details)
+            extents = {one: every[one] for one in every if partition in (None, one)}
+            newest, begin = _Newest(count), {one: high for one, (_, high) in extents.items()}
+            span = count
+            # Transactions' markers and compaction leave offsets without a message: then further back.
+            while any(begin[one] > low for one, (low, _) in extents.items()):
+                ranges = {}
+                for one, (low, _) in extents.items():
+                    start = max(begin[one] - span, low)
+                    if start < begin[one]:
+                        ranges[one], begin[one] = (start, begin[one]), start
+                for message in reader.read(ranges):
+                    newest.add(message)
+                if newest.seen >= count or reader.unread:
+                    break
+                span *= _WIDER
+            return LastMessages(newest.messages(), every, tuple(sorted(reader.unread)), newest.left_out)
+
+    def read_range(
+        self, topic: str, ends: Mapping[int, int] | None, most: int, seconds: float, oldest: bool = False
+    ) -> tuple[list[Message], Extents, bool]:
+        """Messages of a topic up to `ends` (None: all there are now), in the order partition, offset.
+
+        Returns them, the offsets that were meant, and whether that is all: no more than `most` offsets, bytes up to
+        MOST_BYTES and what came within `seconds` is read. Of more, the newest of each partition, or the oldest.
+        """
+        messages, size, whole = list[Message](), 0, True
+        with self._reader(topic, seconds) as reader:
+            extents = {
+                one: (low, high if ends is None else max(low, min(high, ends.get(one, low))))
+                for one, (low, high) in reader.extents.items()
+            }
+            share = max(most // max(len(extents), 1), 1)
+            if sum(high - low for low, high in extents.values()) > most:
+                whole = False
+                ranges = {
+                    one: (low, min(high, low + share)) if oldest else (max(low, high - share), high)
+                    for one, (low, high) in extents.items()
+                }
+            else:
+                ranges = dict(extents)
+            for message in reader.read(ranges):
+                size += len(message.key or b"") + len(message.value or b"")
+                if size > MOST_BYTES:
+                    whole = False
+                    break
+                messages.append(message)
+            whole = whole and not reader.unread
+        return sorted(messages, key=_place), extents, whole
+
+    def sender(self) -> MessageSender:
+        return MessageSender(self._settings())
+
+    # ---- clients
+    def _settings(self) -> dict[str, str]:
+        return client_settings(self._servers or None, Path(self._config) if self._config else None)
+
+    def _connection(self) -> _Connection:
+        return _Connection(self._settings())
+
+    def _reader(self, topic: str, seconds: float) -> _TopicReader:
+        return _TopicReader(topic, self._settings(), seconds)
+
+
+class _Connection:
+    """A block with a client's settings; librdkafka's errors in it become SetupError KAFKA_UNREACHABLE."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings, self._errors = settings, _ClientErrors(settings["bootstrap.servers"])
+        self._block = KafkaErrors(settings["bootstrap.servers"], lambda: self._errors.text)
+
+    def __enter__(self) -> tuple[Mapping[str, str], _ClientErrors]:
+        self._block.__enter__()
+        return self._settings, self._errors
+
+    def __exit__(self, *raised: Any) -> None:
+        self._block.__exit__(*raised)
+
+
+class _TopicReader:
+    """A consumer of one topic, from its metadata to its messages, within some seconds."""
+
+    def __init__(self, topic: str, settings: Mapping[str, str], seconds: float) -> None:
+        check_name(topic)
+        self._topic, self._until = topic, time.monotonic() + seconds
+        self._connection = _Connection(settings)
+        self._settings = settings
+        self.unread: set[int] = set()
+        self.extents: Extents = {}
+
+    def __enter__(self) -> _TopicReader:
+        settings, errors = self._connection.__enter__()
+        own: dict[str, Any] = {
+            **settings, "group.id": "ticdc-bridge-pages", "enable.auto.commit": False,
+            "enable.auto.offset.store": False, "auto.offset.reset": "earliest", "allow.auto.create.topics": False,
+            "enable.partition.eof": True, "queued.max.messages.kbytes": 8192, "error_cb": errors,
+        }  # fmt: skip
+        own.pop("group.instance.id", None)
+        self._consumer = make_client(library().Consumer, own)
+        try:
+            self.extents = self._find_extents(errors)
+        except BaseException as error:
+            self._consumer.close()
+            self._connection.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(self, *raised: Any) -> None:
+        self._consumer.close()
+        self._connection.__exit__(*raised)
+
+    def _find_extents(self, errors: _ClientErrors) -> Extents:
+        metadata = _metadata(self._consumer, errors, self._until, self._topic)[self._topic]
+        if metadata.error is not None:
+            raise _topic_error(self._topic, metadata.error)
+        settings = {**self._settings, "error_cb": errors}
+        client = make_client(library().admin.AdminClient, settings)
+        places = [(self._topic, partition) for partition in metadata.partitions]
+        low, high = (_offsets(client, places, which, self._until) for which in ("earliest", "latest"))
+        if lacking := [place[1] for place in places if place not in low or place not in high]:
+            details = f"topic {self._topic}: the offsets of partition {lacking[0]} were not told in time"
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._settings["bootstrap.servers"], details=details)
+        return {place[1]: (low[place], high[place]) for place in sorted(places)}
+
+    def read(self, ranges: Mapping[int, tuple[int, int]]) -> Iterator[Message]:
+        """The messages of each partition from an offset to before another. What is not read in time is in `unread`."""
+        ends = {one: end for one, (start, end) in ranges.items() if start < end}
+        if not ends:
+            return
+        kinds, codes = library().TopicPartition, library().KafkaError
+        self._consumer.assign([kinds(self._topic, one, ranges[one][0]) for one in ends])
+        open_ends = dict(ends)
+        while open_ends and (left := self._until - time.monotonic()) > 0:
+            for record in self._consumer.consume(500, min(left, _SLICE)):
+                place = record.partition()
+                if (error := record.error()) is not None:
+                    if error.code() != codes._PARTITION_EOF:
+                        raise library().KafkaException(error)
+                    open_ends.pop(place, None)
+                    continue
+                if record.offset() < ends[place] and record.offset() >= ranges[place][0]:
+                    yield message_of(record)
+                if record.offset() >= ends[place] - 1:
+                    open_ends.pop(place, None)
+        self.unread |= open_ends.keys()
+
+
+def _metadata(client: Any, errors: _ClientErrors, until: float, topic: str | None = None) -> dict[str, Any]:
+    """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection, else when the
+    time is over.
+    """
+    while True:
+        left = max(until - time.monotonic(), 0.05)
+        try:
+            answer = client.list_topics(topic, timeout=min(left, _SLICE)) if topic else client.list_topics(
+                timeout=min(left, _SLICE)
+            )  # fmt: skip
+            return dict(answer.topics)
+        except library().KafkaException:
+            client.poll(0)  # calls back with what is known of why
+            if errors.fatal or time.monotonic() >= until:
+                details = f"it can't be reached: {errors.text or 'no answer in time'}"
+                raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details) from None
+
+
+def _offsets(client: Any, places: Collection[tuple[str, int]], which: str, until: float) -> dict[tuple[str, int], int]:
+    """The oldest offset of partitions, or that after the newest; without those that the broker does not tell."""
+    if not places:
+        return {}
+    spec, kind = getattr(library().admin.OffsetSpec, which)(), library().TopicPartition
+    left = max(until - time.monotonic(), 0.5)
+    answers = client.list_offsets({kind(*place): spec for place in places}, request_timeout=left)
+    offsets = {}
+    for place, answer in answers.items():
+        try:
+            offsets[place.topic, place.partition] = int(answer.result(left + 1).offset)
+        except (library().KafkaException, TimeoutError):
+            continue
+    return offsets
+
+
+def _place(message: Message) -> tuple[int, int]:
+    return message.partition or 0, message.offset or 0
+
+
+class _Newest:
+    """The newest messages of many, by their times: so many, and so many bytes."""
+
+    def __init__(self, count: int) -> None:
+        self._count, self._kept, self._bytes = count, list[tuple[tuple[int, int, int], Message]](), 0
+        self.seen, self.left_out = 0, 0
+
+    def add(self, message: Message) -> None:
+        self.seen += 1
+        self._bytes += _size(message)
+        heapq.heappush(self._kept, ((message.timestamp or 0, message.offset or 0, message.partition or 0), message))
+        while len(self._kept) > self._count or (self._bytes > MOST_BYTES and len(self._kept) > 1):
+            self.left_out += len(self._kept) <= self._count
+            self._bytes -= _size(heapq.heappop(self._kept)[1])
+
+    def messages(self) -> list[Message]:
+        return sorted((message for _, message in self._kept), key=_place)
+
+
+def _size(message: Message) -> int:
+    return len(message.key or b"") + len(message.value or b"")
+
+
+class MessageSender:
+    """Sends messages to their own topics, idempotently and in order; each keeps its partition (modulo the topic's).
+
+    No topic is made. `close` raises SetupError KAFKA_UNREACHABLE where a message was not taken.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._servers = settings["bootstrap.servers"]
+        self._errors = _ClientErrors(self._servers)
+        own = {
+            **settings, "enable.idempotence": True, "allow.auto.create.topics": False, "error_cb": self._errors,
+            "delivery.timeout.ms": int(_FLUSH_SECONDS * 1000),
+        }  # fmt: skip
+        self._producer = make_client(library().Producer, own)
+        self._counts: dict[str, int] = {}
+        self._failure = ""
+        self.delivered = 0
+
+    def write(self, message: Message) -> None:
+        topic = message.topic or ""
+        check_name(topic)
+        with KafkaErrors(self._servers, self._sent_text):
+            if topic not in self._counts:
+                found = _metadata(self._producer, self._errors, time.monotonic() + SECONDS, topic)[topic]
+                if found.error is not None:
+                    raise _topic_error(topic, found.error)
+                self._counts[topic] = len(found.partitions)
+            partition = -1 if message.partition is None else message.partition % self._counts[topic]
+            while True:
+                try:
+                    self._producer.produce(
+                        topic, message.value, message.key, partition=partition, timestamp=message.timestamp or 0,
+                        headers=list(message.headers), on_delivery=self._note_delivery,
+                    )  # fmt: skip
+                    break
+                except BufferError:
+                    self._producer.poll(_SLICE)
+            self._producer.poll(0)
+        self._check()
+
+    def close(self) -> None:
+        left = self._producer.flush(_FLUSH_SECONDS)
+        if left and not self._failure:
+            self._failure = f"{left} messages were not taken within {_FLUSH_SECONDS:g} s."
+        self._check()
+
+    def abandon(self) -> None:
+        self._producer.purge()
+        self._producer.flush(SECONDS)
+
+    def _note_delivery(self, error: Any, _record: Any) -> None:
+        if error is None:
+            self.delivered += 1
+        elif not self._failure:
+            self._failure = f"{error.str()}."
+
+    def _check(self) -> None:
+        if self._failure:
+            details = f"{self._failure} {self._sent_text()}"
+            raise SetupError("KAFKA_UNREACHABLE", servers=self._servers, details=details)
+
+    def _sent_text(self) -> str:
+        return f"Messages sent before: {self.delivered}."
+
+
+def _topic_error(topic: str, error: Any) -> RegistryError:
+    """What the broker says against a topic."""
+    unknown = error.code() == library().KafkaError.UNKNOWN_TOPIC_OR_PART
+    details = "there is no such topic" if unknown else error.str().removeprefix("Broker: ")
+    return RegistryError("TOPIC_NOT_FOUND", topic=topic, details=details)
+
+
+def check_name(topic: str) -> None:
+    """RegistryError TOPIC_NOT_FOUND for what no topic can be called."""
+    if not _NAME.fullmatch(topic) or topic in (".", ".."):
+        details = "a topic's name has 1 to 249 of the letters A-Z, a-z, digits, '.', '_' and '-'"
+        raise RegistryError("TOPIC_NOT_FOUND", topic=repr(topic[:60]), details=details)
+
+
+def make_topics(servers: str, config: str) -> KafkaTopics | None:
+    """The Kafka of the settings; None if they name none."""
+    return KafkaTopics(servers, config) if servers or config else None

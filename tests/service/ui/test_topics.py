@@ -1,0 +1,217 @@
+"""Pages of topics and dead letters, with a real broker: messages decoded or why not, letters sent again once asked."""
+
+from __future__ import annotations
+
+import html
+import http.client
+import re
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlencode, urlsplit
+
+import pytest
+from confluent_kafka import Producer
+
+from schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
+from schemas.model.event import Message
+from service.kafka_topics import KafkaTopics
+from service.testing import running_service
+from tests.support.access import ADMIN, bearer, files, rule
+from tests.support.history_events import T0, ddl
+from tests.support.kafka import Kafka
+from tests.support.table import check_rows
+
+EVIL = '<script>alert("x")</script>'
+
+
+class Browser:
+    """Pages as one user sees them."""
+
+    def __init__(self, url: str, user: str | None = None, headers: dict[str, str] | None = None) -> None:
+        self._place = urlsplit(url).netloc
+        self._headers = {**({"Authorization": bearer(user)} if user else {}), **(headers or {})}
+
+    def get(self, path: str) -> tuple[int, str]:
+        return self._ask("GET", path, None)
+
+    def post(self, path: str, *fields: tuple[str, str]) -> tuple[int, str]:
+        """The page that the form leads to, also by a redirect."""
+        return self._ask("POST", path, urlencode(fields))
+
+    def _ask(self, method: str, path: str, body: str | None) -> tuple[int, str]:
+        connection = http.client.HTTPConnection(self._place, timeout=60)
+        headers = {**self._headers, **({} if body is None else {"Content-Type": "application/x-www-form-urlencoded"})}
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            text = answer.read().decode()
+            return self.get(answer.headers["location"]) if answer.status == 303 else (answer.status, text)
+        finally:
+            connection.close()
+
+
+def send(kafka: Kafka, messages: list[Message]) -> None:
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    for one in messages:
+        assert one.topic is not None
+        of, time_ = {"partition": one.partition or 0, "headers": list(one.headers)}, one.timestamp or 0
+        producer.produce(one.topic, one.value, one.key, timestamp=time_, **of)  # type: ignore[arg-type]
+    assert producer.flush(60) == 0
+
+
+@pytest.fixture(scope="module")
+def topic(kafka: Kafka) -> str:
+    """Two partitions, three statements in the second one, then what no format reads, of a later time."""
+    name = kafka.create_topic(kafka.topic_name("explained"), partitions=2)
+    messages = []
+    for number in range(3):
+        one = ddl(T0 + number, "d", f"t{number}", f"CREATE TABLE `d`.`t{number}` (`a` INT)")
+        messages.append(Message(one.key, one.value, name, 1, timestamp=1_700_000_000_000 + number))
+    send(kafka, [*messages, Message(b"k", EVIL.encode(), name, 0, timestamp=1_700_000_001_000)])
+    return name
+
+
+@pytest.fixture(scope="module")
+def url(kafka: Kafka) -> Iterator[str]:
+    with running_service(bootstrap_servers=kafka.bootstrap_servers) as url:
+        yield url
+
+
+def test_the_last_messages_of_a_topic(url: str, topic: str) -> None:
+    browser = Browser(url)
+    status, listed = browser.get(f"/ui/topics?q={topic.upper()}")
+    assert (status, f'href="/ui/topics/{topic}"' in listed) == (200, True)
+    shown = browser.get(f"/ui/topics/{topic}")[1]
+    assert re.findall(r'explain\?place=[^"]*%40(\d)%3A(\d)', shown) == [("0", "0"), ("1", "2"), ("1", "1"), ("1", "0")]
+    assert ("UNKNOWN_FORMAT" in shown, EVIL in shown, html.escape(EVIL, quote=False) in shown) == (True, False, False)
+    assert "CREATE TABLE `d`.`t2` (`a` INT)" in shown
+    last = browser.get(f"/ui/topics/{topic}?last=2&partition=1")[1]
+    assert re.findall(r'explain\?place=[^"]*%40(\d)%3A(\d)', last) == [("1", "2"), ("1", "1")]
+    wrong = {"no-such-topic": (404, "there is no such topic"), "%3Cb%3E": (404, "a topic&#39;s name"),
+             f"{topic}?partition=7": (404, "has no partition 7"), f"{topic}?format=yaml": (422, "is not known"),
+             f"{topic}?changefeed=nope": (404, "nope")}  # fmt: skip
+    for path, (code, said) in wrong.items():
+        status, shown = browser.get(f"/ui/topics/{path}")
+        assert (status, said in shown, "<b>" in shown) == (code, True, False), path
+
+
+def test_the_message_that_was_named(url: str, kafka: Kafka, topic: str) -> None:
+    browser = Browser(url)
+    for number in range(3):
+        status, page = browser.post("/ui/explain", ("place", f" {topic}@1:{number} "))
+        assert status == 200
+        assert f"CREATE TABLE `d`.`t{number}` (`a` INT)" in page
+        assert str(T0 + number) in page
+    for place, said in (
+        (f"{topic}@1:3", "has no message 3; it has those from 0 to before 3"),
+        (f"{topic}@0:7", "has no message 7"),
+        (f"{topic}@2:0", "has no partition 2; it has 2"),
+        ("no-such-topic@0:0", "Topic no-such-topic"),
+        ("<b>", "is not a message&#39;s place"),
+    ):
+        status, page = browser.post("/ui/explain", ("place", place))
+        assert status == 400
+        assert said in page
+    assert "no-such-topic" not in kafka.admin.list_topics(timeout=30).topics
+
+
+def test_for_those_who_may_see_messages(kafka: Kafka, topic: str, tmp_path: Path) -> None:
+    rules = ADMIN + rule(["u"], ["messages"]) + rule(["ticdc"], ["history", "metrics"])
+    statuses = {"root": 200, "u": 200, "ticdc": 403, None: 401}
+    with running_service(bootstrap_servers=kafka.bootstrap_servers, **files(tmp_path, rules)) as url:
+        for user, status in statuses.items():
+            browser = Browser(url, user)
+            for code, page in (
+                browser.post("/ui/explain", ("place", f"{topic}@1:0")), browser.get(f"/ui/topics/{topic}"),
+            ):  # fmt: skip
+                assert (code, "CREATE TABLE" in page) == (status, status == 200), user
+            for path in ("/ui/topics", "/ui/dead-letters", f"/ui/dead-letters/{topic}"):
+                assert browser.get(path)[0] == status
+
+
+def letters(origin: str, count: int, reason: str) -> list[Message]:
+    failed = (Message(b"k%d" % n, b"v%d" % n, origin, n % 2, n, headers=(("h", None),)) for n in range(count))
+    return [dead_letter_of(reason, f"{EVIL} {one.offset}", one) for one in failed]
+
+
+def test_dead_letters_are_sent_again_once_confirmed(url: str, kafka: Kafka) -> None:
+    origin = kafka.create_topic(kafka.topic_name("origin"), partitions=2)
+    dead = kafka.create_topic(kafka.topic_name("dead"), partitions=2)
+    nowhere = dead_letter_of("MALFORMED", "", Message(b"k", b"v"))
+    gone = dead_letter_of("TRUNCATED", "", Message(b"k", b"v", "gone-topic", 0, 0))
+    every = [*letters(origin, 4, "UNKNOWN_SCHEMA_ID"), nowhere, gone, Message(b"k", b"no letter")]
+    send(kafka, [Message(one.key, one.value, dead, n % 2, headers=one.headers) for n, one in enumerate(every)])
+    browser, path = Browser(url), f"/ui/dead-letters/{dead}"
+    assert dead in browser.get("/ui/dead-letters")[1]
+    shown = browser.get(path)[1]
+    counts = re.findall(r'name="reason" value="(\w+)"[^|]*?data-label="Letters" class="number">(\d+)<', shown)
+    assert dict(counts) == {"UNKNOWN_SCHEMA_ID": "4", "MALFORMED": "1", "TRUNCATED": "1"}
+    assert (EVIL in shown, "1 of them is not a dead letter" in shown) == (False, True)
+    ends = ("ends", html.unescape(next(re.finditer(r'name="ends" value="([^"]*)"', shown))[1]))
+    # What comes later is not what was asked about.
+    send(kafka, [Message(one.key, one.value, dead, 0, headers=one.headers) for one in letters(origin, 1, "MALFORMED")])
+    chosen = [("reason", "UNKNOWN_SCHEMA_ID"), ("reason", "MALFORMED"), ends]
+    plan = browser.post(f"{path}/replay", *chosen, ("max_attempts", "3"))[1]
+    assert ("Send 4 messages" in plan, "the topic that it came from is not known" in plan) == (True, True)
+    topics = KafkaTopics(kafka.bootstrap_servers, "")
+    assert topics.last_messages(origin, 10).messages == []
+    status, done = browser.post(f"{path}/replay", *chosen, ("confirmed", "1"))
+    assert (status, "4 messages sent." in done) == (200, True)
+    sent = topics.last_messages(origin, 10).messages
+    assert [(one.key, one.value, one.partition) for one in sent] == [
+        (b"k0", b"v0", 0), (b"k2", b"v2", 0), (b"k1", b"v1", 1), (b"k3", b"v3", 1),
+    ]  # fmt: skip
+    assert [dict(one.headers) for one in sent[:1]] == [{"h": None, ORIGIN: f"{origin}/0/0".encode(), ATTEMPT: b"1"}]
+    status, refused = browser.post(f"{path}/replay", ("reason", "TRUNCATED"), ("confirmed", "1"))
+    assert (status, "gone-topic" in refused, "Nothing was sent" in refused) == (422, True, True)
+    for fields, said in ((ends, "at least one reason"), (("reason", "x"), "number from 1 on")):
+        status, page = browser.post(f"{path}/replay", fields, ("max_attempts", "0"))
+        assert (status, said in page) == (400, True)
+    foreign = Browser(url, headers={"Sec-Fetch-Site": "cross-site"})
+    assert foreign.post(f"{path}/replay", *chosen, ("confirmed", "1"))[0] == 400
+    assert len(topics.last_messages(origin, 10).messages) == 4
+
+
+def test_only_when_configured() -> None:
+    with running_service() as url:
+        browser = Browser(url)
+        status, page = browser.post("/ui/explain", ("place", "t@0:0"))
+        assert (status, "no --bootstrap-servers" in page, 'name="place"' in page) == (400, True, False)
+
+
+def test_kafka_that_is_away_is_said_at_once() -> None:
+    with running_service(bootstrap_servers="127.0.0.1:1") as url:
+        for path in ("/ui/topics", "/ui/topics/t", "/ui/dead-letters", "/ui/dead-letters/t"):
+            began = time.monotonic()
+            status, page = Browser(url).get(path)
+            assert (status, "Kafka at 127.0.0.1:1: it can&#39;t be reached" in page) == (503, True)
+            assert time.monotonic() - began < 4
+
+
+def test_settings_of_the_client(kafka: Kafka, topic: str, tmp_path: Path) -> None:
+    """A properties file alone names the broker; a file that is not there is said to be missing."""
+    file = tmp_path / "client.properties"
+    file.write_text(f"# ours\nbootstrap.servers={kafka.bootstrap_servers}\nclient.id=page\ngroup.id=ignored\n")
+    with running_service(kafka_config=str(file)) as url:
+        place = ("place", f"{topic}@1:1")
+        status, page = Browser(url).post("/ui/explain", place)
+        assert status == 200
+        assert "CREATE TABLE `d`.`t1` (`a` INT)" in page
+        file.write_text(f"bootstrap.servers={kafka.bootstrap_servers}\nno.such.setting=1\n")
+        status, page = Browser(url).post("/ui/explain", place)
+        assert status == 400
+        assert "no.such.setting" in page
+        file.unlink()
+        assert Browser(url).post("/ui/explain", place)[0] == 400
+
+
+WHAT_IS_NO_PLACE: list[str] = ["t", "t@0", "t:0", "t@-1:0", "t@0:-1", "a/b@0:0", "t@0:1:2"]
+
+
+def test_what_is_no_place(url: str) -> None:
+    def check(text: str) -> None:
+        status, page = Browser(url).post("/ui/explain", ("place", text))
+        assert (status, "write TOPIC@PARTITION:OFFSET" in page) == (400, True)
+
+    check_rows(WHAT_IS_NO_PLACE, check)
