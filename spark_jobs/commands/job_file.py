@@ -11,7 +11,7 @@ at-once = 8
 
 [[table]]                        # a table, or a pattern of some, with a place of its own
 name = "shop.orders"
-target = "delta:/lake/orders"
+target = "delta:/lake/orders"    # and changelog, versions, partition-by, cluster-by
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ _SOURCES: Final = {"in", "topics"}
 """Of which a job has one."""
 _ENTRIES: Final = "table"
 _LAYOUT: Final = ("partition-by", "cluster-by")
+_PLACES: Final = ("target", "changelog", "versions")
 
 
 def add(p: argparse.ArgumentParser) -> None:
@@ -117,19 +118,21 @@ def _words(name: str, action: argparse.Action, value: Any, path: str) -> list[st
 
 def _place(entry: Any, path: str) -> TablePlace:
     given = {key.replace("_", "-"): value for key, value in entry.items()} if isinstance(entry, dict) else {}
-    unknown = given.keys() - {"name", "target", "out", *_LAYOUT}
+    unknown = given.keys() - {"name", "out", *_PLACES, *_LAYOUT}
     if not given or unknown:
-        words = "name, target, partition-by and cluster-by"
+        words = "name, target, changelog, versions, partition-by and cluster-by"
         details = f"{path}: [[table]] has {words}, not {', '.join(sorted(unknown)) or 'nothing'}"
         raise SetupError("USAGE", details=details)
-    name, target = given.get("name"), given.get("target", given.get("out"))
+    name, places = given.get("name"), {word: given.get(word) for word in _PLACES}
+    places["target"] = given.get("target", given.get("out"))
     lists = [_columns(given.get(word), word, path) for word in _LAYOUT]
     layout = TableLayout.of(*lists) if any(lists) else None
-    if not isinstance(name, str) or not (isinstance(target, str) or (target is None and layout)):
+    if not isinstance(name, str) or not (layout or any(place is not None for place in places.values())):
         raise SetupError("USAGE", details=f"{path}: [[table]] needs a name (db.table or a pattern) and a target")
-    if target is not None and not target.startswith(TABLE_PREFIXES):
-        raise SetupError("USAGE", details=f"{path}: [[table]] {name}: target {target}: delta:PATH is needed")
-    return TablePlace(TableChoice.of([name]), target, layout)
+    for word, place in places.items():
+        if place is not None and not (isinstance(place, str) and place.startswith(TABLE_PREFIXES)):
+            raise SetupError("USAGE", details=f"{path}: [[table]] {name}: {word} {place}: delta:PATH is needed")
+    return TablePlace(TableChoice.of([name]), places["target"], layout, places["changelog"], places["versions"])
 
 
 def _columns(value: Any, word: str, path: str) -> str | None:

@@ -70,7 +70,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     name = args.job or args.command
     to_table = table_location_of(args.out) is not None or (table and not args.out.endswith((".parquet", ".avro")))
     in_spark = bool(args.spark or args.stream or to_table)
-    written = place, args.checkpoint, work.changelog, work.versions
+    written = place, args.checkpoint, *work.more_places
     settings = spark_settings(args, in_spark, args.source, args.out, *written)
     if (archive_files(args.source) or args.out.endswith(".avro")) and (
         args.spark or args.stream or table_location_of(args.out)

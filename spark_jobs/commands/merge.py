@@ -86,6 +86,9 @@ def run(args: argparse.Namespace) -> int:
     if len({is_rule(place) for place in given.values()}) > 1:
         raise SetupError("USAGE", details=f"{' and '.join(given)}: all of them name {{schema}} and {{table}}, or none")
     check_different(places)
+    if args.out is None and any(one.location for one in args.places):
+        details = "[[table]]: target is a place of current tables, and this job has none: give --out, or leave it out"
+        raise SetupError("USAGE", details=details)
     has_current, args.out = args.out is not None, next(iter(given.values()))
     chosen = choose_tables(args)
     zoned = args.types == "typed" and format_named(args.format).zone is None

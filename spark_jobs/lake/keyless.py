@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
 from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget
+from spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget, emptied_at, is_since
 from spark_jobs.lake.tombstones import COMMIT_TS
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ class KeylessTarget(MergeTarget):
         self, changes: DataFrame, table: Table, steps: list[SchemaChange], counts: ChangeCounts, forgotten_ts: int,
         summary: Summary,
     ) -> int:  # fmt: skip
+        changes = changes.where(is_since(emptied_at(steps)))
         columns = [c for c in table.columns if not c.virtual]
         source = ("source.topic", "source.partition", "source.offset", F.unix_millis("source.timestamp"), "row")
         is_told = F.col("source.topic").isNotNull() & F.col("source.offset").isNotNull()

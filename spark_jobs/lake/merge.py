@@ -110,8 +110,8 @@ class MergeTarget(RowValues):
             steps = []  # no position is before or after a statement
             stored = self.delta.properties().get(SERVERS) if is_there else None
             servers = check_servers(changes, stored, self._newest_ts, self.id)
-        emptied = _emptied_at(steps)
-        stays = F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
+        emptied = emptied_at(steps)
+        stays = is_since(emptied)
         unsure = _unsure_step(steps, emptied)
         counts = self._count(changes, stays, table, steps, unsure)
         if unsure is not None and (counts.unsure or self._has_rows_before(unsure, emptied)):
@@ -128,7 +128,7 @@ class MergeTarget(RowValues):
             summary.skipped["before TRUNCATE"] += counts.emptied
         if counts.unfit:
             summary.flags[NOT_TYPED] += counts.unfit
-        written = self._write(changes.where(stays), table, steps, counts, forgotten_ts, summary)
+        written = self._write(changes, table, steps, counts, forgotten_ts, summary)
         newest_ts = None if self.by_binlog else counts.newest_ts
         summary.merges[str(self.id)] = TableMerge(time.monotonic() - began, newest_ts)
         return written
@@ -155,6 +155,8 @@ class MergeTarget(RowValues):
         """The changes since the last TRUNCATE into the table, whose columns are as they should be."""
         del summary
         keys = [c for c in table.columns if c.handle_key]
+        if not counts.bare_deletes:  # else those before it tell where deletes belong
+            changes = changes.where(is_since(emptied_at(steps)))
         newest = self._newest(changes, table, keys, steps, bool(counts.bare_deletes))
         if _PLACED in newest.columns:
             # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys,
@@ -169,7 +171,7 @@ class MergeTarget(RowValues):
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
         if self.delta.exists() and self.delta.properties().get(ORDER) != "binlog":
-            emptied = _emptied_at(steps)
+            emptied = emptied_at(steps)
             unsure = _unsure_step(steps, emptied)
             if unsure is not None and self._has_rows_before(unsure, emptied):
                 self._refuse_unsure(unsure)
@@ -281,6 +283,7 @@ class MergeTarget(RowValues):
         bound, moments = F.lit(None).cast("bigint"), list[Any]()
         if bare_deletes:
             both = place_bare_deletes(both, names, self._row_times(keys, names), tombstones.by_key(names))
+            both = both.where(~F.col("known") | is_since(emptied_at(steps)))
             bound, moments = F.max("bound").over(key), [F.desc("moment")]
         elif placed:
             both = both.withColumn(_PLACED, F.lit(None).cast(PLACE))
@@ -338,7 +341,12 @@ class MergeTarget(RowValues):
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
 
-def _emptied_at(steps: list[SchemaChange]) -> int:
+def is_since(emptied: int) -> Any:
+    """Whether a change is newer than a commit_ts, or has none."""
+    return F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
+
+
+def emptied_at(steps: list[SchemaChange]) -> int:
     """The commit_ts of the last TRUNCATE or the like; -1: there was none."""
     return max((step.commit_ts for step in steps if step.emptied), default=-1)
 

@@ -3,7 +3,7 @@
 A change opens a version of its row, and the next change of the key, or a TRUNCATE, ends it. Versions of the keys in a
 batch are made anew from the batch and from what is there, so a change that comes late splits a version, and one that
 comes again changes nothing. A delete that ends no version that is known stands as a row without duration: of a version
-that comes later it tells where that ends.
+that comes later it tells where that ends. Deletes without a commit_ts: spark_jobs.lake.bare_ends.
 """
 
 from __future__ import annotations
@@ -16,6 +16,8 @@ from pyspark.sql import functions as F
 from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
+from spark_jobs.lake import bare_ends
+from spark_jobs.lake.bare_deletes import place_of_source
 from spark_jobs.lake.column_history import SchemaChange
 from spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory
 from spark_jobs.lake.engines.base import TableColumn, Upsert
@@ -27,6 +29,14 @@ if TYPE_CHECKING:
 
 FROM_TS, TO_TS, FROM, TO = "_valid_from_ts", "_valid_to_ts", "_valid_from", "_valid_to"
 """Columns: the commit_ts (or binlog position) and the time of a version's change, and of the one that ended it."""
+MESSAGE = "_valid_to_message"
+"""Column: the message of the delete that ended a version and has no commit_ts; TO_TS is NULL then, TO Kafka's time."""
+
+_STORED = {
+    "was": "string", "ended": "bigint", "ended_at": "timestamp", "told": bare_ends.MESSAGE,
+    "message": bare_ends.MESSAGE,
+}  # fmt: skip
+"""Columns of events (`_events_there`) that a batch's own lack."""
 
 
 @dataclass(frozen=True)
@@ -39,10 +49,11 @@ class RowVersions(PastRows):
 
     @property
     def metadata(self) -> tuple[TableColumn, ...]:
-        return (
+        own = (
             TableColumn(FROM, "timestamp"), TableColumn(TO, "timestamp"),
             TableColumn(FROM_TS, "bigint"), TableColumn(TO_TS, "bigint"),
         )  # fmt: skip
+        return own if self.by_binlog else (*own, TableColumn(MESSAGE, bare_ends.MESSAGE))
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many versions it
@@ -58,7 +69,7 @@ class RowVersions(PastRows):
             raise SetupError("USAGE", details=details)
         history = self._history(changes, table, steps)
         self._check_values(changes, history, summary)
-        self._refuse_untimed(changes)
+        has_bare = self._check_times(changes)
         self._refuse_unsure(history, changes)
         self._prepare(history)
         self._apply_clearing(history)
@@ -66,22 +77,51 @@ class RowVersions(PastRows):
         keys = [c for c in columns if c.handle_key]
         events = self._events(changes, columns, keys, history)
         self._refuse_unknown_keys(events, keys)
-        events = events.unionByName(self._events_there(events, columns, keys))
-        return self._write(_versions(events, len(keys), history.clearing), columns, keys)
+        tombstones = self._tombstones(keys)
+        if not (has_bare or tombstones.have_places()):
+            there = self._events_there(events, columns, keys).where("message IS NULL")
+            events = events.unionByName(there, allowMissingColumns=True).withColumn("message", F.col("told"))
+            return self._write(_versions(events, len(keys), history.clearing), columns, keys)
+        names = [f"k_{n}" for n in range(len(keys))]
+        placed = bare_ends.place_ends(events, names, self._newest_times(keys, names), tombstones)
+        there = self._events_there(placed, columns, keys)
+        marks = placed.select(*names, "_buried", "_delete_place", "late_ts").dropDuplicates(names)
+        turn = F.when(F.col("message").isNotNull(), F.expr(bare_ends.turn_of_stored())).otherwise(F.col("turn"))
+        there = there.join(marks, names, "left").withColumn("turn", turn)
+        events = placed.where("ts IS NOT NULL")
+        for more in (there, bare_ends.earlier_deletes(placed, names)):
+            events = events.unionByName(more, allowMissingColumns=True)
+        versions = _versions(bare_ends.with_messages(events, names), len(keys), history.clearing)
+        count = self._write(versions, columns, keys)
+        tombstones.add_deleted(bare_ends.deletions(placed, names))  # a run that is cut off before it finds the same
+        return count
+
+    def _prepare(self, history: WholeHistory) -> None:
+        super()._prepare(history)
+        if not self.by_binlog and MESSAGE not in self._columns():  # of an earlier release
+            self.delta.add(TableColumn(MESSAGE, bare_ends.MESSAGE))
 
     # ---- what can't be known
-    def _refuse_untimed(self, changes: DataFrame) -> None:
-        row = changes.where("commit_ts IS NULL").agg(
-            F.count(F.lit(1)).alias("count"), F.count_if(F.col("op") == "d").alias("deletes")
+    def _check_times(self, changes: DataFrame) -> bool:
+        """Whether some are deletes without a commit_ts. SetupError STOPPED for other changes without one, and for such
+        deletes of which Kafka's time is not known.
+        """
+        untimed = changes.where("commit_ts IS NULL").agg(
+            F.count_if(F.col("op") != "d").alias("rows"),
+            F.count_if(F.col("op") == "d").alias("deletes"),
+            F.count_if((F.col("op") == "d") & F.col("source.timestamp").isNull()).alias("no_time"),
         )
-        counts = row.collect()[0]
-        if counts["count"]:
-            what = "deletes" if counts["deletes"] == counts["count"] else "changes"
+        counts, details = untimed.collect()[0], None
+        if counts["rows"]:
+            details = f"{counts['rows']} changes have no commit_ts, so that nothing orders them: {self.untimed}"
+        elif counts["no_time"]:
             details = (
-                f"{counts['count']} {what} have no commit_ts: nobody can tell when the versions of their rows ended"
-                f" ({self.untimed}). TiCDC's Avro has none in deletes: take another protocol for --versions"
+                f"{counts['no_time']} deletes have no commit_ts, and their messages no timestamp: nobody can tell when"
+                " the versions of their rows ended. Read them from Kafka, or from a message file that has timestamps"
             )
+        if details is not None:
             raise SetupError("STOPPED", where=str(self.id), details=details)
+        return bool(counts["deletes"])
 
     def _refuse_unsure(self, history: WholeHistory, changes: DataFrame | None) -> None:
         """A statement after which nobody can tell which rows are left, unless all were removed since."""
@@ -93,7 +133,7 @@ class RowVersions(PastRows):
         if changes is not None:
             has_rows = not changes.where(f"op <> 'd' AND commit_ts > {cleared} AND commit_ts <= {at}").isEmpty()
         if not has_rows and self.delta.exists() and int(self.delta.properties().get(CLEARED, -1)) < at:
-            has_rows = not self.delta.read().where(f"{FROM_TS} <= {at} AND {TO_TS} IS NULL").isEmpty()
+            has_rows = not self.delta.read().where(f"{FROM_TS} <= {at} AND {TO} IS NULL").isEmpty()
         if has_rows:
             details = (
                 f"{unsure.word} at commit_ts {at}: a changefeed does not tell which rows it took away or brought back."
@@ -116,33 +156,40 @@ class RowVersions(PastRows):
         self, changes: DataFrame, columns: list[Column], keys: list[Column], history: WholeHistory
     ) -> DataFrame:
         """Where versions of keys (k_0 …) begin (`opens`, with values v_0 …) or end: ts, time, and the input's order."""
-        order = [F.col("commit_ts").alias("ts"), F.col("commit_time").alias("time"), F.col("position"), F.col("row")]
-        more = [F.lit(None).cast("string").alias("was"), F.lit(None).cast("bigint").alias("ended")]
+        order = [
+            F.col("commit_ts").alias("ts"), F.col("commit_time").alias("time"), F.col("position"), F.col("row"),
+            place_of_source(), F.col("commit_ts").isNotNull().alias("known"),
+        ]  # fmt: skip
+        more = [F.lit(None).cast(kind).alias(name) for name, kind in _STORED.items()]
         new = [self._past_value("after", c, history) for c in keys]
         # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
         old = [F.coalesce(self._value("before", c, history.steps), now) for c, now in zip(keys, new, strict=True)]
         values = [self._past_value("after", c, history).alias(f"v_{n}") for n, c in enumerate(columns)]
         names = [f"k_{n}" for n in range(len(keys))]
         opening = changes.where("op <> 'd'").select(
-            F.lit(True).alias("opens"), *order, *more, *(c.alias(n) for n, c in zip(names, new, strict=True)), *values
-        )
+            F.lit(True).alias("opens"), F.lit(1).alias("turn"), *order, *more,
+            *(c.alias(n) for n, c in zip(names, new, strict=True)), *values,
+        )  # fmt: skip
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
         ending = changes.where("op = 'd' OR before IS NOT NULL").select(
-            F.lit(False).alias("opens"), *order, *more, *(c.alias(n) for n, c in zip(names, old, strict=True)), *none
-        )
+            F.lit(False).alias("opens"), F.lit(0).alias("turn"), *order, *more,
+            *(c.alias(n) for n, c in zip(names, old, strict=True)), *none,
+        )  # fmt: skip
         return opening.unionByName(ending)
 
     def _events_there(self, events: DataFrame, columns: list[Column], keys: list[Column]) -> DataFrame:
         """The same of the versions that the table has of these keys. was: what its row at this time is (`version`, or
-        `mark` of a delete), `end` of a version; ended: the version's TO_TS.
+        `mark` of a delete), `end` of a version; ended, ended_at, told: the version's TO_TS, TO and MESSAGE; message: of
+        a delete without a commit_ts, at the commit_ts of the version that it ended.
         """
         names = [f"k_{n}" for n in range(len(keys))]
         types = {field.name: field.dataType for field in events.schema.fields}
+        message = F.lit(None).cast(bare_ends.MESSAGE) if self.by_binlog else F.col(MESSAGE)
         there = self.delta.read().select(
             *(F.col(quote_name(c.name)).cast(types[name]).alias(name) for name, c in zip(names, keys, strict=True)),
             *(F.col(quote_name(c.name)).cast(types[f"v_{n}"]).alias(f"v_{n}") for n, c in enumerate(columns)),
-            *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)),
-        )
+            *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)), message.alias("told"),
+        )  # fmt: skip
         there = there.join(events.select(*names).distinct(), names, "left_semi")
         is_mark = F.expr(f"coalesce({FROM_TS} = {TO_TS}, false)")
         rest = [F.lit(-1).cast("bigint").alias("position"), F.lit(0).alias("row")]
@@ -150,14 +197,27 @@ class RowVersions(PastRows):
         begins = there.select(
             (~is_mark).alias("opens"), F.col(FROM_TS).alias("ts"), F.col(FROM).alias("time"), *rest,
             F.when(is_mark, F.lit("mark")).otherwise(F.lit("version")).alias("was"), F.col(TO_TS).alias("ended"),
-            *names, *values,
+            F.col(TO).alias("ended_at"), "told", F.lit(1).alias("turn"), *names, *values,
         )  # fmt: skip
-        none = [F.lit(None).cast(types[f"v_{n}"]).alias(f"v_{n}") for n in range(len(columns))]
-        ends = there.where(F.col(TO_TS).isNotNull() & ~is_mark).select(
+        ends = there.where(F.col(TO).isNotNull() & ~is_mark)
+        by_commit = ends.where(F.col(TO_TS).isNotNull()).select(
             F.lit(False).alias("opens"), F.col(TO_TS).alias("ts"), F.col(TO).alias("time"), *rest,
-            F.lit("end").alias("was"), F.lit(None).cast("bigint").alias("ended"), *names, *none,
+            F.lit("end").alias("was"), F.lit(0).alias("turn"), *names,
         )  # fmt: skip
-        return begins.unionByName(ends)
+        bare = ends.where(F.col(TO_TS).isNull()).select(
+            F.lit(False).alias("opens"), F.col(FROM_TS).alias("ts"), F.lit(-1).cast("bigint").alias("position"),
+            F.lit(1).alias("row"), F.col("told").alias("message"), *names,
+        )  # fmt: skip
+        both = begins.unionByName(by_commit, allowMissingColumns=True)
+        return both.unionByName(bare, allowMissingColumns=True)
+
+    def _newest_times(self, keys: list[Column], names: list[str]) -> DataFrame:
+        """The commit_ts (_row_ts) of each key's (`names`) version that is open, or that a delete without a commit_ts
+        ended last.
+        """
+        there = self.delta.read().where(f"{TO_TS} IS NULL")
+        columns = [F.col(quote_name(c.name)).alias(name) for name, c in zip(names, keys, strict=True)]
+        return there.select(*columns, FROM_TS).groupBy(*names).agg(F.max(FROM_TS).alias("_row_ts"))
 
     def _write(self, versions: DataFrame, columns: list[Column], keys: list[Column]) -> int:
         """The versions that are not there so; how many."""
@@ -167,6 +227,7 @@ class RowVersions(PastRows):
             pairs = [*((c.name, f"k_{n}") for n, c in enumerate(keys)), (FROM_TS, "ts")]
             values = [(c.name, f"v_{n}") for n, c in enumerate(columns) if not c.handle_key]
             values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time")]
+            values += [] if self.by_binlog else [(MESSAGE, "message")]
             self.delta.merge(new, Upsert(pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
         return count
 
@@ -178,7 +239,9 @@ class RowVersions(PastRows):
         new = [one for one in history.clearing if one.commit_ts > until]
         for one in (one for one in new if one.is_sure):
             at, time = one.commit_ts, COMMIT_TIME.format(one.commit_ts)
-            open_then = f"{FROM_TS} <= {at} AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
+            # Of a row that was deleted by then, nothing tells when but that it was before.
+            self.delta.update(TO, time, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
+            open_then = f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
             self.delta.update(TO, time, open_then)
             self.delta.update(TO_TS, f"CAST({at} AS bigint)", open_then)  # last: a run that was cut off finds them
         if new:
@@ -186,8 +249,8 @@ class RowVersions(PastRows):
 
 
 def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -> DataFrame:
-    """The rows of the table that its events make, where they are not there so: ts, time, to_ts, to_time, and `gone` of
-    those that are there and should not be.
+    """The rows of the table that its events make, where they are not there so: ts, time, to_ts, to_time, message (of
+    the delete that ended it, where that has no commit_ts), and `gone` of those that are there and should not be.
     """
     from pyspark.sql import Window
 
@@ -216,8 +279,14 @@ def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -
     timed = timed.withColumn(
         "to_time", F.when(by_clearing, F.expr(COMMIT_TIME.format("cleared"))).otherwise(F.col("next_time"))
     )
+    timed = timed.withColumn("next_to", F.col("to_ts"))
+    is_bare = F.col("message").isNotNull()
+    told_time = F.least(F.greatest("message.timestamp", "time"), "to_time")
+    timed = timed.withColumns({
+        "to_ts": F.when(~is_bare, F.col("to_ts")), "to_time": F.when(is_bare, told_time).otherwise(F.col("to_time")),
+    })  # fmt: skip
     ends_one = F.expr(f"coalesce(opened, false) AND NOT exists({cleared}, at -> at >= last_ts AND at < ts)")
-    is_version = F.expr("opens AND (to_ts IS NULL OR to_ts > ts)")
+    is_version = F.expr("opens AND (next_to IS NULL OR next_to > ts)")
     is_mark = ~F.col("opens") & ~ends_one
     timed = timed.withColumns({
         "to_ts": F.when(is_mark, F.col("ts")).otherwise(F.col("to_ts")),
@@ -225,9 +294,10 @@ def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -
         "gone": ~(is_version | is_mark),
     })  # fmt: skip
     is_there = F.expr("mark_there OR coalesce(was = 'version', false)")
-    same = F.expr("(was = 'version' AND ended <=> to_ts) OR (mark_there AND NOT opens)")
+    as_told = "told <=> message AND (message IS NULL OR ended_at <=> to_time)"
+    same = F.expr(f"(was = 'version' AND ended <=> to_ts AND {as_told}) OR (mark_there AND NOT opens)")
     changed = F.when(F.col("gone"), is_there).otherwise(~F.coalesce(same, F.lit(False)))
-    return timed.where(changed).select(*names, "ts", "time", "to_ts", "to_time", "gone", *_values_of(timed))
+    return timed.where(changed).select(*names, "ts", "time", "to_ts", "to_time", "message", "gone", *_values_of(timed))
 
 
 def _values_of(frame: DataFrame) -> list[str]:

@@ -113,9 +113,12 @@ class Tombstones:
 
     # ---- the key as it changes
     def forget(self, commit_ts: int) -> None:
-        """Of deletes up to here: the table was emptied then, and no older change is applied any more."""
-        if self.table.exists() and COMMIT_TS in self.table.read().columns:
-            self.table.delete(f"{COMMIT_TS} <= {commit_ts}")
+        """Of deletes up to here: the table was emptied then, and no older change is applied any more. But of those
+        without a commit_ts: where one comes again, only its place tells that it is older.
+        """
+        columns = self.table.read().columns if self.table.exists() else []
+        if COMMIT_TS in columns:
+            self.table.delete(f"{COMMIT_TS} <= {commit_ts}" + (f" AND {_PLACE} IS NULL" if _PLACE in columns else ""))
 
     def follow(self, step: SchemaChange, conversions: Mapping[str, SparkColumn]) -> int | None:
         """The key's columns under their new names and, by old names, with the values that `conversions` has for them.

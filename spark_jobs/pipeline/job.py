@@ -43,3 +43,9 @@ class Job:
     def needs_order(self) -> bool:
         """Whether the stages need the marks of events."""
         return self.dedupe or self.until_resolved
+
+    @property
+    def more_places(self) -> list[str]:
+        """Places in the lake, or rules that name them, beside the job's output."""
+        own = (place for one in self.places for place in (one.location, one.changelog, one.versions))
+        return [place for place in (self.changelog, self.versions, *own) if place is not None]

@@ -98,14 +98,15 @@ NO_LAYOUT: Final = TableLayout()
 
 @dataclass(frozen=True)
 class TablePlace:
-    """The place of some tables, before --out: with {schema} and {table} where these are several; None: --out's.
-
-    layout: None: that of the other tables.
+    """The places of some tables, before --out, --changelog and --versions: with {schema} and {table} where these are
+    several; None: as the other tables have it, which `layout` may be too.
     """
 
     tables: TableChoice
     location: str | None
     layout: TableLayout | None = None
+    changelog: str | None = None
+    versions: str | None = None
 
 
 def means_definitions(text: str) -> bool:

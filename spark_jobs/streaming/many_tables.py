@@ -8,7 +8,7 @@ nothing where it was written.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -34,25 +34,28 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _TABLE = "_of_table"
+_MORE = ("changelog", "versions")
+"""Places beside a table's location."""
 
 
 @dataclass
 class TableWork:
     """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
 
-    named: what its places are named by. statements: its history. rows: read of it; newest: their largest commit_ts;
-    out: keys or rows written. layout: of a table that is made, if it is not the job's.
+    statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written. layout: of a
+    table that is made, if it is not the job's. changelog, versions: the places of these, None for none.
     """
 
     chain: RenameChain
     location: str
-    named: TableId
     statements: Sequence[DdlText]
     changes: DataFrame | None = None
     rows: int = 0
     newest: int | None = None
     out: int = 0
     layout: TableLayout | None = None
+    changelog: str | None = None
+    versions: str | None = None
     summary: Summary = field(default_factory=Summary)
 
     @property
@@ -60,21 +63,25 @@ class TableWork:
         return self.chain.name
 
     @property
+    def places(self) -> set[str]:
+        return {place for place in (self.location, self.changelog, self.versions) if place is not None}
+
+    @property
     def digest(self) -> int:
         return crc32(repr(self.statements).encode("utf-8", "surrogatepass"))
 
 
 class ManyTables:
-    """rule: the location of each table that has none in `places`. most: how many are written at a time. follows: a
-    table that gets another name keeps its place, which follows its DDL; else each name is a table.
+    """rules: the location, changelog and versions of each table that has none in `places`. most: how many are written
+    at a time. follows: a table that gets another name keeps its place, which follows its DDL; else each name is one.
     """
 
     def __init__(
-        self, choice: TableChoice, rule: str, places: Sequence[TablePlace], most: int, follows: bool,
-        checkpoint: Checkpoint | None,
+        self, choice: TableChoice, rules: Mapping[str, str | None], places: Sequence[TablePlace], most: int,
+        follows: bool, checkpoint: Checkpoint | None,
     ) -> None:  # fmt: skip
         """SetupError USAGE where two runs of a checkpoint chose tables that can't both be whole."""
-        self._choice, self._rule, self._own_places = choice, rule, places
+        self._choice, self._rules, self._own_places = choice, rules, places
         self._most, self._follows = most, follows
         self._checkpoint = checkpoint
         self._earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
@@ -147,20 +154,29 @@ class ManyTables:
             if one is not None
             and len(one.statements) > 1
             and self._place(one.chain).get("history") != one.digest
-            and _may_be_there(one.location)
+            and any(map(_may_be_there, one.places))
         ]
 
     def _work_of(self, chain: RenameChain) -> TableWork | None:
         """None for a table that is not chosen."""
-        named = self._first_name(chain)
-        if named is None:
+        if self._first_name(chain) is None:
             return None
-        location, own = str(self._place(chain)["location"]), self._own_place(chain)
+        place, own = self._place(chain), self._own_place(chain)
         layout = own.layout if own else None
-        return TableWork(chain, location, named, self._histories.statements_of(chain), layout=layout)
+        work = TableWork(chain, str(place["location"]), self._histories.statements_of(chain), layout=layout)
+        for kind in _MORE:
+            if self._rule(kind, own) is not None:
+                setattr(work, kind, str(place[kind]))
+        return work
+
+    def _rule(self, kind: str, own: TablePlace | None) -> str | None:
+        return (getattr(own, kind) if own else None) or self._rules[kind]
 
     def _own_place(self, chain: RenameChain) -> TablePlace | None:
-        return next((one for one in self._own_places if one.tables.takes(chain.name)), None)
+        """By the name that the table's places have; else by its newest."""
+        names = (self._first_name(chain), chain.name)
+        own = (one for name in names if name for one in self._own_places if one.tables.takes(name))
+        return next(own, None)
 
     def _first_name(self, chain: RenameChain) -> TableId | None:
         """The first of a table's names that is chosen: its place has that, whatever the table is called later."""
@@ -170,12 +186,13 @@ class ManyTables:
         """Where a table is, which a checkpoint keeps: its name may come in other letters later."""
         name = self._first_name(chain)
         assert name is not None
-        place = self._places.get(str(name.folded))
+        place, own = self._places.get(str(name.folded)), self._own_place(chain)
         if place is None:
             self._check_whole(name)
-            own = self._own_place(chain)
-            rule = own.location if own and own.location else self._rule
-            place = self._places[str(name.folded)] = {"location": location_by_rule(rule, name)}
+            place = self._places[str(name.folded)] = {}
+        for kind in ("location", *_MORE):
+            if kind not in place and (rule := self._rule(kind, own)) is not None:
+                place[kind] = location_by_rule(rule, name)
         return place
 
     def _check_whole(self, name: TableId) -> None:
@@ -194,11 +211,11 @@ class ManyTables:
         session: SparkSession,
     ) -> list[TableWork]:  # fmt: skip
         by_place = dict[str, TableWork]()
-        for one in work:
-            other = by_place.setdefault(one.location, one)
+        for one, place in [(each, place) for each in work for place in each.places]:
+            other = by_place.setdefault(place, one)
             if other is not one:
                 details = (
-                    f"{other.id} would go to {one.location} too: --out gives both that place, or one was renamed and"
+                    f"{other.id} would go to {place} too: --out gives both that place, or one was renamed and"
                     f" keeps it. Leave one of them out (--tables '…,!{one.id}'), and write it by a job of its own"
                 )
                 raise SetupError("STOPPED", where=str(one.id), details=details)

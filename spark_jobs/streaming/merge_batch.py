@@ -20,7 +20,6 @@ from spark_jobs.lake.name_history import table_names
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
-from spark_jobs.pipeline.table_choice import TableLayout, is_rule, location_by_rule
 from spark_jobs.spark.sql_expressions import is_of
 from spark_jobs.streaming.typed_batch import DEFINITIONS_LOCK
 
@@ -47,14 +46,11 @@ _UNTIMED = {
 def merge_table(
     session: SparkSession, work: Job, id_: TableId, location: TableLocation, changes: DataFrame | None,
     statements: Sequence[DdlText], summary: Summary, alone: bool = True,
-    named: TableId | None = None, layout: TableLayout | None = None,
 ) -> int:  # fmt: skip
     """Changes (None: there are none) applied to the job's tables of one table; how many rows the first of them got.
 
     location: of the current table, if the job has one. work: knows the tables as they are in this batch. statements: of
-    the history, in any order. alone: other tables' changes are among them, which are counted. named: what the places of
-    the job's other tables are named by, where each table has its own. layout: of the current table, if it is not the
-    job's.
+    the history, in any order. alone: other tables' changes are among them, which are counted.
     """
     with DEFINITIONS_LOCK:
         steps, names = schema_changes(statements, id_), table_names(sort_statements(statements), id_)
@@ -66,7 +62,7 @@ def merge_table(
     by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), id_)  # type: ignore[arg-type]
     names = names[-1:] if by_binlog else names
     has_key = table is None or any(c.handle_key for c in table.columns)
-    targets = _targets(session, work, id_, location, named or id_, names, by_binlog, has_key, layout)
+    targets = _targets(session, work, id_, location, names, by_binlog, has_key)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
@@ -82,8 +78,8 @@ def merge_table(
 
 
 def _targets(
-    session: SparkSession, work: Job, id_: TableId, location: TableLocation, named: TableId, names: Names,
-    by_binlog: bool, has_key: bool, layout: TableLayout | None,
+    session: SparkSession, work: Job, id_: TableId, location: TableLocation, names: Names, by_binlog: bool,
+    has_key: bool,
 ) -> list[MergeTarget | Changelog | RowVersions]:  # fmt: skip
     """The tables that the job writes, the current one first."""
     from spark_jobs.lake.changelog import Changelog
@@ -100,20 +96,19 @@ def _targets(
 
     if work.current:
         current = MergeTarget if has_key or work.without_key == "refuse" else KeylessTarget
-        own = untimed, layout or work.layout
+        own = untimed, work.layout
         targets.append(current(session, id_, location.name, engine_of(location), *more, *own))
     if work.changelog is not None:
-        place = _location(work.changelog, named)
+        place = _location(work.changelog)
         targets.append(Changelog(session, id_, place.name, engine_of(place), *more))
     if work.versions is not None:
-        place = _location(work.versions, named)
+        place = _location(work.versions)
         targets.append(RowVersions(session, id_, place.name, engine_of(place), *more, untimed))
     return targets
 
 
-def _location(place: str, named: TableId) -> TableLocation:
-    """A place, which may be a rule."""
-    location = table_location_of(location_by_rule(place, named) if is_rule(place) else place)
+def _location(place: str) -> TableLocation:
+    location = table_location_of(place)
     assert location is not None
     return location
 

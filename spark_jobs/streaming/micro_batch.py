@@ -77,10 +77,11 @@ class MicroBatchRunner:
         self._tables: ManyTables | None = None
         if isinstance(out, str) and self._target and is_rule(out):
             chosen = work.read.chosen or TableChoice()
-            self._tables = ManyTables(chosen, out, work.places, work.at_once, work.merge is not None, checkpoint)
+            rules = {"location": out, "changelog": work.changelog, "versions": work.versions}
+            self._tables = ManyTables(chosen, rules, work.places, work.at_once, work.merge is not None, checkpoint)
             self._work = replace(work, read=replace(work.read, chosen=None))  # renames may bring others in
-        places = (out if isinstance(out, str) else None, work.changelog, work.versions)
-        self._tells = any(place is not None and place.startswith("iceberg:") for place in places)
+        places = (*([out] if isinstance(out, str) else []), *work.more_places)
+        self._tells = any(place.startswith("iceberg:") for place in places)
         self._form: Form = "message" if work.write else "change" if self._target or table else "line"
         self._out: BatchSink | OrderedSink
         if isinstance(out, OrderedSink):
@@ -274,9 +275,9 @@ class MicroBatchRunner:
             location = table_location_of(one.location)
             assert location is not None
             if work.merge:
+                own = replace(work, changelog=one.changelog, versions=one.versions, layout=one.layout or work.layout)
                 return merge_table(
-                    session, work, one.id, location, one.changes, one.statements, one.summary, alone=False,
-                    named=one.named, layout=one.layout,
+                    session, own, one.id, location, one.changes, one.statements, one.summary, alone=False
                 )  # fmt: skip
             assert one.changes is not None
             rows = typed_rows(one.changes.drop("position"), one.id, work.read)

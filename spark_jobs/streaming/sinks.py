@@ -305,7 +305,7 @@ def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -
     if buried and work.merge == "deltalake":
         raise SetupError("USAGE", details=f"--dead-letter {dead}: only delta-spark writes there: a file or a topic")
     by = "delta-spark" if buried else work.merge or "delta-spark"
-    others = (table_location_of(place) for place in (work.changelog, work.versions) if place is not None)
+    others = map(table_location_of, work.more_places)
     written = [place for place in (target, *others) if place is not None]
     formats = sorted({place.format for place in (*written, *([letters] if letters else []))})
     spark = tables.session(settings, formats, by=by, shared=is_rule(out))

@@ -188,7 +188,7 @@ def test_a_table_that_nobody_knows(kafka: Kafka, capsys: pytest.CaptureFixture[s
     head = {"ts": T0 + 1, "scm": "shop", "tbl": "ghost", "t": 1}
     unknown = replace(Message(*framed(head, json.dumps({"u": ghost}).encode())), partition=0)
     send(kafka, source, [*changes.lot(5), unknown, *changes.lot(5)])
-    Path("ddl.jsonl").write_text(json.dumps({"commit_ts": T0, "db": "shop", "query": CREATE}) + "\n")
+    Path("ddl.jsonl").write_text(json.dumps({"commit_ts": T0, "db": "shop", "query": CREATE.format("orders")}) + "\n")
     words = ["--ddl", "ddl.jsonl", "--in", f"kafka:{source}", "--stream", "--trigger", "now", "--max-per-batch", "6"]
     assert main(["decode", "--format", "open", *words, "--out", "out", "--checkpoint", "c1"]) == 0
     (row,) = [x for x in lines("out") if x.get("table") == "ghost"]

@@ -12,7 +12,7 @@ from schemas.model.event import Message
 from tests.support.history_events import T0, framed, resolved
 
 STEP = 1 << 18
-CREATE = "CREATE TABLE orders (id bigint PRIMARY KEY, total decimal(10,2), note varchar(40))"
+CREATE = "CREATE TABLE {} (id bigint PRIMARY KEY, total decimal(10,2), note varchar(40))"
 POISON = Message(b"\x00\x00not a key", b"poison", headers=(("x", b"\x00\xff"), ("y", None)))
 
 Change = tuple[int, str, int, str | None]
@@ -21,7 +21,7 @@ Change = tuple[int, str, int, str | None]
 
 @dataclass
 class Changes:
-    """Inserts, updates and deletes of shop.orders. `table`: the rows after all that was made; `made`: each change once,
+    """Inserts, updates and deletes of shop.NAME. `table`: the rows after all that was made; `made`: each change once,
     `sent`: as often as it was given out.
 
     again: how many of a lot's messages come a second time, as TiCDC sends after a retry. poison: how many that nobody
@@ -32,6 +32,7 @@ class Changes:
     again: int = 0
     poison: int = 0
     seed: str = "changes"
+    name: str = "orders"
     table: dict[int, str] = field(default_factory=dict)
     made: list[Change] = field(default_factory=list)
     sent: list[Change] = field(default_factory=list)
@@ -44,7 +45,7 @@ class Changes:
 
     def ddl(self, path: Path) -> Path:
         """The table's definition as --ddl takes it."""
-        path.write_text(json.dumps({"commit_ts": T0, "db": "shop", "query": CREATE}) + "\n")
+        path.write_text(json.dumps({"commit_ts": T0, "db": "shop", "query": CREATE.format(self.name)}) + "\n")
         return path
 
     def lot(self, count: int) -> list[Message]:
@@ -78,7 +79,7 @@ class Changes:
         return self._message(id_, {"u": _columns(id_, new)} | ({} if old is None else {"p": _columns(id_, old)}))
 
     def _message(self, id_: int, value: dict[str, Any]) -> Message:
-        head = {"ts": self._ts, "scm": "shop", "tbl": "orders", "t": 1}
+        head = {"ts": self._ts, "scm": "shop", "tbl": self.name, "t": 1}
         return _on(Message(*framed(head, json.dumps(value).encode())), id_ % self.partitions)
 
 

@@ -14,11 +14,10 @@ from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import (
     _DDL,
-    _KEY,
-    _VALUE,
     BASE,
     _avro_message,
     _connector_message,
+    write_avro_schemas,
 )
 from tests.support.table import check_rows
 
@@ -111,19 +110,11 @@ def test_batches_give_the_log_that_one_run_gives(spark: SparkSession, engine: st
     assert log_of(spark, "log") == LOG
 
 
-_AVRO_KEY = {"subject": "orders-key", "version": 1, "id": 1, "schema": json.dumps(_KEY)}
-_AVRO_VALUE = {"subject": "orders-value", "version": 1, "id": 2, "schema": json.dumps(_VALUE)}
 _A = BASE + (ord("A") << 20)
 
 
-def write_schemas() -> str:
-    """The schemas of the Avro messages of tests.spark_jobs.lake.test_merge_order."""
-    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (_AVRO_KEY, _AVRO_VALUE)))
-    return "schemas.jsonl"
-
-
 def _orders(name: str, *more: str) -> list[str]:
-    write_schemas()
+    write_avro_schemas()
     Path("ddl").write_text(json.dumps(_DDL) + "\n")
     return ["merge", "--table", "shop.orders", "--engine", "deltalake", "--changelog", f"delta:{name}", *more]
 

@@ -228,6 +228,39 @@ def test_tables_are_laid_out_as_the_file_says(spark: SparkSession, capsys: pytes
     assert "table shop.items has no column colour" in capsys.readouterr().err
 
 
+OWN_PLACES = """\
+tables = ["shop.orders", "shop.items"]
+changelog = "delta:log/{schema}/{table}"
+[[table]]
+name = "shop.orders"
+changelog = "delta:orders_log"
+versions = "delta:past/{table}"
+"""
+
+
+@pytest.mark.slow
+def test_changelogs_and_versions_have_places_of_their_own(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One table alone has versions; after a rename its places are the same. A target without --out is refused."""
+    ddl()
+    messages(change("shop.orders", 10, id="1", note="7"), change("shop.items", 11, sku="x", qty="3"))
+    Path("job.toml").write_text(OWN_PLACES)
+    argv = ["merge", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--file", "job.toml"]
+    argv += ["--engine", "deltalake"]
+    assert main(argv) == 0
+    ddl((20, "shop", "RENAME TABLE orders TO sales"))
+    messages(change("shop.sales", 30, id="2", note="8"))
+    assert main([*argv, "--tables", "shop.*"]) == 0
+    ids = {p: [one.get("id", one.get("sku")) for one in rows(spark, p)] for p in ("orders_log", "past/orders")}
+    assert ids == {"orders_log": [1, 2], "past/orders": [1, 2]}
+    assert [one["sku"] for one in rows(spark, "log/shop/items")] == ["x"]
+    assert sorted(p.parent.name for p in Path().glob("**/_delta_log")) == ["items", "orders", "orders_log"]
+    Path("job.toml").write_text(OWN_PLACES + 'target = "delta:now"\n')
+    assert main(argv) == 2
+    assert "target is a place of current tables" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_a_stream_finds_new_tables_and_topics(spark: SparkSession, kafka: Kafka, tmp_path: Path) -> None:
     """Two topics that a pattern takes, then a table in one that is new, and a topic that is; a restart goes on."""

@@ -151,14 +151,20 @@ def _avro_message(key: int, step: str, partition: int, offset: int, time: int) -
     return Message(data, b"\0\0\0\0\2" + value, "orders", partition, offset, time)
 
 
-@ENGINES
-def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str) -> None:
+def write_avro_schemas() -> str:
+    """The schemas of `_avro_message`, in a file."""
     Path("schemas.jsonl").write_text(
         "".join(
             json.dumps({"subject": f"orders-{part}", "version": 1, "id": n, "schema": json.dumps(schema)}) + "\n"
             for n, (part, schema) in enumerate((("key", _KEY), ("value", _VALUE)), 1)
         )
     )
+    return "schemas.jsonl"
+
+
+@ENGINES
+def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str) -> None:
+    schemas = write_avro_schemas()
     runs = defaultdict[int, list[Message]](list)
     for key, (sequence, _) in enumerate(AVRO):
         for run, made in enumerate(_runs(sequence, key)):
@@ -166,10 +172,52 @@ def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str
     for run, messages in sorted(runs.items()):
         messages.sort(key=lambda m: (m.partition, m.offset))  # as Kafka gives them
         place = written(messages, f"{run}.jsonl")
-        assert _merge(engine, "--format", "avro", "--schemas", "schemas.jsonl", "--in", place) == 0
+        assert _merge(engine, "--format", "avro", "--schemas", schemas, "--in", place) == 0
     there = {row["id"]: row["name"] for row in rows(spark, "lake")}
     wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(AVRO) if there.get(n) != last}
     assert not wrong
+
+
+# The same around a TRUNCATE that came after A and before B.
+TRUNCATED: list[tuple[Sequence[str], str | None]] = [
+    (["A"], None),
+    (["A-"], None),
+    (["AB"], "B"),
+    (["A-B", "A-B"], "B"),
+    (["A-B", "A-", "B"], "B"),
+    (["A-B", "A-"], "B"),
+    (["A-B", "-B"], "B"),
+    (["A-B", "-", "B"], "B"),
+    (["A-", "B", "0"], "B"),
+    (["A-", "B", "0", "1"], "B"),
+    (["A-B", "-"], None),
+    (["AB", "-"], None),
+    (["A", "B", "-", "0"], None),
+    (["A-B-", "A-B-"], None),
+    (["A-B", "A"], "B"),
+]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("known", [0, 1], ids=["at first", "later"])
+def test_deletes_from_avro_around_a_truncate(spark: SparkSession, known: int) -> None:
+    """A delete of before it that comes again takes no row of after it. known: the run from which the DDL has it."""
+    create = {"commit_ts": 1, "db": "shop", "query": "CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)"}
+    truncate = {"commit_ts": BASE + (ord("B") << 20) - 1, "db": "shop", "query": "TRUNCATE TABLE orders"}
+    argv = ["--format", "avro", "--schemas", write_avro_schemas(), "--ddl", "ddl.jsonl", "--versions", "delta:v"]
+    runs = defaultdict[int, list[Message]](list)
+    for key, (sequence, _) in enumerate(TRUNCATED):
+        for run, made in enumerate(_runs(sequence, key)):
+            runs[run] += made
+    for run, messages in sorted(runs.items()):
+        statements = [create, truncate] if run >= known else [create]
+        Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in statements))
+        assert _merge("deltalake", *argv, "--in", written(messages, f"{run}.jsonl")) == 0
+    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
+    wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(TRUNCATED) if there.get(n) != last}
+    assert not wrong
+    open_rows = {row["id"]: row["name"] for row in rows(spark, "v") if row["_valid_to"] is None}
+    assert open_rows == there
 
 
 # ---------------------------------------------------------------------------------- the connector's positions

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.sql import functions as F
 
+from schemas.model.event import Message
 from spark_jobs.commands.main import main
 from spark_jobs.spark.frames import input_of_job
 from tests.spark_jobs.commands.test_encode import found, row, written
-from tests.spark_jobs.lake.test_changelog import STATEMENTS, open_messages, write_schemas, write_statements
+from tests.spark_jobs.lake.test_changelog import STATEMENTS, open_messages, write_statements
 from tests.spark_jobs.lake.test_merge import rows
-from tests.spark_jobs.lake.test_merge_order import _avro_message
+from tests.spark_jobs.lake.test_merge_order import AVRO, BASE, T0, _avro_message, write_avro_schemas
+from tests.spark_jobs.lake.test_merge_order import _runs as avro_runs
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pyspark.sql import SparkSession
 
-    from schemas.model.event import Message
 
 ENGINES = pytest.mark.parametrize("engine", ["deltalake", "delta-spark"])
 # from, to, id, aa, b, b__dropped_20
@@ -158,11 +163,70 @@ def test_what_has_no_versions(capsys: pytest.CaptureFixture[str]) -> None:
         assert words in capsys.readouterr().err
 
 
+# Runs of Avro's messages as in test_merge_order.AVRO; its versions: "A-B" is A up to B's commit, "A-1.1" A up
+# to Kafka's time of message 1 of run 1 (both from 0), "A-" A without an end.
+ENDS: list[tuple[Sequence[str], str]] = [
+    (["A-"], "A-0.1"),
+    (["A", "-"], "A-1.0"),
+    (["A", "-", "-"], "A-1.0"),
+    (["A-", "A"], "A-0.1"),
+    (["A-B"], "A-0.1 B-"),
+    (["A-", "B", "0"], "A-0.1 B-"),
+    (["A-B", "-B"], "A-0.1 B-"),
+    (["A-B", "A-B"], "A-0.1 B-"),
+    (["A-B", "-", "B"], "A-0.1 B-"),
+    (["A-B-", "A-B-"], "A-0.1 B-1.3"),
+    (["A-B-C", "-B-C"], "A-0.1 B-1.2 C-"),
+    (["AB-C"], "A-B B-0.2 C-"),
+    (["AC-", "B"], "A-B B-C C-0.2"),
+    (["-"], ""),
+    (["-", "A"], "A-"),
+    (["-", "A", "0"], "A-"),
+    (["-B-", "B"], "B-"),
+    (["A", ">-", "A"], "A-1.0"),
+    ([">-", "A|0"], "A-0.0"),
+    ([">-B", "A|0"], "A-0.0 B-"),
+]
+
+
+@ENGINES
 @pytest.mark.slow
-def test_deletes_without_a_commit_ts_are_refused(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_deletes_without_a_commit_ts_end_versions_when_kafka_had_them(spark: SparkSession, engine: str) -> None:
+    """Avro's. The versions without an end are the rows of the current table; a delete comes by its message."""
+    schemas = write_avro_schemas()
+    runs = defaultdict[int, list[Message]](list)
+    for key, sequence in enumerate([sequence for sequence, _ in [*ENDS, *AVRO]]):
+        for run, made in enumerate(avro_runs(sequence, key)):
+            runs[run] += made
+    argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", schemas, "--engine", engine]
+    for run, messages in sorted(runs.items()):
+        messages.sort(key=lambda m: (m.partition, m.offset))
+        place = written(messages, f"{run}.jsonl")
+        assert main([*argv, "--versions", "delta:v", "--out", "delta:c", "--in", place]) == 0
+    versions, by_key = rows(spark, "v"), defaultdict[int, list[str]](list)
+    for one in versions:
+        end = one["_valid_to_ts"]
+        text = "" if end is None else chr((end - BASE) >> 20)
+        if (message := one["_valid_to_message"]) is not None:
+            assert end is None
+            assert one["_valid_to"] >= max(one["_valid_from"], message["timestamp"])
+            clock = round(message["timestamp"].timestamp() * 1000) - T0
+            text = f"{clock // 100 - 1}.{clock % 100}"
+        else:
+            assert (end is None) == (one["_valid_to"] is None)
+        by_key[one["id"]].append(f"{one['name']}-{text}")
+    texts = [" ".join(sorted(by_key[key])) for key in range(len(ENDS))]
+    assert not [(one, text) for one, text in zip(ENDS, texts, strict=True) if one[1] != text]
+    open_rows = {(one["id"], one["name"]) for one in versions if one["_valid_to"] is None}
+    assert open_rows == {(one["id"], one["name"]) for one in rows(spark, "c")}
+
+
+@pytest.mark.slow
+def test_what_no_version_can_end_by(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """A delete without a commit_ts, whose message has no timestamp."""
     del spark
-    argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", write_schemas()]
-    messages = [_avro_message(1, "A", 0, 0, 1000), _avro_message(1, "-", 0, 1, 2000)]
+    argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", write_avro_schemas()]
+    messages = [_avro_message(1, "A", 0, 0, 1000), replace(_avro_message(1, "-", 0, 1, 0), timestamp=None)]
     assert main([*argv, "--versions", "delta:v", "--engine", "deltalake", "--in", written(messages)]) == 2
-    assert "1 deletes have no commit_ts" in capsys.readouterr().err
+    assert "1 deletes have no commit_ts, and their messages no timestamp" in capsys.readouterr().err
     assert not Path("v").exists()

@@ -1,0 +1,94 @@
+"""Deletes without a commit_ts (Avro has none) in a table of row versions: which version each one ends, and when.
+
+They come after the same changes as in the current table (spark_jobs.lake.bare_deletes), so the versions that have no
+end are its rows. When TiDB deleted the row is not known, only that Kafka had the delete then: the version ends at that
+time, or where the row's next version begins, and says by which message.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pyspark.sql import functions as F
+
+from spark_jobs.lake.bare_deletes import is_before, place_bare_deletes
+from spark_jobs.lake.tombstones import Tombstones
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+MESSAGE = "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp>"
+"""Spark type of the message of a delete without a commit_ts."""
+_FIELDS = ("topic", "partition", "offset", "timestamp")
+_SURE, _ORDERED = 2, 1
+"""Turns of such a delete at the commit_ts of the change that it follows: it ends it also where that comes again, or
+unless that comes after it (place_bare_deletes).
+"""
+
+
+def message_of_place(place: str) -> str:
+    """SQL: a message's place (spark_jobs.lake.bare_deletes.PLACE) as MESSAGE."""
+    values = ", ".join(f"'{field}', {place}.{field.replace('timestamp', 'time')}" for field in _FIELDS)
+    return f"CAST(named_struct({values}) AS {MESSAGE})"
+
+
+def place_ends(events: DataFrame, names: Sequence[str], newest: DataFrame, tombstones: Tombstones) -> DataFrame:
+    """The events of a batch, those of deletes without a commit_ts at the commit_ts of the change that they follow.
+
+    events: `turn`, `opens`, `ts`, `time`, `position`, `row`, `place`, `known`, key columns `names`, values. newest: the
+    commit_ts (_row_ts) of each key's newest version that is open, or that such a delete ended.
+    Added: `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of keys that
+    were deleted before `_buried`, `_delete_place`; `late_ts`: of the newest change that Kafka had before that delete.
+    """
+    from pyspark.sql import Window
+
+    deleted = tombstones.by_key(names)
+    placed = place_bare_deletes(events.withColumnRenamed("ts", "commit_ts"), names, newest, deleted)
+    placed = placed.withColumnRenamed("commit_ts", "ts").join(deleted.drop("_was_deleted"), [*names], "left")
+    is_late = F.col("opens") & is_before("place", "_delete_place")
+    late_ts = F.max(F.when(is_late, F.col("ts"))).over(Window.partitionBy(*names))
+    message = F.when(~F.col("known"), F.expr(message_of_place("place")))
+    placed = placed.withColumns({"message": message, "late_ts": late_ts})
+    # It is made of tables that are written next.
+    return placed.localCheckpoint()
+
+
+def earlier_deletes(placed: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Events for the deletes of earlier batches that end a change of this one, which Kafka had before them."""
+    columns = {"ts": "late_ts", "time": "_delete_place.time", "message": message_of_place("_delete_place")}
+    ends = placed.where("late_ts > coalesce(_delete_place.deleted_ts, -1)")
+    ends = ends.select(*names, *(F.expr(text).alias(name) for name, text in columns.items())).dropDuplicates([*names])
+    return ends.withColumns({"opens": F.lit(False), "turn": F.lit(_SURE), "position": F.lit(-1).cast("bigint")})
+
+
+def turn_of_stored() -> str:
+    """SQL: the turn of such a delete that ended a version which is in the table, of columns `ts` (the version's),
+    `_buried`, `_delete_place` and `late_ts`.
+    """
+    is_sure = "_delete_place IS NULL OR coalesce(ts < greatest(_buried, late_ts + 1), false)"
+    return f"if({is_sure}, {_SURE}, {_ORDERED})"
+
+
+def with_messages(events: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The events without these deletes; `message`: of the one that ends the version which an event opens."""
+    from pyspark.sql import Window
+
+    same = Window.partitionBy(*names, "ts")
+    order = F.struct("moment", "position", "row")
+    bare = F.col("message").isNotNull()
+    opened = F.max(F.when(F.col("opens"), order)).over(same)
+    counts = bare & ((F.col("turn") == _SURE) | opened.isNull() | (order > opened))
+    by_time = F.struct("message.timestamp", "message")
+    first = F.min(F.when(counts, by_time)).over(same)
+    events = events.withColumn("_first", first).where(~bare).drop("message")
+    return events.withColumn("message", F.when(F.col("opens"), F.col("_first.message"))).drop("_first")
+
+
+def deletions(placed: DataFrame, names: Sequence[str]) -> DataFrame:
+    """The keys to remember, as Tombstones.add_deleted takes them."""
+    late = F.expr("if(late_ts IS NOT NULL, late_ts + 1, NULL)")
+    keys = placed.groupBy(*names).agg(
+        F.max(F.greatest("bound", late)).alias("buried"), F.max("delete_place").alias("delete_place")
+    )
+    return keys.where("buried IS NOT NULL OR delete_place IS NOT NULL")
