@@ -28,6 +28,7 @@ from service.api import (
     server_info,
     subjects,
 )
+from service.api import trackers as trackers_api
 from service.api.authentication import Authentication
 from service.api.fast_path.answer_cache import CachedAnswers
 from service.api.fast_path.registration_batches import RegistrationBatcher
@@ -41,11 +42,12 @@ from service.registry.registry import Registry
 from service.settings import STRICT, Settings
 from service.store import SqlStore, open_store
 from service.store.history_reader import HistoryStore
-from service.tracker.metrics import Reports, TrackerMetrics, read_reports, write_reports
+from service.tracker.metrics import Reports, TrackerMetrics, read_reports, tracker_forms, write_reports
 from service.ui import router as ui_router
 from service.worker_memory import WorkerMemory
 
 if TYPE_CHECKING:
+    from service.tracker.config import TrackedChangefeed
     from service.tracker.tracker import Trackers
 
 _KEPT_BYTES = 48 * 1024 * 1024  # of answers that are kept for those who may do everything
@@ -64,6 +66,7 @@ ROUTERS = (
     server_info.health_router,
     metrics.router,
     history.router,
+    trackers_api.router,
     history_extracts.router,
     ddl_check.router,
     lineage.router,
@@ -94,7 +97,8 @@ def create_app(
     registry = Registry(view(opened), settings.compatibility, settings.logical_types == STRICT)
 
     histories = HistoryStore(opened)
-    trackers = make_trackers(settings, histories, opened) if settings.track and worker == 0 else None
+    tracked = read_tracked(settings)
+    trackers = make_trackers(settings, histories, opened) if tracked and worker == 0 else None
 
     def reports() -> Reports:
         return trackers.progress() if trackers is not None else read_reports(memory.reports[0].read())
@@ -127,6 +131,8 @@ def create_app(
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
         kafka=make_topics(settings.bootstrap_servers, settings.kafka_config),
+        trackers=lambda: tracker_forms(tracked, reports()),
+        changefeeds={one.name: one.settings for one in tracked if one.settings is not None},
     )
     app.state.files = files
     for router in (*ROUTERS, *ui_router.ROUTERS):
@@ -141,13 +147,20 @@ def create_app(
     return app
 
 
+def read_tracked(settings: Settings) -> list[TrackedChangefeed]:
+    """The changefeeds that `--track` names. Raises SetupError."""
+    if not settings.track:
+        return []
+    from service.tracker.config import parse_tracked  # with all formats, which a registry alone does not need
+
+    return parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
+
+
 def make_trackers(settings: Settings, histories: HistoryStore, store: Store) -> Trackers:
     """Those that the settings name, still to be started. Raises SetupError."""
-    from service.tracker.config import parse_tracked  # with all formats, which a registry alone does not need
     from service.tracker.tracker import Trackers
 
-    tracked = parse_tracked(settings.track, settings.bootstrap_servers, settings.kafka_config)
-    return Trackers(tracked, histories, store)
+    return Trackers(read_tracked(settings), histories, store)
 
 
 def create_served(settings: Settings | None = None, memory: WorkerMemory | None = None, worker: int = 0) -> ASGIApp:

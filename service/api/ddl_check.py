@@ -6,6 +6,7 @@ What answers it, which is a sixth of all that a start would import, is imported 
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Response
@@ -75,12 +76,24 @@ def dry_run(call: Called) -> Response:
 
     services = call.services
     try:
-        request = request_of(call.body)
+        request = _with_known_settings(request_of(call.body), call)
         with call.registry.store.read():
             report = answer_request(request, services.view, services.history)
         return call.answer(report.form())
     except SetupError as error:
         raise RegistryError("UNPROCESSABLE", details=error.detail) from None
+
+
+def _with_known_settings(request: CheckRequest, call: Called) -> CheckRequest:
+    """With the settings that the service was told of the changefeed, where the question has none of its own."""
+    known, asked = call.services.changefeeds, call.body.get("changefeed") or {}
+    if not known or any(text for name, text in asked.items() if name != "name"):
+        return request
+    name = request.history
+    if name is None and len(feeds := call.services.history.changefeeds()) == 1:
+        name = feeds[0].name
+    settings = known.get(name or "")
+    return request if settings is None else replace(request, changefeed=settings)
 
 
 def request_of(body: dict[str, Any]) -> CheckRequest:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
 from fastapi import Request
 
@@ -13,6 +14,9 @@ from service.kafka_topics import KafkaTopics
 from service.registry.registry import Registry
 from service.registry_view import RegistryView
 from service.store.history_reader import HistoryStore
+
+if TYPE_CHECKING:
+    from service.changefeed.settings import ChangefeedSettings
 
 USER_ACCESS: Final = "bridge.seen"
 """The key of the ASGI scope where a `UserAccess` is, when access is controlled."""
@@ -40,6 +44,10 @@ class Services:
     max_references: int = 500
     kafka: KafkaTopics | None = None
     """None: the service was started without --bootstrap-servers."""
+    trackers: Callable[[], list[dict[str, Any]]] = list
+    """What this service follows with --track, as JSON (`tracker.metrics.tracker_forms`)."""
+    changefeeds: Mapping[str, ChangefeedSettings] = field(default_factory=dict)
+    """The settings in TiCDC of those that it follows, where it was told."""
 
     @property
     def view(self) -> RegistryView:

@@ -9,6 +9,10 @@ kafka-config = "client.properties"
 ddl-time-zone = "Asia/Shanghai"
 time-zone = "Asia/Shanghai"
 claim-check-dir = "claims"
+sink-uri = "kafka://…"                             # the changefeed's own settings, as for the command doctor
+config = "changefeed.toml"
+schema-registry = "http://registry:8081"
+ticdc-version = "v8.5.4"
 """
 
 from __future__ import annotations
@@ -22,19 +26,22 @@ from schemas.inputs.kafka_settings import client_settings
 from schemas.inspect.format_lookup import format_named
 from schemas.model import values
 from schemas.model.errors import SetupError
+from service.changefeed.reader import read_files
+from service.changefeed.settings import ChangefeedSettings
 from service.history.model import DEFAULT_CHANGEFEED
 from service.tracker.kafka_source import KafkaSource
 from service.tracker.sources import FileSource, Source
 
 _KAFKA: Final = "kafka:"
+_SETTINGS: Final = ("sink-uri", "config", "schema-registry", "ticdc-version")
 _TEXTS: Final = frozenset(
-    {"name", "format", "bootstrap-servers", "kafka-config", "ddl-time-zone", "time-zone", "claim-check-dir"}
+    {"name", "format", "bootstrap-servers", "kafka-config", "ddl-time-zone", "time-zone", "claim-check-dir", *_SETTINGS}
 )
 
 
 @dataclass(frozen=True, slots=True)
 class TrackedChangefeed:
-    """One changefeed and where its messages are: topics, or one file."""
+    """One changefeed and where its messages are: topics, or one file. settings: its own in TiCDC, if given."""
 
     name: str = DEFAULT_CHANGEFEED
     topics: tuple[str, ...] = ()
@@ -45,6 +52,7 @@ class TrackedChangefeed:
     ddl_time_zone: str | None = None
     time_zone: str = "UTC"
     claim_check_dir: Path | None = None
+    settings: ChangefeedSettings | None = None
 
     def check(self) -> TrackedChangefeed:
         """Itself. SetupError USAGE for a format or a zone that is none."""
@@ -113,10 +121,29 @@ def _of_table(table: Any, where: str, folder: Path, servers: str, config: str) -
     if not all(isinstance(one, str) for one in (*sources, *(table[k] for k in table.keys() & _TEXTS))):
         raise SetupError("USAGE", details=f"--track {where}: texts are needed")
     topics, file = inputs(sources, f"--track {where}: in")
-    of: dict[str, Any] = {name.replace("-", "_"): value for name, value in table.items() if name != "in"}
+    own = {"in", *_SETTINGS}
+    of: dict[str, Any] = {name.replace("-", "_"): value for name, value in table.items() if name not in own}
+    of["settings"] = _read_settings(table, where, folder)
     for name in ("kafka_config", "claim_check_dir"):
         if name in of:
             of[name] = folder / of[name]
     of.setdefault("bootstrap_servers", servers or None)
     of.setdefault("kafka_config", Path(config) if config else None)
     return TrackedChangefeed(topics=topics, file=file and folder / file, **of).check()
+
+
+def _read_settings(table: dict[str, Any], where: str, folder: Path) -> ChangefeedSettings | None:
+    """The changefeed's settings in TiCDC; None where neither its sink URI nor its file is given. SetupError USAGE."""
+    uri, config = table.get("sink-uri"), table.get("config")
+    if not uri and not config:
+        return None
+    try:
+        return read_files(
+            uri,
+            str(folder / config) if config else None,
+            time_zone=table.get("time-zone"),
+            schema_registry=table.get("schema-registry"),
+            ticdc_version=table.get("ticdc-version"),
+        )
+    except SetupError as error:
+        raise SetupError("USAGE", details=f"--track {where}: changefeed {table['name']}: {error.detail}") from error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
@@ -14,6 +14,9 @@ from schemas.model.event import tso_physical_ms
 from service.registry.deadline import Outage
 from service.store.history_reader import HistoryStore
 from service.tracker.progress import Progress
+
+if TYPE_CHECKING:
+    from service.tracker.config import TrackedChangefeed  # with all formats, which a registry alone does not need
 
 _COUNTED = (
     ("new", "DDL events and snapshots that were not known"),
@@ -49,6 +52,33 @@ def read_reports(value: list[Any] | None) -> Reports:
         (Progress(**{**body, "lag": {(topic, place): count for topic, place, count in body["lag"]}}), seconds)
         for body, seconds in value or ()
     ]
+
+
+def tracker_forms(changefeeds: Iterable[TrackedChangefeed], reports: Reports) -> list[dict[str, Any]]:
+    """What the service follows, as JSON. running is null where a worker that just started has not heard of it yet."""
+    by_name = {progress.changefeed: (progress, seconds) for progress, seconds in reports}
+    forms = []
+    for one in changefeeds:
+        progress, seconds = by_name.get(one.name, (Progress(one.name), None))
+        lag: dict[str, int] = {}
+        for (topic, _), count in list(progress.lag.items()):
+            lag[topic] = lag.get(topic, 0) + count
+        forms.append(
+            {
+                "changefeed": one.name,
+                "topics": list(one.topics),
+                "file": str(one.file) if one.file else None,
+                "format": one.format,
+                "running": not progress.stopped if one.name in by_name else None,
+                "stopped": progress.stopped or None,
+                "behind_seconds": seconds,
+                "lag": lag,
+                "messages": progress.messages,
+                "errors": dict(progress.errors),
+                "skipped": dict(progress.skipped),
+            }
+        )
+    return forms
 
 
 class TrackerMetrics(Collector):

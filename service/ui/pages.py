@@ -21,7 +21,6 @@ from service.ui.api_client import ApiAnswer, ApiError
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-HOME: Final = "/ui/subjects"
 # Nothing from elsewhere, no scripts at all, and nobody may frame a page that deletes things.
 _HEADERS: Final = {
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; "

@@ -6,15 +6,10 @@ from typing import Final
 
 from fastapi import Request, Response
 
-from service.ui import ddl_check, dead_letters, explain, lineage, subject_changes, subjects, tables, topics
-from service.ui.pages import HOME, PageRouter, go, page, static
+from service.ui import ddl_check, dead_letters, explain, home, lineage, subject_changes, subjects, tables, topics
+from service.ui.pages import PageRouter, page, static
 
 router = PageRouter()
-
-
-@router.get("/ui")
-async def home(request: Request) -> Response:
-    return go(HOME)
 
 
 @router.get("/ui/style.css")
@@ -37,6 +32,7 @@ async def nothing_here(request: Request) -> Response:
 
 ROUTERS: Final = (
     router,
+    home.router,
     subjects.router,
     subject_changes.router,
     subject_changes.server,

@@ -18,6 +18,9 @@ from tests.service.ui.pictures import explain
 from tests.support.service import Client
 
 PAGES = {
+    "home": "/ui",
+    "topics": "/ui/topics",
+    "dead letters": "/ui/dead-letters",
     "subjects": "/ui/subjects",
     "subject": "/ui/subjects/tidb_shop_customers-value",
     "version": "/ui/subjects/tidb_shop_customers-value/versions/2",

@@ -1,0 +1,197 @@
+"""The home page: what is running, and what needs attention, as far as this service knows.
+
+It is made from what the API tells the user who asks; what that user may not see, or nobody here can know, is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from fastapi import Request, Response
+
+from service.ui.api_client import ApiAnswer, ApiClient, ApiError
+from service.ui.pages import PageRouter, page, segment
+from service.ui.topics import problem_of
+
+router = PageRouter()
+
+Grade = Literal["problem", "warning"]
+
+_LATE_SECONDS: Final = 300
+_MANY_MESSAGES: Final = 10_000
+_MOST_EDGES: Final = 5000
+_MOST_TOPICS: Final = 100
+_END_OF_FILE: Final = "end of the file"
+_GRADES: Final[dict[str, Grade]] = {"error": "problem", "warning": "warning"}
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """Something to look at. of: what it is about; path: the page that says more, "" for none; advice: what to do."""
+
+    grade: Grade
+    of: str
+    text: str
+    path: str = ""
+    advice: str = ""
+
+
+@router.get("/ui")
+async def home(request: Request) -> Response:
+    api = ApiClient(request)
+    overview = await api.need("overview", limit=1)
+    answers = {
+        "feeds": await api.get("history", "changefeeds"),
+        "trackers": await api.get("history", "trackers"),
+        "edges": await api.get("lineage", limit=_MOST_EDGES),
+        "dead": await api.get("kafka", "topics", deadLetters=True, limit=_MOST_TOPICS),
+    }
+    if any(one.status == 401 for one in answers.values()):
+        raise ApiError(next(one for one in answers.values() if one.status == 401))
+    feeds, trackers, edges = (_listed(answers[name]) for name in ("feeds", "trackers", "edges"))
+    dead_topics = answers["dead"].value["topics"] if answers["dead"].is_ok else []
+    jobs = _jobs(edges)
+    items = [
+        *_of_trackers(trackers),
+        *_of_histories(feeds),
+        *_of_settings(trackers),
+        *_of_jobs(jobs),
+        *_of_dead_letters(dead_topics),
+    ]
+    return page(
+        "home.html",
+        subjects=overview["total"],
+        rows=_changefeeds(feeds, trackers),
+        jobs=jobs,
+        dead_topics=dead_topics,
+        items=sorted(items, key=lambda one: one.grade != "problem"),
+        unknown=list(_unknown(answers, trackers)),
+        asked=answers["feeds"].is_ok,
+    )
+
+
+def _listed(answer: ApiAnswer) -> list[dict[str, Any]]:
+    return answer.value if answer.is_ok else []
+
+
+# ---- what is running
+def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Changefeeds with a history, and those that the service is to follow; by name."""
+    rows: dict[str, dict[str, Any]] = {one["changefeed"]: {"feed": one, "tracker": None} for one in feeds}
+    for one in trackers:
+        rows.setdefault(one["changefeed"], {"feed": None, "tracker": None})["tracker"] = one
+    return [{"name": name, **rows[name]} for name in sorted(rows)]
+
+
+def _jobs(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Jobs that told their lineage, the one seen last first. waiting: messages of its topics, where it said."""
+    jobs: dict[str, dict[str, Any]] = {}
+    for edge in edges:
+        start = {"commands": set(), "targets": set(), "rows": 0, "last": 0, "newest": None, "waiting": {}}
+        job = jobs.setdefault(edge["job"], {"name": edge["job"], **start})
+        job["commands"].add(edge["command"])
+        job["targets"].add(edge["target"])
+        job["rows"] += edge["rows"]
+        job["last"] = max(job["last"], edge["last"])
+        if edge["newest_commit_ts"] is not None:
+            job["newest"] = max(job["newest"] or 0, edge["newest_commit_ts"])
+        if edge["waiting"] is not None and edge["last"] >= job["waiting"].get(edge["topic"], (0, 0))[0]:
+            job["waiting"][edge["topic"]] = (edge["last"], edge["waiting"])
+    for job in jobs.values():
+        job["waiting"] = sum(count for _, count in job["waiting"].values()) if job["waiting"] else None
+    return sorted(jobs.values(), key=lambda job: (-job["last"], job["name"]))
+
+
+# ---- what needs attention
+def _of_trackers(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
+    for one in trackers:
+        of, path = f"Changefeed {one['changefeed']}", _tables_path(one["changefeed"])
+        if one["stopped"] and one["stopped"] != _END_OF_FILE:
+            advice = "The service tries again by itself."
+            yield Attention("problem", of, f"not followed now: {one['stopped']}", "", advice)
+        behind, waiting = one["behind_seconds"], sum(one["lag"].values())
+        if behind is not None and behind > _LATE_SECONDS and one["file"] is None:
+            text = f"its newest watermark is {_duration(behind)} old: DDL since then is not known yet"
+            yield Attention("problem", of, text, path, "Check that the changefeed runs: cdc cli changefeed query.")
+        if one["running"] and behind is None and one["messages"]:
+            text = "no watermark has come yet: DDL waits for one before it counts"
+            yield Attention("warning", of, text, path, "Some formats need enable-tidb-extension for watermarks.")
+        if waiting > _MANY_MESSAGES:
+            yield Attention("warning", of, f"{waiting:,} messages are not read yet", path)
+        for code, count in sorted(one["errors"].items()):
+            text = f"{count:,} message{'' if count == 1 else 's'} could not be read: {code}"
+            yield Attention("problem", of, text, _topic_path(one["topics"]))
+
+
+def _of_histories(feeds: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
+    for one in feeds:
+        of, path = f"Changefeed {one['changefeed']}", _tables_path(one["changefeed"])
+        if failed := one["events"]["failed"]:
+            text = f"{failed} DDL statement{'' if failed == 1 else 's'} could not be applied"
+            yield Attention("problem", of, text, path, "Describe the tables by a snapshot: history snapshot.")
+        if one["drift"]:
+            text = f"{one['drift']} contradiction{'' if one['drift'] == 1 else 's'} between rows and history (drift)"
+            yield Attention("problem", of, text, path)
+
+
+def _of_settings(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
+    """What a doctor says about the settings of changefeeds, where they are known."""
+    for one in trackers:
+        for finding in one["findings"] or ():
+            if (grade := _GRADES.get(finding["severity"])) is not None:
+                of = f"Settings of {one['changefeed']}"
+                yield Attention(grade, of, f"{finding['id']}: {finding['text']}", "", finding["fix"])
+
+
+def _of_jobs(jobs: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
+    for one in jobs:
+        if (one["waiting"] or 0) > _MANY_MESSAGES:
+            path = f"/ui/lineage?job={segment(one['name'])}"
+            yield Attention("warning", f"Job {one['name']}", f"{one['waiting']:,} messages were waiting", path)
+
+
+def _of_dead_letters(topics: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
+    for one in topics:
+        if one["messages"]:
+            text = f"{one['messages']:,} dead letter{'' if one['messages'] == 1 else 's'} (letters sent again stay too)"
+            path = f"/ui/dead-letters/{segment(one['topic'])}"
+            yield Attention("warning", f"Topic {one['topic']}", text, path)
+
+
+def _unknown(answers: Mapping[str, ApiAnswer], trackers: Iterable[Mapping[str, Any]]) -> Iterator[str]:
+    """What this page can't tell, and what would change that."""
+    if answers["feeds"].status == 403:
+        yield "Changefeeds and jobs: you need the right history to see them."
+    elif answers["trackers"].is_ok and not answers["trackers"].value:
+        yield "Whether changefeeds are followed: this service follows none (serve --track); another process may."
+    unset = sorted(one["changefeed"] for one in trackers if one["findings"] is None)
+    if unset:
+        names = ", ".join(unset)
+        yield f"The settings of {names}: give sink-uri and config in the file of --track, and the doctor checks them."
+    if answers["edges"].is_ok and not answers["edges"].value:
+        yield "Jobs: none has told its lineage. Start jobs with --lineage URL."
+    if answers["dead"].status == 403:
+        yield "Dead letters: you need the right messages to see them."
+    elif not answers["dead"].is_ok:
+        yield f"Dead letters: {problem_of(answers['dead'])}"
+    for name in ("feeds", "trackers", "edges"):
+        if not answers[name].is_ok and answers[name].status != 403:
+            yield f"{name.capitalize()}: {answers[name].problem}"
+
+
+def _tables_path(changefeed: str) -> str:
+    return f"/ui/tables?changefeed={segment(changefeed)}"
+
+
+def _topic_path(topics: list[str]) -> str:
+    return f"/ui/topics/{segment(topics[0])}" if len(topics) == 1 else ""
+
+
+def _duration(seconds: float) -> str:
+    """`90 s`, `12 min`, `3 h`, `2 days`: whole units."""
+    for unit, size, limit in (("s", 1, 120), ("min", 60, 7200), ("h", 3600, 172_800)):
+        if seconds < limit:
+            return f"{int(seconds // size)} {unit}"
+    return f"{int(seconds // 86_400)} days"
