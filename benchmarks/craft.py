@@ -58,7 +58,7 @@ def run(run: Run) -> Iterator[Figure]:
     import pyarrow as pa
 
     from schemas.columnar.kernels.jit import COMPILED
-    from spark_jobs.arrow.table_decoders import ArrowDecoder, warm_craft
+    from tests.support.table_decoders import ArrowDecoder, warm_craft
 
     if not COMPILED:
         raise RuntimeError("numba is not installed")

@@ -61,7 +61,7 @@ def run(run: Run) -> Iterator[Figure]:
     import pyarrow as pa
 
     from schemas.columnar.kernels.jit import COMPILED
-    from spark_jobs.arrow.table_decoders import ArrowJsonDecoder, warm_json
+    from tests.support.table_decoders import ArrowJsonDecoder, warm_json
 
     if not COMPILED:
         raise RuntimeError("numba is not installed")

@@ -23,7 +23,7 @@ from schemas.columnar.json_templates import (
 )
 from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT
-from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
+from schemas.columnar.row_chunks import MessageBuffers
 from schemas.formats.base import Context, OneTable
 from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import json_schema as publish
@@ -47,7 +47,7 @@ _CELLS = {
 }
 
 
-class DebeziumTableReader:
+class DebeziumTableReader(TemplateReader):
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
     keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left. whole:
@@ -63,23 +63,7 @@ class DebeziumTableReader:
         keyed: bool = False,
         whole: bool = False,
     ) -> None:
-        self._format = _Format(table, options, low, high, LearnedTable(keyed, _BESIDE if whole else None))
-        self.columns = self._format.columns
-        self._batch = TemplateReader(self._format, low, high)
-
-    @property
-    def learned_table(self) -> Table | None:
-        """The table as the format's decoder has it in the rows; None before any was taken."""
-        return self._format.told.table
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
-        return self._format.told.order
-
-    def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
-        """`TableReader.read`."""
-        return self._batch.read(buffers, memory, taken_mask)
+        super().__init__(_Format(table, options, low, high, LearnedTable(keyed, _BESIDE if whole else None)), low, high)
 
 
 def _cell(column: Column) -> ValueKind | None:

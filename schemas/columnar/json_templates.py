@@ -93,6 +93,7 @@ class JsonFormat(Protocol):
 
     columns: tuple[Column, ...]
     cells: tuple[ValueKind, ...]
+    told: LearnedTable
 
     def rows(self, buffers: MessageBuffers) -> Any:
         """The rows of messages: int64 (message, key first, key last, value first, value last), key first -1: none."""
@@ -108,6 +109,7 @@ class TemplateReader:
 
     def __init__(self, format_: JsonFormat, low: int, high: int) -> None:
         self._format, self._low, self._high = format_, low, high
+        self.columns = format_.columns
         self._filler = RowFiller(format_.columns, format_.cells)
         self._forget()
 
@@ -119,6 +121,16 @@ class TemplateReader:
         self._steps: list[tuple[int, int, int]] = []
         self._heads: list[tuple[int, int, int, bool, int]] = []
         self._plan: Any = None
+
+    @property
+    def learned_table(self) -> Table | None:
+        """The table as the format's decoder has it in the rows; None before any was taken."""
+        return self._format.told.table
+
+    @property
+    def order(self) -> tuple[str, ...]:
+        """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
+        return self._format.told.order
 
     def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
         """`TableReader.read`."""

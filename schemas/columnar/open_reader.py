@@ -23,7 +23,7 @@ from schemas.columnar.json_templates import (
 from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_cells import ENUM, SET, UNSIGNED
 from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION
-from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
+from schemas.columnar.row_chunks import MessageBuffers
 from schemas.formats.base import Context, OneTable
 from schemas.formats.framing import MAX_MESSAGE
 from schemas.formats.open_protocol import frame
@@ -49,30 +49,16 @@ _CELLS = {
 }
 
 
-class OpenTableReader:
+class OpenTableReader(TemplateReader):
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
     whole: rows with their columns in another `order`, or that say more of them than the table does, are left.
     """
 
     def __init__(self, table: Table, options: Options, low: int = 0, high: int = MAX_TSO, whole: bool = False) -> None:
-        self._format = _Format(table, options, low, high, LearnedTable(beside=frozenset() if whole else None))
-        self.columns = self._format.columns
-        self._batch = TemplateReader(self._format, low, high)
-
-    @property
-    def learned_table(self) -> Table | None:
-        """The table as the format's decoder has it in the rows; None before any was taken."""
-        return self._format.told.table
-
-    @property
-    def order(self) -> tuple[str, ...]:
-        """The columns as they stand in the decoder's rows; with `whole`, once any was taken."""
-        return self._format.told.order
-
-    def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
-        """`TableReader.read`."""
-        return self._batch.read(buffers, memory, taken_mask)
+        super().__init__(
+            _Format(table, options, low, high, LearnedTable(beside=frozenset() if whole else None)), low, high
+        )
 
 
 def _cell(column: Column, varchar_base64: bool) -> ValueKind | None:

@@ -35,29 +35,22 @@ class MessageBuffers:
 class ChunkMemory:
     """Where the cells of chunks are, and the bytes that their spans point into.
 
-    messages: spans may point into them, too. size: bytes of spans that are to be expected. is_reused: a chunk is over
-    when the next one is asked for.
+    messages: spans may point into them, too. size: bytes of spans that are to be expected.
     """
 
-    def __init__(self, messages: Any = b"", size: int = 0, is_reused: bool = False) -> None:
+    def __init__(self, messages: Any = b"", size: int = 0) -> None:
         import numpy as np
 
         self.used = len(messages)
         self.data = np.empty(self.used + size + 4096, np.uint8)
         self.data[: self.used] = np.frombuffer(messages, np.uint8)
-        self._cells: Any = None
-        self._is_reused = is_reused
 
     def new_cells(self, slots: int, room: int) -> tuple[Any, Any]:
         """(place, length) of a chunk."""
         import numpy as np
 
-        if self._cells is None or self._cells.shape[1:] != (slots, room):
-            self._cells = np.empty((2, slots, room), np.int64)
-        cells = self._cells
-        if not self._is_reused:
-            self._cells = None
-        return cells[0], cells[1]
+        place, length = np.empty((2, slots, room), np.int64)
+        return place, length
 
     def reserve(self, size: int) -> None:
         """Room for `size` bytes more."""

@@ -11,7 +11,6 @@ import pyarrow.compute
 
 from schemas.columnar.columns import ColumnValues
 from schemas.model import values
-from schemas.model.event import Op
 from schemas.model.spark_types import spark_type
 from schemas.model.table import Column
 
@@ -28,8 +27,6 @@ _ARROW = {
     "string": pa.string(),
     "binary": pa.binary(),
 }
-# By side: 1 new only, 2 old only, 3 both, 5 new only of an update (Craft can't tell it from an insert).
-OPS: tuple[Op, ...] = ("r", "c", "d", "u", "u", "u")
 
 
 def arrow_type(column: Column) -> Any:
@@ -43,20 +40,6 @@ def arrow_type(column: Column) -> Any:
 
 def row_type(columns: Sequence[Column]) -> Any:
     return pa.struct([pa.field(c.name, arrow_type(c)) for c in columns])
-
-
-def bytes_of(array: Any) -> tuple[Any, Any]:
-    """The bytes of a binary or string array and its offsets, from 0 on; what a null has there is of no account."""
-    if isinstance(array, pa.ChunkedArray):
-        array = array.combine_chunks()
-    if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type):
-        array = array.cast(pa.binary())
-    _, offsets, data = array.buffers()
-    if not len(array) or offsets is None:
-        return np.empty(0, np.uint8), np.zeros(len(array) + 1, np.int32)
-    places = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
-    whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
-    return whole[places[0] : places[-1]], places - places[0]
 
 
 def _validity(valid: Any) -> Any:

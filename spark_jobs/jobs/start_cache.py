@@ -21,7 +21,7 @@ def compile_kernels() -> bool:
 
     What a format can't do is passed over by the functions that are called here. Out: whether they are cached now.
     """
-    from spark_jobs.arrow import table_decoders, warm_up
+    from spark_jobs.arrow import warm_up
 
     if not warm_up.is_cached():
         return False
@@ -30,8 +30,6 @@ def compile_kernels() -> bool:
     for read in columnar.READERS:
         for warm in (warm_up.warm_changes, warm_up.warm_lines, warm_up.warm_table_rows):
             warm(read)
-    table_decoders.warm_craft()
-    table_decoders.warm_json()
     return True
 
 

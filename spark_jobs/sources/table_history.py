@@ -166,11 +166,6 @@ class HistoryTables(JsonClient):
         self._told.newest.clear()
         self._told.every.clear()
 
-    def sure_until(self, version: TableVersion) -> int:
-        """Up to which commit_ts rows have this version, as far as that is known now."""
-        span = self._answer(version.table.id, version.commit_ts + 1, resolved=True)
-        return version.commit_ts if span is None else span.until
-
     def statements(self) -> list[DdlText]:
         """Every statement of the history, in order. A snapshot that is no statement is none."""
         texts, offset = list[DdlText](), 0

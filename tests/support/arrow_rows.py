@@ -10,7 +10,7 @@ import pyarrow
 from schemas.model.event import RowChange
 from schemas.model.spark_types import python_value
 from schemas.model.table import Column
-from spark_jobs.arrow.table_decoders import batch_schema
+from tests.support.table_decoders import batch_schema
 
 pa: Any = pyarrow  # the stubs know less than the library
 

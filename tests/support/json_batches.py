@@ -14,10 +14,10 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.table import Table, TableVersion
-from spark_jobs.arrow.table_decoders import ArrowJsonDecoder
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, wide_rows
 from tests.support.arrow_rows import check_rows
 from tests.support.rows import column, table
+from tests.support.table_decoders import ArrowJsonDecoder
 
 pa: Any = pyarrow
 

@@ -18,8 +18,9 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import IO
 
-from spark_jobs.arrow import table_decoders, warm_up
+from spark_jobs.arrow import warm_up
 from spark_jobs.runtime.cache import cache_dir, write_atomically
+from tests.support import table_decoders
 from tests.support.class_archive import ARCHIVE, make_archive
 from tests.support.golden import ROOT
 

@@ -25,11 +25,11 @@ from schemas.inspect.format_lookup import format_named
 from schemas.model.event import DdlEvent, Message, Watermark
 from schemas.model.options import Options
 from schemas.model.table import Table, TableVersion
-from spark_jobs.arrow.table_decoders import FORMATS, ArrowJsonDecoder
 from tests.support.fuzz import WITH_BOUNDS, mutate, run_with_bounds_checks
 from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
+from tests.support.table_decoders import FORMATS, ArrowJsonDecoder
 
 pa: Any = pyarrow
 MUTATIONS = int(os.environ.get("BRIDGE_FUZZ", "2000"))

@@ -16,12 +16,12 @@ from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.formats.base import Context
 from schemas.formats.craft import CraftEncoder
-from spark_jobs.arrow.table_decoders import warm_craft
 from spark_jobs.arrow.warm_up import warm_transcode
 from tests.schemas.columnar.test_craft_writer import check as check_written
 from tests.spark_jobs.arrow.test_table_rows_craft import ORIGIN, check, wide_rows
 from tests.support.golden import ROOT, Registry
 from tests.support.rows import change, column, table
+from tests.support.table_decoders import warm_craft
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")

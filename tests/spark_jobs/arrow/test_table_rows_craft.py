@@ -22,11 +22,11 @@ from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
-from spark_jobs.arrow.table_decoders import ArrowDecoder
 from tests.support.arrow_rows import check_rows
 from tests.support.golden import Golden, Registry, cases
 from tests.support.rows import Tables, change, column, table
 from tests.support.table import check_rows as check_each
+from tests.support.table_decoders import ArrowDecoder
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")

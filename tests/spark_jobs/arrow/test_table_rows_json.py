@@ -20,12 +20,12 @@ from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from spark_jobs.arrow import warm_up
-from spark_jobs.arrow.table_decoders import FORMATS, ArrowJsonDecoder, warm_json
 from tests.spark_jobs.arrow.test_table_rows_craft import COLUMNS, versions, wide_rows
 from tests.support.golden import ROOT, Golden, cases
 from tests.support.json_batches import SETTINGS, SPAN, check, wide
 from tests.support.rows import change, column, table
 from tests.support.table import check_rows
+from tests.support.table_decoders import FORMATS, ArrowJsonDecoder, warm_json
 
 pa: Any = pyarrow
 pytestmark = pytest.mark.skipif(not COMPILED, reason="numba is not installed")
@@ -196,7 +196,7 @@ def test_warm_compiles_all_that_is_used() -> None:
 def test_without_numba_all_is_left() -> None:
     code = (
         "import sys; sys.modules['numba'] = None\n"
-        "from spark_jobs.arrow.table_decoders import *; import pyarrow as pa\n"
+        "from tests.support.table_decoders import *; import pyarrow as pa\n"
         "d = ArrowJsonDecoder('open', Table(TableId('a', 'b'), ()))\n"
         "print(COMPILED, warm_json(), d.decode(pa.array([b'', b'x']), pa.array([b'', b''])))"
     )

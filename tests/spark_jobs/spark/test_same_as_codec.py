@@ -23,7 +23,6 @@ from schemas.model.table import Column, Table, TableId, TableVersion, Value
 from schemas.model.types import Kind
 from spark_jobs import decode
 from spark_jobs.arrow.change_schema import SKIPPED
-from spark_jobs.arrow.table_decoders import FORMATS as JSON
 from spark_jobs.arrow.table_rows import TableRows, rows_schema
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
@@ -34,6 +33,7 @@ from spark_jobs.spark.avro_jvm.plan import AvroPlan
 from tests.support.binary_rows import unpack_sides
 from tests.support.golden import Golden, cases
 from tests.support.json_batches import SETTINGS, wide
+from tests.support.table_decoders import FORMATS as JSON
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -1,4 +1,4 @@
-"""Craft's and TiCDC's JSON messages of one table → Arrow batches of its rows, by compiled kernels.
+"""Craft's and TiCDC's JSON messages of one table → Arrow batches of its rows, by the readers of one table alone.
 
 A batch has `message` (index of the message in its input), `op`, `commit_ts`, `partition` (physical table id, -1 for
 none), `key_only`, and `before` and `after`: structs of the table's columns in the exact types of
@@ -28,10 +28,13 @@ from schemas.model.event import MAX_TSO, Message, RowChange
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId, TableVersion
 from schemas.model.types import BY_NAME
-from spark_jobs.arrow.columns import OPS, array_of_column, bytes_of, row_type
+from spark_jobs.arrow.columns import array_of_column, row_type
 from spark_jobs.arrow.sample_rows import sample_columns, sample_row
 
 pa: Any = pyarrow  # the stubs know less than the library
+
+# By side: 1 new only, 2 old only, 3 both, 5 new only of an update (Craft can't tell it from an insert).
+_OPS = ("r", "c", "d", "u", "u", "u")
 
 
 def batch_schema(columns: Sequence[Column]) -> Any:
@@ -63,7 +66,7 @@ def _decode(
     reader: TableReader, buffers: MessageBuffers, shape: RowShape, messages: Any = b""
 ) -> tuple[list[Any], list[int]]:
     """What a table's reader takes of messages: a batch a chunk; and the indices of the messages that are left."""
-    memory = ChunkMemory(messages, 0 if len(messages) else 2 * len(buffers.values), is_reused=True)
+    memory = ChunkMemory(messages, 0 if len(messages) else 2 * len(buffers.values))
     taken_mask = np.zeros(len(buffers.value_first), np.bool_)
     batches = [_batch_of_chunk(chunk, shape, memory) for chunk in reader.read(buffers, memory, taken_mask)]
     return batches, np.flatnonzero(~taken_mask).tolist()
@@ -82,9 +85,23 @@ def _batch_of_chunk(chunk: RowChunk, shape: RowShape, memory: ChunkMemory) -> An
         assert not bad.any()  # the reader has looked at each
         arrays = list(map(array_of_column, typed))
         sides.append(pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0)))
-    ops = pa.DictionaryArray.from_arrays(chunk.side.astype(np.int8), pa.array(OPS)).dictionary_decode()
+    ops = pa.DictionaryArray.from_arrays(chunk.side.astype(np.int8), pa.array(_OPS)).dictionary_decode()
     heads = [pa.array(chunk.message), ops, pa.array(chunk.commit_ts), pa.array(chunk.partition)]
     return pa.RecordBatch.from_arrays([*heads, pa.array(chunk.key_only), *sides], schema=batch_schema(shape.columns))
+
+
+def _bytes_of(array: Any) -> tuple[Any, Any]:
+    """The bytes of a binary or string array and its offsets, from 0 on; what a null has there is of no account."""
+    if isinstance(array, pa.ChunkedArray):
+        array = array.combine_chunks()
+    if pa.types.is_large_binary(array.type) or pa.types.is_large_string(array.type):
+        array = array.cast(pa.binary())
+    _, offsets, data = array.buffers()
+    if not len(array) or offsets is None:
+        return np.empty(0, np.uint8), np.zeros(len(array) + 1, np.int32)
+    places = np.frombuffer(offsets, np.int32)[array.offset : array.offset + len(array) + 1]
+    whole = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    return whole[places[0] : places[-1]], places - places[0]
 
 
 # ---------------------------------------------------------------------------------------------- compiling
@@ -158,7 +175,7 @@ class ArrowJsonDecoder:
 def _places(array: Any) -> tuple[Any, Any, Any]:
     """The bytes of an array, and where each element starts and ends; -1 for a null."""
     there = np.asarray(array.is_valid())
-    data, offsets = bytes_of(array.fill_null(b"") if array.null_count else array)
+    data, offsets = _bytes_of(array.fill_null(b"") if array.null_count else array)
     first, last = offsets[:-1].astype(np.int64), offsets[1:].astype(np.int64)
     return data, np.where(there, first, -1), np.where(there, last, -1)
 
