@@ -1,6 +1,6 @@
 """Read TiCDC's Avro with Confluent's own Python client, or with fastavro alone: the registry is ticdc-bridge's.
 
-    pip install 'confluent-kafka[avro,schemaregistry]'
+    pip install 'confluent-kafka[avro,schemaregistry]'      # and nothing of ours
     python examples/confluent-kafka/consume.py --topic tidb_shop_orders [--reader fastavro]
 
 Prints a JSON line for each row, ends at the end of the topic, and names messages that it can't read (exit code 1).
