@@ -3,7 +3,8 @@
 #
 #   ticdc-bridge package --dir dist                        the zip and the script, once a release
 #   examples/spark-submit/merge.sh                         on YARN, from a machine that has its configuration
-#   MASTER='local[2]' examples/spark-submit/merge.sh       on this machine, to try it
+#   MASTER='local[2]' LAKE=$PWD/lake BROKERS=localhost:9092 REGISTRY=http://localhost:8081 KAFKA_CONFIG=/dev/null \
+#       examples/spark-submit/merge.sh                     on this machine, to try it; JAVA_HOME is a Java 17 or 21
 #   (Kubernetes: examples/kubernetes/transcode-executors.yaml)
 #
 # The Python of driver and executors needs the packages of `pip install 'ticdc-bridge[spark]'`. To YARN this script sends
