@@ -99,6 +99,7 @@ def test_folders_and_columns_of_any_name(spark: SparkSession) -> None:
     assert spark.read.format("delta").load(str(Path("a b/{c}*?#ä").absolute())).count() == 1
 
 
+@pytest.mark.slow
 def test_who_made_the_table_and_who_goes_on(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     """delta-spark goes on with what deltalake made; not the other way round, as deltalake knows no column mapping."""
     ddl = [TABLE.replace("the id", "id"), "ALTER TABLE t RENAME COLUMN v TO vv, MODIFY w BIGINT"]

@@ -250,6 +250,7 @@ def _connector_message(key: int, step: _Step, offset: int, **source: Any) -> Mes
     return Message(json.dumps({"id": key}).encode(), json.dumps(value).encode(), "orders", 0, offset)
 
 
+@pytest.mark.slow
 @ENGINES
 def test_the_connectors_changes_in_the_order_of_the_binlog(
     spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]

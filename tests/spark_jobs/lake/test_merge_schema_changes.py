@@ -162,6 +162,7 @@ def test_such_values_do_not_matter_where_a_later_change_has_the_row(spark: Spark
     assert rows(spark, "later") == []
 
 
+@pytest.mark.slow
 @ENGINES
 def test_deleted_keys_follow_the_key(spark: SparkSession, engine: str) -> None:
     """More digits, a wider type, another name: the row that comes late stays away, and the one that is there goes."""
@@ -287,6 +288,7 @@ def test_a_table_that_is_dropped_and_brought_back(spark: SparkSession, how: str)
     assert rows(spark, how) == [{"id": 1, "v": 1}, {"id": 2, "v": 2}]
 
 
+@pytest.mark.slow
 @ENGINES
 def test_a_table_that_is_made_anew(spark: SparkSession, engine: str) -> None:
     """Columns of the same names are other columns, of types that have nothing to do with those before.
