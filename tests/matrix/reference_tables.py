@@ -1,4 +1,4 @@
-"""Tables of docs/reference.md: the options of all commands, from their parsers, and the error codes of the service."""
+"""Tables of docs/reference.md: the options of the jobs, from their parsers, and the error codes of the service."""
 
 from __future__ import annotations
 
@@ -6,13 +6,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-import typer.main
-
 from schemas.model.errors import ERRORS
-from service.cli import app
 from spark_jobs.commands.main import parser
 from tests.matrix.generated_part import GeneratedPart
-from ticdc_bridge.command_table import COMMANDS, JOBS, SERVICE
 
 OPTIONS = GeneratedPart("reference.md", "options")
 CODES = GeneratedPart("reference.md", "codes")
@@ -20,7 +16,7 @@ _LETTERS = {"decode": "D", "encode": "E", "transcode": "T", "merge": "M", "verif
 
 
 def options() -> str:
-    """The text of the part: a row for each option of the jobs, and one for each command of the service."""
+    """The text of the part: a row for each option of the jobs."""
     found: dict[str, tuple[argparse.Action, list[str]]] = {}
     for command, letter in _LETTERS.items():
         for action in _job(command):
@@ -30,9 +26,6 @@ def options() -> str:
     for name, (action, letters) in sorted(found.items()):
         jobs = "all" if len(letters) == len(_LETTERS) else "".join(letters)
         lines.append(f"| `{name}` | {jobs} | {_meaning(action)} |")
-    lines += ["", "| other command | options |", "|---|---|"]
-    for command, names_of in _others():
-        lines.append(f"| `{command}` | {', '.join(f'`{name}`' for name in names_of) or '–'} |")
     return "\n".join(lines) + "\n"
 
 
@@ -46,18 +39,6 @@ def _meaning(action: argparse.Action) -> str:
     choices = [str(one) for one in action.choices or ()]
     # Formats have a table of their own; other choices are named unless the text does.
     return f"`{'`, `'.join(choices)}`: {text}" if 0 < len(choices) < 5 else text
-
-
-def _others() -> Iterator[tuple[str, list[str]]]:
-    """Commands of the service and the rest of the jobs, with the names of their options."""
-    group: Any = typer.main.get_command(app)
-    for name, command in COMMANDS.items():
-        if command.package == SERVICE:
-            below = getattr(group.commands[name], "commands", None)
-            for sub, one in below.items() if below else [("", group.commands[name])]:
-                yield f"{name} {sub}".strip(), sorted(max(p.opts, key=len) for p in one.params if p.opts[0][0] == "-")
-        elif command.package == JOBS and name not in _LETTERS:
-            yield name, sorted(action.option_strings[-1] for action in _job(name))
 
 
 def codes() -> str:

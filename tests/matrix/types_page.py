@@ -15,9 +15,15 @@ Code: the type code of MySQL's protocol, which Open Protocol and Craft carry. Av
 
 
 def section() -> str:
-    """The text of the part."""
-    rows = [row for one in TYPES for row in _rows(one)]
-    return _HEAD + "\n".join("| " + " | ".join(row) + " |" for row in rows) + "\n"
+    """The text of the part: types with one name in Avro and one type in Spark share a row."""
+    shared: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for row in (row for one in TYPES for row in _rows(one)):
+        shared.setdefault(row[2:], []).append(row[:2])
+    lines = []
+    for rest, rows in shared.items():
+        names, codes = (", ".join(cells) for cells in zip(*rows, strict=True))
+        lines.append(f"| {names} | {codes} | {' | '.join(rest)} |")
+    return _HEAD + "\n".join(lines) + "\n"
 
 
 def _rows(one: TidbType) -> list[tuple[str, ...]]:
