@@ -22,6 +22,8 @@ from service.kafka_client import KafkaErrors, library, make_client, message_of
 SECONDS: Final = 5.0
 MOST_BYTES: Final = 32 << 20
 _SLICE: Final = 0.25
+_REACH_SECONDS: Final = 3.0
+"""A broker that is there says so in less."""
 _WIDER: Final = 8
 _FLUSH_SECONDS: Final = 30.0
 _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
@@ -275,6 +277,7 @@ def _metadata(client: Any, errors: _ClientErrors, until: float, topic: str | Non
     """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection, else when the
     time is over.
     """
+    until = min(until, time.monotonic() + _REACH_SECONDS)
     while True:
         left = max(until - time.monotonic(), 0.05)
         try:
@@ -285,7 +288,7 @@ def _metadata(client: Any, errors: _ClientErrors, until: float, topic: str | Non
         except library().KafkaException:
             client.poll(0)  # calls back with what is known of why
             if errors.fatal or time.monotonic() >= until:
-                details = f"it can't be reached: {errors.text or 'no answer in time'}"
+                details = f"it can't be reached: {errors.text or 'no answer within {_REACH_SECONDS:g} s'}"
                 raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details) from None
 
 

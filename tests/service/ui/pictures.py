@@ -6,14 +6,20 @@ import base64
 import json
 import shutil
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final
 
+from confluent_kafka import Producer
 from playwright.sync_api import Page, sync_playwright
 
+from schemas.inputs.dead_letters import dead_letter_of
+from schemas.model.event import Message
 from service.testing import running_service
 from tests.service.ui.conftest import _ARGUMENTS, _CHROMIUM, SHOP, part
+from tests.support.kafka import Kafka
 from tests.support.service import Client
 
 _START: Final = 1_767_607_800_000  # 2026-01-05
@@ -50,6 +56,55 @@ def fill(client: Client) -> None:
             assert client.send("POST", "/lineage", {**head, "tables": [told]}).status == 200
 
 
+def send(kafka: Kafka) -> None:
+    """The shop's messages, one that no format reads, and dead letters of two reasons."""
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers})
+    topic, dead = kafka.create_topic("shop", partitions=2), kafka.create_topic("shop_dead", partitions=2)
+
+    def produce(name: str, one: Message, minute: int) -> None:
+        headers: list[tuple[str, str | bytes | None]] = list(one.headers)
+        time_ = _START + minute * 60_000
+        producer.produce(name, one.value, one.key, one.partition or 0, timestamp=time_, headers=headers)
+
+    lines = (SHOP / "shop.messages.jsonl").read_text(encoding="utf-8").splitlines()
+    for minute, line in enumerate(lines[:40]):
+        found = json.loads(line)
+        key, value = (found[name] and base64.b64decode(found[name]) for name in ("key_b64", "value_b64"))
+        produce(topic, Message(key, value, partition=minute % 2), minute)
+    broken = Message(b"17", b'{"order": 17}', topic, 1, 20)
+    produce(topic, broken, 39)
+    for number in range(9):
+        failed = Message(b"%d" % number, broken.value, topic, number % 2, number)
+        reason, detail = ("UNKNOWN_FORMAT", "the format can't be told: a JSON object of no format that is known")
+        if number % 3 == 0:
+            reason, detail = "UNKNOWN_SCHEMA_ID", "value: schema id 99 is not known to http://registry:8081"
+        produce(dead, dead_letter_of(reason, detail, failed), number)
+    assert producer.flush(60) == 0
+
+
+def track_file(kafka: Kafka, folder: Path) -> Path:
+    """A changefeed with its settings, which a doctor finds fault with."""
+    file = folder / "track.toml"
+    file.write_text(
+        f'[[changefeed]]\nname = "shop"\nin = "kafka:shop"\nbootstrap-servers = "{kafka.bootstrap_servers}"\n'
+        'sink-uri = "kafka://kafka:9092/shop?protocol=avro&enable-tidb-extension=true"\n'
+        'schema-registry = "http://registry:8081"\n'
+    )
+    return file
+
+
+def home(page: Page) -> None:
+    page.goto("/ui")
+
+
+def topic(page: Page) -> None:
+    page.goto("/ui/topics/shop?last=10")
+
+
+def dead_letters(page: Page) -> None:
+    page.goto("/ui/dead-letters/shop_dead")
+
+
 def subjects(page: Page) -> None:
     page.goto("/ui/subjects")
 
@@ -78,8 +133,8 @@ def explain(page: Page) -> None:
     sent = ((json.loads(line)["key_b64"], json.loads(line)["value_b64"] or "") for line in lines)
     key, value = next(one for one in sent if base64.b64decode(one[1]).startswith(b"\0\0\0\0\4"))
     page.goto("/ui/explain")
-    page.get_by_label("Key").fill(key)
-    page.get_by_label("Value").fill(value)
+    page.get_by_label("Key (empty = null)").fill(key)
+    page.get_by_label("Value (empty = tombstone)").fill(value)
     page.get_by_label("Changefeed's time zone").fill("Asia/Shanghai")
     page.get_by_role("button", name="Explain").click()
     price = page.get_by_role("row", name="after.price")
@@ -88,6 +143,9 @@ def explain(page: Page) -> None:
 
 
 PICTURES: Final[tuple[tuple[str, Callable[[Page], None], int, int, str], ...]] = (
+    ("home", home, 1600, 900, "light"),
+    ("topic", topic, 1600, 900, "light"),
+    ("dead-letters", dead_letters, 1600, 560, "dark"),
     ("subjects", subjects, 1600, 620, "light"),
     ("table", table, 1600, 860, "light"),
     ("dry-run", dry_run, 1600, 1000, "light"),
@@ -97,10 +155,33 @@ PICTURES: Final[tuple[tuple[str, Callable[[Page], None], int, int, str], ...]] =
 )
 
 
+def describe(client: Client) -> None:
+    """What the changefeed's tables are, as their registered schemas say."""
+    for table in ("customers", "orders"):
+        body = {"commit_ts": 463316700000000000, "subject": f"tidb_shop_{table}-value", "version": 1,
+                "db": "shop", "table": table}  # fmt: skip
+        assert client.send("POST", "/history/snapshot?changefeed=shop", body).status == 200
+
+
+def wait_until_read(client: Client) -> None:
+    """Until the tracker has read the topic."""
+    deadline = time.monotonic() + 60
+    while client.get("/history/trackers").json[0]["messages"] < 41 and time.monotonic() < deadline:
+        time.sleep(0.2)
+
+
 def main(folder: Path) -> None:
     path = next(filter(None, map(shutil.which, _CHROMIUM)))
-    with running_service() as url, sync_playwright() as playwright:
+    with (
+        Kafka() as kafka,
+        TemporaryDirectory() as place,
+        running_service(track=str(track_file(kafka, Path(place))), bootstrap_servers=kafka.bootstrap_servers) as url,
+        sync_playwright() as playwright,
+    ):
         fill(Client(url))
+        send(kafka)
+        describe(Client(url))
+        wait_until_read(Client(url))
         browser = playwright.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
         for name, show, width, height, scheme in PICTURES:
             size = {"width": width, "height": height}

@@ -12,11 +12,13 @@ from urllib.parse import urlencode, urlsplit
 
 import pytest
 from confluent_kafka import Producer
+from playwright.sync_api import Browser as Chromium
 
 from schemas.inputs.dead_letters import ATTEMPT, ORIGIN, dead_letter_of
 from schemas.model.event import Message
 from service.kafka_topics import KafkaTopics
 from service.testing import running_service
+from tests.service.ui.test_layout import unnamed
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.history_events import T0, ddl
 from tests.support.kafka import Kafka
@@ -215,3 +217,27 @@ def test_what_is_no_place(url: str) -> None:
         assert (status, "write TOPIC@PARTITION:OFFSET" in page) == (400, True)
 
     check_rows(WHAT_IS_NO_PLACE, check)
+
+
+@pytest.mark.slow
+def test_topics_on_narrow_and_wide_screens(browser: Chromium, url: str, kafka: Kafka, topic: str) -> None:
+    """With long names nothing runs off the side, and letters are sent by the keyboard alone."""
+    origin = kafka.create_topic(kafka.topic_name("origin" + "x" * 150), partitions=2)
+    dead = kafka.create_topic(kafka.topic_name("dead" + "x" * 150))
+    failed = letters(origin, 2, "MALFORMED")
+    send(kafka, [Message(one.key, one.value, dead, 0, headers=one.headers) for one in failed])
+    for width in (380, 1600):
+        size = {"width": width, "height": 900}
+        with browser.new_context(base_url=url, viewport=size) as context:  # type: ignore[arg-type]
+            page = context.new_page()
+            paths = ("/ui", "/ui/topics", f"/ui/topics/{topic}", "/ui/dead-letters", f"/ui/topics/{dead}")
+            for path in (*paths, f"/ui/dead-letters/{dead}"):
+                page.goto(path)
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, path
+                assert not unnamed(page), path
+            for name in ("Dry run", "Send 2 messages"):
+                page.get_by_role("button", name=name).focus()
+                with page.expect_navigation():
+                    page.keyboard.press("Enter")
+                assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+            page.get_by_text("2 messages sent.").wait_for()
