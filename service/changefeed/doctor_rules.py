@@ -174,7 +174,7 @@ RULES: Final = (
          "deduplicated or matched with a table version", "Set enable-tidb-extension=true", _AVRO_FILE),
     DoctorRule("no-watermark", "warning",
          lambda p: p.uses("debezium", "canal-json") and not p.feed.extension,
-         "Without the TiDB extension no watermarks are sent: DDL can't be sealed, and no reader knows that a time is "
+         "Without the TiDB extension no watermarks are sent: no history and no reader knows up to which time it is "
          "complete", "Set enable-tidb-extension=true", _DEBEZIUM_FILE),
     DoctorRule("extension-ignored", "info",
          lambda p: p.uses("open", "craft", "simple") and p.feed.extension,

@@ -20,7 +20,7 @@ def text(form: dict[str, Any]) -> Iterator[str]:
     yield f"changefeed {form['changefeed']}: {moments}"
     if not form["resolved"]:
         waiting = f", and {form['pending']} DDL wait" if form["pending"] else ""
-        yield f"not resolved: sealed up to commit_ts {form['sealed_ts']}{waiting}; more DDL can still come"
+        yield f"not resolved: complete up to commit_ts {form['sealed_ts']}{waiting}; more DDL may still arrive"
     for one in form["databases"]:
         yield f"{_sign(one['kind'])} database {one['db']} {one['kind']}{_charsets(one)}"
     for one in form["tables"]:

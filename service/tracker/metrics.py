@@ -99,7 +99,9 @@ class TrackerMetrics(Collector):
         events = GaugeMetricFamily("bridge_history_events", "Events by state", labels=("changefeed", "state"))
         drift = GaugeMetricFamily("bridge_history_drift", "Different contradictions", labels=("changefeed",))
         sealed = GaugeMetricFamily(
-            "bridge_history_sealed_seconds", "Time up to which DDL is sealed, Unix seconds", labels=("changefeed",)
+            "bridge_history_sealed_seconds",
+            "Time up to which the DDL is complete, Unix seconds",
+            labels=("changefeed",),
         )
         for name, numbers in self._history.numbers().items():
             for state in ("sealed", "pending", "failed"):

@@ -55,5 +55,5 @@ class Progress:
             if counter:
                 listed = ", ".join(f"{code} {n}" for code, n in sorted(counter.items()))
                 parts.append(f"{name} {counter.total()} ({listed})")
-        parts.append(f"sealed up to {self.sealed_ts}" if self.sealed_ts else "no watermark yet")
+        parts.append(f"complete up to {self.sealed_ts}" if self.sealed_ts else "no watermark yet")
         return f"track {self.changefeed}: " + "; ".join(parts)
