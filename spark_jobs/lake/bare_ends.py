@@ -37,16 +37,19 @@ def place_ends(events: DataFrame, names: Sequence[str], newest: DataFrame, tombs
     """The events of a batch, those of deletes without a commit_ts at the commit_ts of the change that they follow.
 
     events: `turn`, `opens`, `ts`, `time`, `position`, `row`, `place`, `known`, key columns `names`, values. newest: the
-    commit_ts (_row_ts) of each key's newest version that is open, or that such a delete ended.
+    commit_ts of each key's newest version that is open, or that such a delete ended (_row_ts), and of the open one
+    (_open_ts).
     Added: `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of keys that
-    were deleted before `_buried`, `_delete_place`; `late_ts`: of the newest change that Kafka had before that delete.
+    were deleted before `_buried`, `_delete_place`; `late_ts`: of the newest change that Kafka had before that delete,
+    and not after it too.
     """
     from pyspark.sql import Window
 
     deleted = tombstones.by_key(names)
-    placed = place_bare_deletes(events.withColumnRenamed("ts", "commit_ts"), names, newest, deleted)
+    placed = place_bare_deletes(events.withColumnRenamed("ts", "commit_ts"), names, newest.drop("_open_ts"), deleted)
     placed = placed.withColumnRenamed("commit_ts", "ts").join(deleted.drop("_was_deleted"), [*names], "left")
-    is_late = F.col("opens") & is_before("place", "_delete_place")
+    placed = placed.join(newest.drop("_row_ts"), [*names], "left")
+    is_late = F.col("opens") & is_before("place", "_delete_place") & ~F.col("ts").eqNullSafe(F.col("_open_ts"))
     late_ts = F.max(F.when(is_late, F.col("ts"))).over(Window.partitionBy(*names))
     message = F.when(~F.col("known"), F.expr(message_of_place("place")))
     placed = placed.withColumns({"message": message, "late_ts": late_ts})

@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 CHANGE, DAY = "_change", "_commit_date"
-"""Columns of a changelog: what a change is known by; the day of its commit (UTC), by which the table is partitioned."""
+"""Columns of a changelog: what a change is known by; the day of its commit (UTC), or of its message where the commit is
+not known: the table is partitioned by it.
+"""
 _POSITION = TableColumn("_binlog_position", "bigint")
 _METADATA = (
     TableColumn("_tidb_op", "string"),
@@ -39,6 +41,7 @@ _METADATA = (
     TableColumn("_kafka_topic", "string"),
     TableColumn("_kafka_partition", "int"),
     TableColumn("_kafka_offset", "bigint"),
+    TableColumn("_kafka_timestamp", "timestamp"),
     TableColumn(CHANGE, "string"),
     TableColumn(DAY, "date"),
 )
@@ -111,9 +114,11 @@ class Changelog(PastRows):
             "_tidb_row_identity": F.when(whole, F.to_json("_new")),
             "_tidb_old_row_identity": F.when(whole, F.to_json("_old")),
             "_tidb_identity_kind": F.when(whole, F.expr(_identity_kind(history))),
-            "_before": F.col("before"), CHANGE: change, DAY: F.expr(_DAY.format("commit_time")),
+            "_before": F.col("before"), CHANGE: change,
+            DAY: F.expr(_DAY.format("coalesce(commit_time, source.timestamp)")),
             "_kafka_topic": F.col("source.topic"), "_kafka_partition": F.col("source.partition"),
-            "_kafka_offset": F.col("source.offset"), "_binlog_position": F.col("commit_ts"),
+            "_kafka_offset": F.col("source.offset"), "_kafka_timestamp": F.col("source.timestamp"),
+            "_binlog_position": F.col("commit_ts"),
         }  # fmt: skip
         wanted = [metadata[column.name].alias(column.name) for column in self.metadata]
         rows = with_keys.select(*values, *wanted, (ordered | is_placed).alias("complete"), "position", "row")

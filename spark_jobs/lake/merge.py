@@ -112,6 +112,7 @@ class MergeTarget(RowValues):
             servers = check_servers(changes, stored, self._newest_ts, self.id)
         emptied = emptied_at(steps)
         stays = is_since(emptied)
+        self._refuse_older_key(changes.where(stays), steps)
         unsure = _unsure_step(steps, emptied)
         counts = self._count(changes, stays, table, steps, unsure)
         if unsure is not None and (counts.unsure or self._has_rows_before(unsure, emptied)):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import functions as F
 
@@ -15,6 +15,17 @@ from spark_jobs.pipeline.conversions import converter
 from spark_jobs.pipeline.table_view import OnLossy
 from spark_jobs.spark.sql_expressions import sql_literal
 
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+def _changes_key(step: SchemaChange) -> bool:
+    """Whether the statement gave a table that was there another key; a key column that is renamed is the same."""
+    if step.before is None or step.after is None or step.emptied:
+        return False
+    old = {step.renamed.get(c.name, c.name).lower() for c in step.before.columns if c.handle_key}
+    return old != {c.name.lower() for c in step.after.columns if c.handle_key}
+
 
 @dataclass(frozen=True)
 class RowValues(MergeColumns):
@@ -24,6 +35,22 @@ class RowValues(MergeColumns):
     """
 
     on_lossy: OnLossy = "error"
+
+    def _refuse_older_key(self, changes: DataFrame, steps: list[SchemaChange]) -> None:
+        """SetupError STOPPED for updates without their old row from before the table got the key that it has now: the
+        row may have had another value of that key, and nothing tells which.
+        """
+        at = max((step.commit_ts for step in steps if _changes_key(step)), default=None)
+        if at is None:
+            return
+        row = changes.where(f"op = 'u' AND before IS NULL AND commit_ts <= {at}").select("commit_ts").first()
+        if row is not None:
+            details = (
+                f"the table got another key at commit_ts {at}, and the update at commit_ts {row['commit_ts']} was sent"
+                " without its old row: nobody can tell which row of the new key it changed. Merge first with the"
+                " definitions and messages from before that statement, then with all"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _find_unfit(self, table: Table, steps: list[SchemaChange]) -> Any:
         """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""

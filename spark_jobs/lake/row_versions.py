@@ -69,6 +69,7 @@ class RowVersions(PastRows):
             raise SetupError("USAGE", details=details)
         history = self._history(changes, table, steps)
         self._check_values(changes, history, summary)
+        self._refuse_older_key(changes, history.steps)
         has_bare = self._check_times(changes)
         self._refuse_unsure(history, changes)
         self._prepare(history)
@@ -213,11 +214,13 @@ class RowVersions(PastRows):
 
     def _newest_times(self, keys: list[Column], names: list[str]) -> DataFrame:
         """The commit_ts (_row_ts) of each key's (`names`) version that is open, or that a delete without a commit_ts
-        ended last.
+        ended last; _open_ts: of the open one.
         """
         there = self.delta.read().where(f"{TO_TS} IS NULL")
         columns = [F.col(quote_name(c.name)).alias(name) for name, c in zip(names, keys, strict=True)]
-        return there.select(*columns, FROM_TS).groupBy(*names).agg(F.max(FROM_TS).alias("_row_ts"))
+        is_open = F.when(F.col(TO).isNull(), F.col(FROM_TS))
+        times = there.select(*columns, F.col(FROM_TS).alias("_row_ts"), is_open.alias("_open_ts"))
+        return times.groupBy(*names).agg(F.max("_row_ts").alias("_row_ts"), F.max("_open_ts").alias("_open_ts"))
 
     def _write(self, versions: DataFrame, columns: list[Column], keys: list[Column]) -> int:
         """The versions that are not there so; how many."""

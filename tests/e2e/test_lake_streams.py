@@ -37,7 +37,7 @@ _CATALOG = {"": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop"}
 
 @pytest.mark.slow
 @pytest.mark.timeout(0 if "BRIDGE_KILLS" in os.environ else 900)
-@pytest.mark.parametrize("table_format", ["delta"])
+@pytest.mark.parametrize("table_format", ["delta", "iceberg"])
 def test_three_tables_of_each_table_after_kills(
     table_format: str, spark: SparkSession, kafka: Kafka, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,12 +48,11 @@ def test_three_tables_of_each_table_after_kills(
     Path("ddl.jsonl").write_text("".join(made.ddl(tmp_path / "one").read_text() for made in tables.values()))
     kafka.create_topic(topics["orders"], 2)
     argv = _argv(table_format, kafka.bootstrap_servers, prefix)
-    catalog = {f"spark.sql.catalog.lake{name}": value for name, value in _CATALOG.items()} | {
-        "spark.sql.catalog.lake.warehouse": str(tmp_path / "warehouse")
-    }
-    conf = [word for name, value in catalog.items() for word in ("--conf", f"{name}={value}")]
-    for name, value in catalog.items():
-        spark.conf.set(name, value)
+    conf = list[str]()
+    if table_format == "iceberg":
+        for name, value in {**_CATALOG, ".warehouse": str(tmp_path / "warehouse")}.items():
+            spark.conf.set(f"spark.sql.catalog.killed{name}", value)
+            conf += ["--conf", f"spark.sql.catalog.killed{name}={value}"]
     for number in range(KILLS + 1):
         if number == 1 or not KILLS:
             kafka.create_topic(topics["later"], 2)
@@ -61,7 +60,7 @@ def test_three_tables_of_each_table_after_kills(
             if name != "later" or number or not KILLS:
                 send(kafka, topics[name], changes.lot(LOT))
         if number < KILLS:
-            with Job([*argv, "--trigger", "1s", *(conf if table_format == "iceberg" else [])], tmp_path) as job:
+            with Job([*argv, "--trigger", "1s", *conf], tmp_path) as job:
                 before = _batches("offsets")
                 job.until(partial(_have_begun, before), "a micro-batch begins", 300)
                 time.sleep(chance.uniform(0, 12))
@@ -73,7 +72,7 @@ def test_three_tables_of_each_table_after_kills(
 
 
 def _argv(table_format: str, servers: str, prefix: str) -> list[str]:
-    rule = {"delta": "delta:{}/{{schema}}/{{table}}", "iceberg": "iceberg:lake.{}.{{schema}}.{{table}}"}[table_format]
+    rule = {"delta": "delta:{}/{{schema}}/{{table}}", "iceberg": "iceberg:killed.{}.{{schema}}.{{table}}"}[table_format]
     return [
         "merge", "--format", "open", "--ddl", "ddl.jsonl", "--bootstrap-servers", servers, "--topics", f"{prefix}_.*",
         "--tables", "shop.*", "--stream", "--checkpoint", "checkpoint", "--max-per-batch", str(LOT),

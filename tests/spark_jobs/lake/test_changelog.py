@@ -147,6 +147,8 @@ def test_changes_without_a_commit_ts(spark: SparkSession, capsys: pytest.Capture
         assert sorted(made, key=str) == sorted(expected, key=str)
 
     check_rows(cases, check, lambda case: case[0])
+    deleted = next(one for one in rows(spark, "avro") if one["_tidb_op"] == "D")
+    assert (str(deleted["_commit_date"]), deleted["_kafka_timestamp"].timestamp()) == ("1970-01-01", 2.0)
     capsys.readouterr()
     unplaced = [Message(delete.key, delete.value)]
     assert main([*_orders("other", *avro), "--in", written(unplaced)]) == 2

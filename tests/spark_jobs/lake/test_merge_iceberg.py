@@ -18,7 +18,7 @@ from schemas.model.errors import SetupError
 from spark_jobs.commands.main import main
 from spark_jobs.io.locations import TableLocation
 from spark_jobs.lake import tables
-from tests.spark_jobs.commands.test_encode import written
+from tests.spark_jobs.commands.test_encode import found, written
 from tests.spark_jobs.lake import (
     test_changelog,
     test_merge,
@@ -30,6 +30,8 @@ from tests.spark_jobs.lake import test_many_tables as many
 from tests.spark_jobs.lake.test_many_tables import change
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
 from tests.support.changes import Changes
+from tests.support.golden import Golden
+from tests.support.iceberg_rest import rest_catalog
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg
 from tests.support.streams import send
 
@@ -59,6 +61,7 @@ SAME = (
     test_row_versions.test_changes_of_a_key_in_any_order,
 )
 """Tests of merge by Delta's engines that read the table by `rows`: here by Iceberg."""
+AVRO = Golden("avro", "evolution.ext1")
 _NUMBERS = count()
 _TIMES = ("commit_ts", "_tidb_commit_ts", "_valid_from_ts")
 
@@ -246,6 +249,49 @@ def test_a_catalog_in_sqlite(spark: SparkSession, catalog: str) -> None:
     assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
     deleted = by_name.load_table(("my shop", "or.ders__tombstones")).scan().to_arrow().to_pylist()
     assert [row["id"] for row in deleted] == [1]
+
+
+@pytest.mark.slow
+def test_a_rest_catalog(spark: SparkSession, catalog: str, tmp_path: Path) -> None:
+    """Creates, MERGE, metadata alone, a table that is replaced, deleted keys and versions: a server has each commit."""
+    with rest_catalog(tmp_path / "rest") as (url, there, asked):
+        spark.conf.unset(f"spark.sql.catalog.{catalog}.warehouse")
+        for setting, value in {"type": "rest", "uri": url}.items():
+            spark.conf.set(f"spark.sql.catalog.{catalog}.{setting}", value)
+        ddl = [
+            TABLE,
+            "ALTER TABLE t RENAME COLUMN v TO vv, ADD COLUMN n INT DEFAULT 7",
+            "ALTER TABLE t MODIFY w CHAR(9)",
+        ]
+        changes: list[dict[str, Any]] = [
+            {"after": {"id": "1", "v": "a", "w": "1"}},
+            {"after": {"id": "2", "vv": "b", "w": "2", "n": "3"}},
+            {"op": "d", "before": {"id": "1", "vv": "a", "w": "1", "n": "7"}, "after": None},
+        ]
+        versions = ("--versions", f"iceberg:{catalog}.db.past")
+        for end in (1, 2, 3, 3):
+            assert _merge(catalog, ddl[:end], changes[:end], *versions) == 0, asked[-9:]
+        tables = {name: there.load_table(("db", name)) for name in ("t", "t__tombstones", "past")}
+        made = {name: table.scan().to_arrow().to_pylist() for name, table in tables.items()}
+        assert [(row["id"], row["vv"], row["w"], row["n"]) for row in made["t"]] == [(2, "b", "2", 3)]
+        assert [row["id"] for row in made["t__tombstones"]] == [1]
+        past = {(row["id"], row["w"], row["_valid_from_ts"], row["_valid_to_ts"]) for row in made["past"]}
+        assert past == {(1, "1", 5, 25), (2, "2", 15, None)}
+        assert made["t"] == iceberg_by_duckdb(tables["t"].metadata_location)
+        assert "POST namespaces/db/tables/t" in asked
+
+
+@pytest.mark.slow
+def test_messages_of_transcode(spark: SparkSession, catalog: str) -> None:
+    """A table of messages is what a message file has; a second run appends."""
+    argv = ["transcode", "--from", "avro", "--to", "debezium", "--schemas", str(AVRO.meta_file), "--in",
+            str(AVRO.messages_file), "--ddl", str(AVRO.meta_file), "--on-lossy", "flag"]  # fmt: skip
+    assert main([*argv, "--out", "messages.jsonl"]) == 0
+    made = [(m.key, m.value) for m in found("messages.jsonl")]
+    for runs in (1, 2):
+        assert main([*argv, "--spark", "--out", f"iceberg:{catalog}.db.messages"]) == 0
+        there = spark.table(f"{catalog}.db.messages").select("key", "value").collect()
+        assert sorted(((r["key"], r["value"]) for r in there), key=str) == sorted(made * runs, key=str)
 
 
 def test_a_catalog_that_spark_does_not_know(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:

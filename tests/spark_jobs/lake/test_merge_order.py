@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -218,6 +219,41 @@ def test_deletes_from_avro_around_a_truncate(spark: SparkSession, known: int) ->
     assert not wrong
     open_rows = {row["id"]: row["name"] for row in rows(spark, "v") if row["_valid_to"] is None}
     assert open_rows == there
+
+
+@pytest.mark.slow
+def test_updates_from_avro_before_another_key(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Avro has no old row: which row of the new key an older update changed is not known. In each kind of table."""
+    at = BASE + (ord("C") << 20)
+    ddl = [
+        (1, "CREATE TABLE orders (id INT PRIMARY KEY NONCLUSTERED, name VARCHAR(20) NOT NULL)"),
+        (at - 2, "ALTER TABLE orders DROP PRIMARY KEY"), (at - 1, "ALTER TABLE orders ADD PRIMARY KEY (name)"),
+    ]  # fmt: skip
+    argv = ["merge", "--table", "shop.orders", "--format", "avro", "--schemas", write_avro_schemas(), "--ddl", "ddl"]
+    argv += ["--engine", "deltalake"]
+    one, other, last = (_avro_message(1, step, 0, n, T0 + n) for n, step in enumerate("ABC"))
+    update = replace(other, value=(other.value or b"").replace(b"\x02c", b"\x02u"))
+    truncate = (at - 3, "TRUNCATE TABLE orders")
+    cases: list[tuple[str, list[Message], list[tuple[int, str]], str]] = [
+        ("rows", [one, other, last], ddl, ""),
+        ("an update", [one, update, last], ddl, "the update at commit_ts"),
+        ("then emptied", [one, update, last], [*ddl, truncate], ""),
+        ("an update after it", [one, replace(last, value=(last.value or b"").replace(b"\x02c", b"\x02u"))], ddl, ""),
+    ]
+
+    def check(case: tuple[str, list[Message], list[tuple[int, str]], str]) -> None:
+        name, messages, statements, words = case
+        lines = [json.dumps({"commit_ts": ts, "db": "shop", "query": text}) + "\n" for ts, text in statements]
+        Path("ddl").write_text("".join(lines))
+        for option in ("--out", "--versions"):
+            if name == "then emptied" and option == "--versions":
+                continue  # versions of before it are kept
+            place = f"delta:{name.replace(' ', '_')}{option[2:]}"
+            capsys.readouterr()
+            code = main([*argv, option, place, "--in", written(messages)])
+            assert (code, words in capsys.readouterr().err) == (2 if words else 0, True)
+
+    check_rows(cases, check, lambda case: case[0])
 
 
 # ---------------------------------------------------------------------------------- the connector's positions

@@ -181,9 +181,16 @@ def _write_schemas(format_: str, history: History) -> tuple[list[list[Message]],
     return encoded, argv
 
 
-def _location(spark: SparkSession, engine: str) -> str:
+def _iceberg_name(table: str) -> str:
+    """A table of this test's catalog."""
+    return f"{Path('catalog').read_text()}.d.{table}"
+
+
+def _location(spark: SparkSession, engine: str, table: str = "lake") -> str:
     if ENGINE_ENTRIES[engine].table_format == "delta":
-        return "delta:lake"
+        return f"delta:{table}"
+    if Path("catalog").exists():
+        return f"iceberg:{_iceberg_name(table)}"
     name = f"random{next(_CATALOGS)}"
     settings = {
         "": "org.apache.iceberg.spark.SparkCatalog",
@@ -193,7 +200,7 @@ def _location(spark: SparkSession, engine: str) -> str:
     for setting, value in settings.items():
         spark.conf.set(f"spark.sql.catalog.{name}{setting}", value)
     Path("catalog").write_text(name)
-    return f"iceberg:{name}.d.t"
+    return f"iceberg:{_iceberg_name(table)}"
 
 
 def _history(seed: str, format_: str) -> History:
@@ -205,7 +212,7 @@ def _difference(spark: SparkSession, history: History, engine: str) -> str:
     if ENGINE_ENTRIES[engine].table_format == "delta":
         frame = spark.read.format("delta").load(str(Path("lake").absolute()))
     else:
-        frame = spark.table(f"{Path('catalog').read_text()}.d.t")
+        frame = spark.table(_iceberg_name("lake"))
     rows = [row.asDict() for row in frame.drop("_commit_ts").collect()]
     there = {str(row["id"]): {name: comparable(value) for name, value in row.items()} for row in rows}
     expected = history.table()
