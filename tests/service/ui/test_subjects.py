@@ -15,7 +15,7 @@ ORDERS = "tidb_shop_orders-value"
 
 
 def test_subjects_are_listed_with_what_matters(page: Page) -> None:
-    page.goto("/ui")
+    page.goto("/ui/subjects")
     row = page.get_by_role("row", name="tidb_shop_customers-value")
     expect(row).to_contain_text("1–2")
     expect(row).to_contain_text("AVRO")
