@@ -1,16 +1,18 @@
-"""Clients of Kafka (librdkafka): how they are made, and what their failures are called.
+"""Clients of Kafka (librdkafka): how they are made, what their failures are called, and which topics there are.
 
 confluent-kafka is imported when the first client is made.
 """
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, Final
 
 from schemas.model.credentials import mask_settings
-from schemas.model.errors import SetupError
+from schemas.model.errors import RegistryError, SetupError
 from schemas.model.event import Message
 
 _NO_TIMESTAMP: Final = 0
@@ -66,3 +68,70 @@ def message_of(record: Any) -> Message:
     headers = tuple((name, value) for name, value in record.headers() or ())
     stamped = None if kind == _NO_TIMESTAMP else timestamp
     return Message(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
+
+
+_SLICE: Final = 0.25
+_REACH_SECONDS: Final = 3.0
+"""A broker that is there says so in less."""
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+class ClientErrors:
+    """What librdkafka says beside its answers. fatal: no broker can be reached, or none lets us in."""
+
+    def __init__(self, servers: str) -> None:
+        self.servers, self.text, self.fatal = servers, "", False
+
+    def __call__(self, error: Any) -> None:
+        codes = library().KafkaError
+        self.text = str(error.str() if hasattr(error, "str") else error)
+        # One broker's connection ends for many reasons, and others may be there.
+        self.fatal = self.fatal or error.code() in (codes._ALL_BROKERS_DOWN, codes._AUTHENTICATION)
+
+
+class KafkaConnection:
+    """A block with a client's settings; librdkafka's errors in it become SetupError KAFKA_UNREACHABLE."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings, self._errors = settings, ClientErrors(settings["bootstrap.servers"])
+        self._block = KafkaErrors(settings["bootstrap.servers"], lambda: self._errors.text)
+
+    def __enter__(self) -> tuple[Mapping[str, str], ClientErrors]:
+        self._block.__enter__()
+        return self._settings, self._errors
+
+    def __exit__(self, *raised: Any) -> None:
+        self._block.__exit__(*raised)
+
+
+def find_topics(client: Any, errors: ClientErrors, until: float, topic: str | None = None) -> dict[str, Any]:
+    """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection, else when the
+    time is over.
+    """
+    until = min(until, time.monotonic() + _REACH_SECONDS)
+    while True:
+        left = max(until - time.monotonic(), 0.05)
+        try:
+            answer = client.list_topics(topic, timeout=min(left, _SLICE)) if topic else client.list_topics(
+                timeout=min(left, _SLICE)
+            )  # fmt: skip
+            return dict(answer.topics)
+        except library().KafkaException:
+            client.poll(0)  # calls back with what is known of why
+            if errors.fatal or time.monotonic() >= until:
+                details = f"it can't be reached: {errors.text or 'no answer within {_REACH_SECONDS:g} s'}"
+                raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details) from None
+
+
+def topic_error(topic: str, error: Any) -> RegistryError:
+    """What the broker says against a topic."""
+    unknown = error.code() == library().KafkaError.UNKNOWN_TOPIC_OR_PART
+    details = "there is no such topic" if unknown else error.str().removeprefix("Broker: ")
+    return RegistryError("TOPIC_NOT_FOUND", topic=topic, details=details)
+
+
+def check_name(topic: str) -> None:
+    """RegistryError TOPIC_NOT_FOUND for what no topic can be called."""
+    if not _NAME.fullmatch(topic) or topic in (".", ".."):
+        details = "a topic's name has 1 to 249 of the letters A-Z, a-z, digits, '.', '_' and '-'"
+        raise RegistryError("TOPIC_NOT_FOUND", topic=repr(topic[:60]), details=details)

@@ -7,7 +7,6 @@ called beside the event loop.
 from __future__ import annotations
 
 import heapq
-import re
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -17,16 +16,23 @@ from typing import Any, Final
 from schemas.inputs.kafka_settings import client_settings
 from schemas.model.errors import RegistryError, SetupError
 from schemas.model.event import Message
-from service.kafka_client import KafkaErrors, library, make_client, message_of
+from service.kafka_client import (
+    ClientErrors,
+    KafkaConnection,
+    KafkaErrors,
+    check_name,
+    find_topics,
+    library,
+    make_client,
+    message_of,
+    topic_error,
+)
 
 SECONDS: Final = 5.0
 MOST_BYTES: Final = 32 << 20
 _SLICE: Final = 0.25
-_REACH_SECONDS: Final = 3.0
-"""A broker that is there says so in less."""
 _WIDER: Final = 8
 _FLUSH_SECONDS: Final = 30.0
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 Extents = dict[int, tuple[int, int]]
 """Partition → its oldest offset, and the offset after its newest message."""
@@ -52,19 +58,6 @@ class LastMessages:
     left_out: int = 0
 
 
-class _ClientErrors:
-    """What librdkafka says beside its answers. fatal: no broker can be reached, or none lets us in."""
-
-    def __init__(self, servers: str) -> None:
-        self.servers, self.text, self.fatal = servers, "", False
-
-    def __call__(self, error: Any) -> None:
-        codes = library().KafkaError
-        self.text = str(error.str() if hasattr(error, "str") else error)
-        # One broker's connection ends for many reasons, and others may be there.
-        self.fatal = self.fatal or error.code() in (codes._ALL_BROKERS_DOWN, codes._AUTHENTICATION)
-
-
 class KafkaTopics:
     """The Kafka of `--bootstrap-servers` and `--kafka-config`; its file is read again at each call.
 
@@ -79,7 +72,7 @@ class KafkaTopics:
         until = time.monotonic() + SECONDS
         with self._connection() as (settings, errors):
             client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
-            every = _metadata(client, errors, until)
+            every = find_topics(client, errors, until)
             wanted = sorted(name for name, one in every.items() if one.error is None and names(name))
             some = wanted[offset : offset + limit]
             places = [(name, partition) for name in some for partition in every[name].partitions]
@@ -96,7 +89,7 @@ class KafkaTopics:
         """All topics that there are."""
         with self._connection() as (settings, errors):
             client = make_client(library().admin.AdminClient, {**settings, "error_cb": errors})
-            every = _metadata(client, errors, time.monotonic() + SECONDS)
+            every = find_topics(client, errors, time.monotonic() + SECONDS)
         return {name for name, one in every.items() if one.error is None}
 
     def message_at(self, topic: str, partition: int, offset: int) -> Message:
@@ -183,26 +176,11 @@ class KafkaTopics:
     def _settings(self) -> dict[str, str]:
         return client_settings(self._servers or None, Path(self._config) if self._config else None)
 
-    def _connection(self) -> _Connection:
-        return _Connection(self._settings())
+    def _connection(self) -> KafkaConnection:
+        return KafkaConnection(self._settings())
 
     def _reader(self, topic: str, seconds: float) -> _TopicReader:
         return _TopicReader(topic, self._settings(), seconds)
-
-
-class _Connection:
-    """A block with a client's settings; librdkafka's errors in it become SetupError KAFKA_UNREACHABLE."""
-
-    def __init__(self, settings: Mapping[str, str]) -> None:
-        self._settings, self._errors = settings, _ClientErrors(settings["bootstrap.servers"])
-        self._block = KafkaErrors(settings["bootstrap.servers"], lambda: self._errors.text)
-
-    def __enter__(self) -> tuple[Mapping[str, str], _ClientErrors]:
-        self._block.__enter__()
-        return self._settings, self._errors
-
-    def __exit__(self, *raised: Any) -> None:
-        self._block.__exit__(*raised)
 
 
 class _TopicReader:
@@ -211,7 +189,7 @@ class _TopicReader:
     def __init__(self, topic: str, settings: Mapping[str, str], seconds: float) -> None:
         check_name(topic)
         self._topic, self._until = topic, time.monotonic() + seconds
-        self._connection = _Connection(settings)
+        self._connection = KafkaConnection(settings)
         self._settings = settings
         self.unread: set[int] = set()
         self.extents: Extents = {}
@@ -237,10 +215,10 @@ class _TopicReader:
         self._consumer.close()
         self._connection.__exit__(*raised)
 
-    def _find_extents(self, errors: _ClientErrors) -> Extents:
-        metadata = _metadata(self._consumer, errors, self._until, self._topic)[self._topic]
+    def _find_extents(self, errors: ClientErrors) -> Extents:
+        metadata = find_topics(self._consumer, errors, self._until, self._topic)[self._topic]
         if metadata.error is not None:
-            raise _topic_error(self._topic, metadata.error)
+            raise topic_error(self._topic, metadata.error)
         settings = {**self._settings, "error_cb": errors}
         client = make_client(library().admin.AdminClient, settings)
         places = [(self._topic, partition) for partition in metadata.partitions]
@@ -271,25 +249,6 @@ class _TopicReader:
                 if record.offset() >= ends[place] - 1:
                     open_ends.pop(place, None)
         self.unread |= open_ends.keys()
-
-
-def _metadata(client: Any, errors: _ClientErrors, until: float, topic: str | None = None) -> dict[str, Any]:
-    """Topics by name. SetupError KAFKA_UNREACHABLE, at once where no broker takes a connection, else when the
-    time is over.
-    """
-    until = min(until, time.monotonic() + _REACH_SECONDS)
-    while True:
-        left = max(until - time.monotonic(), 0.05)
-        try:
-            answer = client.list_topics(topic, timeout=min(left, _SLICE)) if topic else client.list_topics(
-                timeout=min(left, _SLICE)
-            )  # fmt: skip
-            return dict(answer.topics)
-        except library().KafkaException:
-            client.poll(0)  # calls back with what is known of why
-            if errors.fatal or time.monotonic() >= until:
-                details = f"it can't be reached: {errors.text or 'no answer within {_REACH_SECONDS:g} s'}"
-                raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details) from None
 
 
 def _offsets(client: Any, places: Collection[tuple[str, int]], which: str, until: float) -> dict[tuple[str, int], int]:
@@ -343,7 +302,7 @@ class MessageSender:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self._servers = settings["bootstrap.servers"]
-        self._errors = _ClientErrors(self._servers)
+        self._errors = ClientErrors(self._servers)
         own = {
             **settings, "enable.idempotence": True, "allow.auto.create.topics": False, "error_cb": self._errors,
             "delivery.timeout.ms": int(_FLUSH_SECONDS * 1000),
@@ -358,9 +317,9 @@ class MessageSender:
         check_name(topic)
         with KafkaErrors(self._servers, self._sent_text):
             if topic not in self._counts:
-                found = _metadata(self._producer, self._errors, time.monotonic() + SECONDS, topic)[topic]
+                found = find_topics(self._producer, self._errors, time.monotonic() + SECONDS, topic)[topic]
                 if found.error is not None:
-                    raise _topic_error(topic, found.error)
+                    raise topic_error(topic, found.error)
                 self._counts[topic] = len(found.partitions)
             partition = -1 if message.partition is None else message.partition % self._counts[topic]
             while True:
@@ -398,20 +357,6 @@ class MessageSender:
 
     def _sent_text(self) -> str:
         return f"Messages sent before: {self.delivered}."
-
-
-def _topic_error(topic: str, error: Any) -> RegistryError:
-    """What the broker says against a topic."""
-    unknown = error.code() == library().KafkaError.UNKNOWN_TOPIC_OR_PART
-    details = "there is no such topic" if unknown else error.str().removeprefix("Broker: ")
-    return RegistryError("TOPIC_NOT_FOUND", topic=topic, details=details)
-
-
-def check_name(topic: str) -> None:
-    """RegistryError TOPIC_NOT_FOUND for what no topic can be called."""
-    if not _NAME.fullmatch(topic) or topic in (".", ".."):
-        details = "a topic's name has 1 to 249 of the letters A-Z, a-z, digits, '.', '_' and '-'"
-        raise RegistryError("TOPIC_NOT_FOUND", topic=repr(topic[:60]), details=details)
 
 
 def make_topics(servers: str, config: str) -> KafkaTopics | None:
