@@ -69,6 +69,8 @@ BENCHMARKS: tuple[Benchmark, ...] = (
     ),
     Benchmark("spark-scale", "Spark: 10 times the rows, 50 schema ids, 200 tables in a topic", spark_scale.run),
     Benchmark("lake-merge", "merge of 10,000 changes into 10 million rows, beside MERGE INTO by hand", lake_merge.run),
+    Benchmark("lake-merge-full", "lake-merge, our table with --reader-features full", lake_merge.run_full),
+    Benchmark("lake-merge-iceberg", "lake-merge, both tables Iceberg's", lake_merge.run_iceberg),
     Benchmark("lake-tables", "merge of many tables: 500 defined, 20 with rows, beside 20 alone", lake_tables.run),
     Benchmark("ddl", "TiDB's DDL: statements parsed, and a catalog of 10,000 tables", ddl.run),
     Benchmark("craft", "Craft, 20 columns, old and new values: compiled kernels against plain Python", craft.run),

@@ -1,8 +1,9 @@
 """A batch of changes into a large table: `merge` of Open Protocol, beside a MERGE INTO of the same rows by hand.
 
 The rival has the rows decoded, typed, one a key and cached before its time counts, and knows nothing of deleted keys or
-of what comes late. Both tables are Delta's, with the same rows in the same files; batch after batch goes into both, in
-turn. Eight of ten changes update a row anywhere in the table, one inserts, one deletes.
+of what comes late. Both tables are Delta's or Iceberg's, made without options, with the same rows in as many
+files; batch after batch goes into both, in turn. Eight of ten changes update a row anywhere in the table, one inserts,
+one deletes. `lake-merge-full`: our table is made with --reader-features full, the rival's has Delta's defaults.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import json
 import random
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
@@ -29,7 +30,7 @@ _TARGET = 1 / 1.5
 _FIRST_TS = 463_299_738_777_157_634
 _CREATE = "CREATE TABLE items (id BIGINT PRIMARY KEY, a INT, b DECIMAL(12,2), name VARCHAR(40), at DATETIME)"
 _MERGE = """
-MERGE INTO delta.`{place}` t USING changes s ON t.id = s.id
+MERGE INTO {table} t USING changes s ON t.id = s.id
 WHEN MATCHED AND s.op = 'd' THEN DELETE
 WHEN MATCHED THEN UPDATE SET t.a = s.a, t.b = s.b, t.name = s.name, t.at = s.at, t._commit_ts = s._commit_ts
 WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT (id, a, b, name, at, _commit_ts)
@@ -41,18 +42,37 @@ _Row = tuple[str, int, int, str, str, str, int]
 
 def run(run: Run) -> Iterator[Figure]:
     """CPU seconds of a batch. RuntimeError where the two tables differ."""
+    return _measure(run, "delta")
+
+
+def run_full(run: Run) -> Iterator[Figure]:
+    """As `run`, our table with deletion vectors."""
+    return _measure(run, "delta-full")
+
+
+def run_iceberg(run: Run) -> Iterator[Figure]:
+    """As `run`, both tables Iceberg's."""
+    return _measure(run, "iceberg")
+
+
+def _measure(run: Run, kind: str) -> Iterator[Figure]:
+    from spark_jobs.lake.engines.delta_features import FULL
     from spark_jobs.lake.tables import lake_config
     from spark_jobs.spark.session import spark_session
 
     rows = run.rows or (_QUICK_ROWS if run.quick else _ROWS)
-    config = {"spark.driver.memory": "2g", **lake_config()}
-    spark = spark_session("benchmarks", master="local[2]", config=config)
     with tempfile.TemporaryDirectory() as folder:
-        pair = _Pair(spark, Path(folder), rows)
+        catalog = {
+            "": "org.apache.iceberg.spark.SparkCatalog", ".type": "hadoop", ".warehouse": f"{folder}/lake",
+        }  # fmt: skip
+        config = {"spark.driver.memory": "2g", **lake_config(("delta", "iceberg"))}
+        config |= {f"spark.sql.catalog.lake{name}": value for name, value in catalog.items()}
+        spark = spark_session("benchmarks", master="local[2]", config=config)
+        pair = _Pair(spark, Path(folder), rows, "iceberg" if kind == "iceberg" else "delta")
         run.say(f"two tables of {rows:,} rows")
-        pair.fill()
+        pair.fill(FULL if kind == "delta-full" else {})
         spent = dict[int, tuple[list[Spent], list[Spent]]]()
-        for count in (_CHANGES, _FEW):
+        for count in (_FEW, _CHANGES):
             spent[count] = [], []
             for number in range((_QUICK_ROUNDS if run.quick else _ROUNDS) + 1):
                 run.say(f"batch {number} of {count:,} changes")
@@ -62,34 +82,41 @@ def run(run: Run) -> Iterator[Figure]:
                     spent[count][1].append(theirs)
         commits = pair.commits()
         pair.check()
+    name = "lake-merge" if kind == "delta" else f"lake-merge-{kind.removeprefix('delta-')}"
     for count, (ours_spent, theirs_spent) in spent.items():
         ours_cpu, theirs_cpu = (median(one.cpu for one in side) for side in (ours_spent, theirs_spent))
         target = _TARGET if count == _CHANGES else None
-        yield Figure(f"lake-merge.{count}-into-{rows}", ours_cpu, "s CPU a batch", "less", theirs_cpu, target)
-    yield Figure("lake-merge.commits", commits, "commits a batch", "less", note="of the table and its deleted keys")
+        yield Figure(f"{name}.{count}-into-{rows}", ours_cpu, "s CPU a batch", "less", theirs_cpu, target)
+    yield Figure(f"{name}.commits", commits, "commits a batch", "less", note="of the table and its deleted keys")
 
 
 class _Pair:
-    """Our table and the rival's."""
+    """Two tables of the same rows, and what changes both."""
 
-    def __init__(self, spark: SparkSession, root: Path, rows: int) -> None:
-        self._spark, self._root, self._rows = spark, root, rows
+    def __init__(self, spark: SparkSession, root: Path, rows: int, table_format: str = "delta") -> None:
+        self._spark, self._root, self._rows, self._format = spark, root, rows, table_format
         self._random, self._ts, self._next = random.Random("lake-merge"), _FIRST_TS, rows
-        self._batches = 0
+        self._batches = self._made = 0
         self._ddl = root / "ddl.jsonl"
         self._ddl.write_text(json.dumps({"commit_ts": 1, "db": "shop", "query": _CREATE}) + "\n")
 
-    def fill(self) -> None:
-        """Our table is made by a merge of no rows that count; both get the same rows."""
+    def fill(self, settings: Mapping[str, str]) -> None:
+        """Our table is made by a merge of one row, under these settings; both get the same rows."""
+        for name, value in settings.items():
+            self._spark.conf.set(name, value)
         self._merge([("c", -1, 1, "1.00", "first", "2026-01-01 00:00:00", self._ts)])
+        for name in settings:
+            self._spark.conf.unset(name)
+        ours, theirs = self._name("ours"), self._name("theirs")
+        self._spark.sql(f"CREATE TABLE {theirs} USING {self._format} AS SELECT * FROM {ours}")
         columns = (
             "id", "cast(id % 1000 as int) a", "cast(id % 100000 / 100 as decimal(12,2)) b", "concat('name ', id) name",
             "'2026-01-01 00:00:00' at", f"{self._ts}L _commit_ts",
         )  # fmt: skip
-        rows = self._spark.range(0, self._rows, 1, 8).selectExpr(*columns)
-        rows.write.format("delta").mode("append").save(str(self._root / "ours"))
-        first = self._spark.read.format("delta").load(str(self._root / "ours"))
-        first.write.format("delta").save(str(self._root / "theirs"))
+        self._spark.range(0, self._rows, 1, 8).selectExpr(*columns).createOrReplaceTempView("rows")
+        for table in (ours, theirs):
+            self._spark.sql(f"INSERT INTO {table} SELECT * FROM rows")
+        self._made = self._count_commits()
 
     def turn(self, count: int) -> tuple[Spent, Spent]:
         """One batch into both."""
@@ -103,18 +130,25 @@ class _Pair:
             self._merge_file(messages)
         with Stopwatch() as theirs:
             frame.createOrReplaceTempView("changes")
-            self._spark.sql(_MERGE.format(place=self._root / "theirs"))
+            self._spark.sql(_MERGE.format(table=self._name("theirs")))
         frame.unpersist()
         self._batches += 1
         return ours.spent, theirs.spent
 
     def commits(self) -> float:
-        """Of the table and its deleted keys, a batch; those that made them left out."""
-        logs = (self._root / name / "_delta_log" for name in ("ours", "ours__tombstones"))
-        return (sum(len(list(log.glob("*.json"))) for log in logs) - 4) / self._batches
+        """Of the table and its deleted keys, a batch; those that made the tables left out."""
+        return (self._count_commits() - self._made) / self._batches
+
+    def _count_commits(self) -> int:
+        # Of Iceberg's tables each commit writes a file of metadata.
+        pattern = "**/ours*/metadata/*.metadata.json" if self._format == "iceberg" else "ours*/_delta_log/*.json"
+        return len(list(self._root.glob(pattern)))
+
+    def _name(self, table: str) -> str:
+        return f"lake.shop.{table}" if self._format == "iceberg" else f"delta.`{self._root / table}`"
 
     def check(self) -> None:
-        ours, theirs = (self._spark.read.format("delta").load(str(self._root / n)) for n in ("ours", "theirs"))
+        ours, theirs = (self._spark.table(self._name(one)) for one in ("ours", "theirs"))
         columns = theirs.columns
         if ours.select(columns).exceptAll(theirs).limit(1).count() or ours.count() != theirs.count():
             raise RuntimeError("the two tables differ")
@@ -152,5 +186,7 @@ class _Pair:
         from spark_jobs import merge
         from spark_jobs.spark.frames import read_files
 
-        into, messages = f"delta:{self._root / 'ours'}", read_files(self._spark, str(path))
-        merge(messages, into=into, table="shop.items", format="open", ddl=self._ddl, engine="delta-spark")
+        into = "iceberg:lake.shop.ours" if self._format == "iceberg" else f"delta:{self._root / 'ours'}"
+        engine = "iceberg-spark" if self._format == "iceberg" else "delta-spark"
+        messages = read_files(self._spark, str(path))
+        merge(messages, into=into, table="shop.items", format="open", ddl=self._ddl, engine=engine)
