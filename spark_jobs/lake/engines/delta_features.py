@@ -39,9 +39,13 @@ NTZ: Final = Feature(
 )
 _DEFAULTS: Final = "spark.databricks.delta.properties.defaults."
 FULL: Final[Mapping[str, str]] = {
-    _DEFAULTS + one.property.removeprefix("delta."): one.value for one in (MAPPING, WIDENING)
+    **{_DEFAULTS + one.property.removeprefix("delta."): one.value for one in (MAPPING, WIDENING)},
+    _DEFAULTS + "enableDeletionVectors": "true",
+    _DEFAULTS + "autoOptimize.autoCompact": "true",
 }
-"""Settings of a session whose new tables have the features from the start: --reader-features full."""
+"""Settings of a session whose new tables have the features from the start: --reader-features full. With deletion
+vectors a batch writes the rows that it changes, and not the files that they are in; Delta joins the small files again.
+"""
 _ODD: Final = re.compile(r"[ ,;{}()\n\t=]")
 """Characters of a column's name that Parquet does not have in Spark: such a name needs column mapping."""
 _INTEGERS: Final = ("tinyint", "smallint", "int", "bigint")

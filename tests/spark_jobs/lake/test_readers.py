@@ -81,7 +81,7 @@ def test_all_features_from_the_start(spark: SparkSession, capsys: pytest.Capture
     finally:
         for name in delta_features.FULL:
             spark_session("tests").conf.unset(name)
-    assert _features(spark, "full") == {"columnMapping", "typeWidening"}
+    assert _features(spark, "full") == {"columnMapping", "typeWidening", "deletionVectors"}
     assert "warning: delta:" not in capsys.readouterr().err
     for more in (["--out", "iceberg:c.d.t"], ["--out", "delta:t", "--engine", "deltalake"]):
         assert main([*common, *more, "--reader-features", "full"]) == 2
