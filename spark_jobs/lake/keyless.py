@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
 from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.lake.engines.spark_sql import keep_rows
 from spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget, emptied_at, is_since
 from spark_jobs.lake.tombstones import COMMIT_TS
 
@@ -54,19 +55,17 @@ class KeylessTarget(MergeTarget):
         place = F.when(is_told, F.concat_ws("/", *source)).alias("place")
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
         bad = F.coalesce(*(self._bad_column(c, steps) for c in columns)).alias("bad")
-        rows = changes.select("op", "commit_ts", place, *values, bad).dropDuplicates(["place"]).persist()
-        try:
-            self._check_rows(rows.where("op IN ('c', 'r')"))
-            for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
-                summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]
-            inserted = rows.where("op IN ('c', 'r')").drop("op", "bad")
-            pairs = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), (COMMIT_TS, "commit_ts")]
-            upsert = Upsert([(ROW_PLACE, "place")], [*pairs, (ROW_PLACE, "place")], update="false")
-            if count := inserted.count():
-                self.delta.merge(inserted, upsert)
-            return count
-        finally:
-            rows.unpersist()
+        rows = changes.select("op", "commit_ts", place, *values, bad).dropDuplicates(["place"])
+        rows = keep_rows(rows, counts.are_few)
+        self._check_rows(rows.where("op IN ('c', 'r')"))
+        for row in changes.where("op IN ('u', 'd')").groupBy("op").count().collect():
+            summary.skipped[_LEFT_OUT[row["op"]]] += row["count"]
+        inserted = rows.where("op IN ('c', 'r')").drop("op", "bad")
+        pairs = [*((c.name, f"v_{n}") for n, c in enumerate(columns)), (COMMIT_TS, "commit_ts")]
+        upsert = Upsert([(ROW_PLACE, "place")], [*pairs, (ROW_PLACE, "place")], update="false")
+        if count := inserted.count():
+            self.delta.merge(inserted, upsert)
+        return count
 
     def _check_rows(self, rows: DataFrame) -> None:
         """SetupError STOPPED for a value that its column can't hold, and for rows of which the message is not known."""

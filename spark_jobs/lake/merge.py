@@ -12,6 +12,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
 
 from pyspark.sql import functions as F
 
@@ -22,9 +23,10 @@ from spark_jobs.lake.bare_deletes import PLACE, place_bare_deletes, place_of_sou
 from spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_servers
 from spark_jobs.lake.column_history import SchemaChange, types_over_time
 from spark_jobs.lake.engines.base import Upsert
+from spark_jobs.lake.engines.spark_sql import keep_rows
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS
 from spark_jobs.lake.row_values import RowValues
-from spark_jobs.lake.tombstones import COMMIT_TS
+from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.result import Summary, TableMerge
 from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
 from spark_jobs.pipeline.table_view import NOT_TYPED
@@ -33,8 +35,11 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 
-_WITH_OLDEST = ("unfit", "key_only")
+_WITH_OLDEST = ("unfit", "key_only", "rows")
 """Kinds of changes of which an error names the oldest."""
+_FEW, _FEW_BYTES = 20_000, 1 << 24
+_TIDY_EVERY = 64
+"""Of so many batches one writes the deleted keys anew, that their files don't become too many."""
 ROW_PLACE = "_place"
 """Column of a table without a key (spark_jobs.lake.keyless): the message that a row came with."""
 _PLACED = "delete_place"
@@ -48,7 +53,8 @@ class ChangeCounts:
     emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
     hold. unsure: older than a statement after which nobody can tell which rows are there. untimed: neither a delete
     nor with a commit_ts. bare_deletes: deletes without one (Avro). key_only: without their values. first_…: the oldest
-    commit_ts of these. newest_ts: the newest of all.
+    commit_ts of these. rows: all others but deletes; first_rows likewise. newest_ts: the newest of all. changes, size:
+    how many there are, and the bytes of their values.
     """
 
     emptied: int
@@ -57,9 +63,18 @@ class ChangeCounts:
     untimed: int
     bare_deletes: int
     key_only: int
+    rows: int
     first_unfit: int | None
     first_key_only: int | None
+    first_rows: int | None
     newest_ts: int | None
+    changes: int
+    size: int | None
+
+    @property
+    def are_few(self) -> bool:
+        """Whether they may be brought to the driver: Spark plans and runs less for rows that it has there."""
+        return self.changes <= _FEW and (self.size or 0) <= _FEW_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,18 +171,17 @@ class MergeTarget(RowValues):
         """The changes since the last TRUNCATE into the table, whose columns are as they should be."""
         del summary
         keys = [c for c in table.columns if c.handle_key]
+        tombstones = self._tombstones(keys)
         if not counts.bare_deletes:  # else those before it tell where deletes belong
             changes = changes.where(is_since(emptied_at(steps)))
-        newest = self._newest(changes, table, keys, steps, bool(counts.bare_deletes))
-        if _PLACED in newest.columns:
-            # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys,
-            # of which each delete would then look like one that was read before.
-            newest = self._tombstones(keys).mark_late(newest).localCheckpoint()
-        newest.persist()
-        try:
-            return self._apply(newest, table, keys, forgotten_ts)
-        finally:
-            newest.unpersist()
+        if counts.are_few:
+            changes = changes.coalesce(1)  # no shuffle then
+        newest = self._newest(changes, table, tombstones, steps, bool(counts.bare_deletes))
+        # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
+        # which each delete would then look like one that was read before.
+        newest = keep_rows(tombstones.mark_late(newest, counts.first_rows), counts.are_few)
+        is_tidy_time = crc32(str(counts.newest_ts).encode()) % _TIDY_EVERY == 0
+        return self._apply(newest, table, tombstones, forgotten_ts, is_tidy_time)
 
     def follow(self, table: Table, steps: list[SchemaChange]) -> None:
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
@@ -191,11 +205,15 @@ class MergeTarget(RowValues):
             "untimed": row & F.col("commit_ts").isNull(),
             "bare_deletes": stays & (F.col("op") == "d") & F.col("commit_ts").isNull(),
             "key_only": row & F.array_contains("flags", "handle_key_only"),
+            "rows": row,
         }
-        kinds = changes.select("commit_ts", *(condition.alias(name) for name, condition in conditions.items()))
+        size = F.expr("aggregate(map_values(after), 0L, (sum, value) -> sum + coalesce(octet_length(value), 0))")
+        named = (condition.alias(name) for name, condition in conditions.items())
+        kinds = changes.select("commit_ts", *named, size.alias("size"))
         counts = (F.count_if(name).alias(name) for name in conditions)
         oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST)
-        return ChangeCounts(**kinds.agg(*counts, *oldest, F.max("commit_ts").alias("newest_ts")).collect()[0].asDict())
+        whole = F.max("commit_ts").alias("newest_ts"), F.count(F.lit(1)).alias("changes"), F.sum("size").alias("size")
+        return ChangeCounts(**kinds.agg(*counts, *oldest, *whole).collect()[0].asDict())
 
     def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
         """Whether the Delta table has rows from before a statement that it does not follow yet."""
@@ -225,16 +243,20 @@ class MergeTarget(RowValues):
             return
         raise SetupError("STOPPED", where=str(self.id), details=details)
 
-    def _count_newest(self, newest: DataFrame, keys: list[Column], forgotten_ts: int) -> NewestCounts:
+    def _count_newest(self, newest: DataFrame, keys: Sequence[Column], forgotten_ts: int) -> NewestCounts:
         """SetupError STOPPED where nobody can tell whose row one is, or what a value of a row became."""
         is_gone, lacking = F.col("gone"), (F.when(F.col(f"k_{n}").isNull(), F.lit(c.name)) for n, c in enumerate(keys))
-        row = newest.agg(
-            F.count(F.lit(1)).alias("keys"),
-            F.count_if(_is_deleted(newest)).alias("deleted"),
-            F.count_if(~is_gone & (F.col("commit_ts") < forgotten_ts)).alias("late"),
-            _oldest(F.when(~is_gone, F.col("bad"))).alias("bad"),
-            _oldest(F.coalesce(*lacking)).alias("lacking"),
-        ).collect()[0]
+        row = (
+            newest.coalesce(1)
+            .agg(
+                F.count(F.lit(1)).alias("keys"),
+                F.count_if(_is_deleted(newest)).alias("deleted"),
+                F.count_if(~is_gone & (F.col("commit_ts") < forgotten_ts)).alias("late"),
+                _oldest(F.when(~is_gone, F.col("bad"))).alias("bad"),
+                _oldest(F.coalesce(*lacking)).alias("lacking"),
+            )
+            .collect()[0]
+        )
         if row["bad"] is not None:
             details = (
                 f"column {row['bad']['column']}: its value in the change at commit_ts {row['bad']['commit_ts']} is none"
@@ -252,7 +274,7 @@ class MergeTarget(RowValues):
         return NewestCounts(row["keys"], row["deleted"], row["late"])
 
     def _newest(
-        self, rows: DataFrame, table: Table, keys: list[Column], steps: list[SchemaChange], bare_deletes: bool
+        self, rows: DataFrame, table: Table, tombstones: Tombstones, steps: list[SchemaChange], bare_deletes: bool
     ) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key.
 
@@ -261,7 +283,7 @@ class MergeTarget(RowValues):
         """
         from pyspark.sql import Window
 
-        columns = [c for c in table.columns if not c.virtual]
+        columns, keys = [c for c in table.columns if not c.virtual], tombstones.keys
         written_keys = [self._value("after", c, steps) for c in keys]
         new = [c.alias(f"k_{n}") for n, c in enumerate(written_keys)]
         # Some changefeeds tell of the old row what changed: a key column that it lacks is as it was.
@@ -269,7 +291,6 @@ class MergeTarget(RowValues):
         old = [c.alias(f"k_{n}") for n, c in enumerate(old_keys)]
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
-        tombstones = self._tombstones(keys)
         placed = bare_deletes or tombstones.have_places()
         place = [F.col("commit_ts"), F.col("position"), F.col("row"), *([place_of_source()] if placed else [])]
         changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
@@ -300,20 +321,22 @@ class MergeTarget(RowValues):
         newest: int | None = self.delta.read().agg(F.max(COMMIT_TS)).collect()[0][0]
         return newest
 
-    def _row_times(self, keys: list[Column], names: list[str]) -> DataFrame:
+    def _row_times(self, keys: Sequence[Column], names: list[str]) -> DataFrame:
         """The commit_ts (_row_ts) of the rows that are there, by key (`names`)."""
         columns = [F.col(quote_name(c.name)).alias(name) for name, c in zip(names, keys, strict=True)]
         return self.delta.read().select(*columns, F.col(COMMIT_TS).alias("_row_ts"))
 
-    def _apply(self, newest: DataFrame, table: Table, keys: list[Column], forgotten_ts: int) -> int:
-        columns = [c for c in table.columns if not c.virtual]
+    def _apply(
+        self, newest: DataFrame, table: Table, tombstones: Tombstones, forgotten_ts: int, is_tidy_time: bool
+    ) -> int:
+        """newest: rows that stay the same, with `late`. is_tidy_time: for the deleted keys."""
+        columns, keys = [c for c in table.columns if not c.virtual], tombstones.keys
         names = [f"k_{n}" for n in range(len(keys))]
         counts = self._count_newest(newest, keys, forgotten_ts)
         if not counts.keys:
             return 0
-        tombstones = self._tombstones(keys)
         if counts.deleted:
-            tombstones.add_deleted(newest.where(_is_deleted(newest)))
+            tombstones.add_deleted(newest.where(_is_deleted(newest)), is_tidy_time)
         if counts.late:
             self._refuse_forgotten(newest, keys, forgotten_ts)
         pairs = [(c.name, name) for name, c in zip(names, keys, strict=True)]
@@ -323,12 +346,11 @@ class MergeTarget(RowValues):
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
         update_if = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
-        timely = (newest if "late" in newest.columns else tombstones.mark_late(newest)).where("NOT late")
-        changes = timely.drop("bad", "buried", "late", "place", _PLACED)
+        changes = newest.where("NOT late").drop("bad", "buried", "late", "place", _PLACED)
         self.delta.merge(changes, Upsert(pairs, values, update_if, "NOT s.gone", delete_if))
         return counts.keys
 
-    def _refuse_forgotten(self, newest: DataFrame, keys: list[Column], until: int) -> None:
+    def _refuse_forgotten(self, newest: DataFrame, keys: Sequence[Column], until: int) -> None:
         """Deleted keys are forgotten when the table gets another key: a row that comes late may be one of them."""
         there = self.delta.read().alias("t")
         same = [F.col(f"t.{quote_name(c.name)}").eqNullSafe(F.col(f"s.k_{n}")) for n, c in enumerate(keys)]

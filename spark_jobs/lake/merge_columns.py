@@ -255,6 +255,7 @@ class MergeColumns:
         changed = [c for c in columns if step is not None and c.name in have and self._changes(step, c, have[c.name])]
         if step is not None and changed:
             self._rewrite(step, changed)
+        fills = dict[str, str]()
         for column in (c for c in columns if c not in changed):
             kind = self._type(column)
             if column.name not in have:
@@ -263,9 +264,10 @@ class MergeColumns:
                 self._retype(column.name, have[column.name], kind)
             is_known, value = self._fill_value(column)
             if step is not None and is_added_by(step, column.name) and is_known and value is not None:
-                where = f"{self.time_column} <= {step.commit_ts}"
-                with tell_slow_work(f"{self.id}: filling column {column.name} in the rows that are there"):
-                    self.delta.update(column.name, self._constant(column, value), where)
+                fills[column.name] = self._constant(column, value)
+        if step is not None and fills:
+            with tell_slow_work(f"{self.id}: filling {', '.join(fills)} in the rows that are there"):
+                self.delta.update(fills, f"{self.time_column} <= {step.commit_ts}")
         self._tell_types(columns)
         names = {c.name for c in columns} | self._metadata_names()
         for name in set(have) - names if drop else ():

@@ -243,10 +243,9 @@ class RowVersions(PastRows):
         for one in (one for one in new if one.is_sure):
             at, time = one.commit_ts, COMMIT_TIME.format(one.commit_ts)
             # Of a row that was deleted by then, nothing tells when but that it was before.
-            self.delta.update(TO, time, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
+            self.delta.update({TO: time}, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
             open_then = f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
-            self.delta.update(TO, time, open_then)
-            self.delta.update(TO_TS, f"CAST({at} AS bigint)", open_then)  # last: a run that was cut off finds them
+            self.delta.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
         if new:
             self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
 

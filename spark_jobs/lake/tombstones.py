@@ -1,13 +1,15 @@
 """Deleted keys of a merged table, with the commit_ts of their deletes: the Delta table `PATH__tombstones`.
 
 An older change of such a key that comes late brings no row back. The columns are called as the key's, and follow them.
+A key may have several rows, as deletes are appended: the largest commit_ts counts, and all that have a place have the
+same one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
@@ -45,60 +47,87 @@ class Tombstones:
     def table(self) -> LakeTable:
         return self.engine(self.spark, self.path.rstrip("/") + "__tombstones")
 
+    @cached_property
+    def stored(self) -> DataFrame | None:
+        """The deleted keys as they are when this is first asked; None: there is no table of them."""
+        table = self.table
+        return table.read() if table.exists() else None
+
     def have_places(self) -> bool:
         """Whether some are deletes without a commit_ts (spark_jobs.lake.bare_deletes)."""
-        return self.table.exists() and _PLACE in self.table.read().columns
+        return self.stored is not None and _PLACE in self.stored.columns
 
-    def add_deleted(self, deletions: DataFrame) -> None:
+    def add_deleted(self, deletions: DataFrame, tidy: bool = False) -> None:
         """Takes deleted keys (k_0 …, buried: up to which commit_ts changes are late; of deletes without a commit_ts
-        `delete_place`).
+        `delete_place`). tidy: write the table anew, with one row a key.
         """
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
         has_places = "delete_place" in deletions.columns
         places = [F.col("delete_place").alias(_PLACE)] if has_places else []
         rows = deletions.select(*names, F.col("buried").alias(COMMIT_TS), *places)
-        if not self.table.exists():
+        if self.stored is None:
             self.table.overwrite(rows)
-            return
-        if has_places and _PLACE not in self.table.read().columns:
+        elif has_places:
+            self._add_placed(rows)
+        else:
+            if self.have_places():
+                rows = rows.withColumn(_PLACE, F.lit(None).cast(PLACE))
+            rows = rows.select(*map(quote_name, self.stored.columns))
+            if tidy:
+                self.table.overwrite(self._one_a_key(self.stored.union(rows)))
+            else:
+                self.table.add_rows(rows)
+
+    def _add_placed(self, rows: DataFrame) -> None:
+        """Rows with the places of deletes, of which a key's last one counts."""
+        assert self.stored is not None
+        if not self.have_places():
             self.table.add(TableColumn(_PLACE, PLACE))
-        keys = [(c.name, c.name) for c in self.keys]
-        values = [*keys, (COMMIT_TS, COMMIT_TS)]
-        if not has_places:
-            self.table.merge(rows, Upsert(keys, values, update=f"s.{COMMIT_TS} > t.{COMMIT_TS}"))
-            return
-        stored = self.table.read().alias("b")
-        joined = rows.alias("s").join(stored, self._has_key("s", [c.name for c in self.keys]), "left")
+        names = [c.name for c in self.keys]
+        stored = self._one_a_key(self.table.read()).alias("b")
+        joined = rows.alias("s").join(stored, self._has_key("s", names), "left")
         newer = F.greatest(f"s.{COMMIT_TS}", f"b.{COMMIT_TS}").alias(COMMIT_TS)
         place = F.coalesce(f"s.{_PLACE}", f"b.{_PLACE}").alias(_PLACE)
-        rows = joined.select(*(F.col(f"s.{quote_name(c.name)}") for c in self.keys), newer, place)
-        self.table.merge(rows, Upsert(keys, [*values, (_PLACE, _PLACE)], update="true"))
+        rows = joined.select(*(F.col(f"s.{quote_name(name)}") for name in names), newer, place)
+        keys = [(name, name) for name in names]
+        values = [*keys, (COMMIT_TS, COMMIT_TS), (_PLACE, _PLACE)]
+        self.table.merge(rows.localCheckpoint(), Upsert(keys, values, update="true"))
 
-    def mark_late(self, newest: DataFrame) -> DataFrame:
+    def _one_a_key(self, frame: DataFrame) -> DataFrame:
+        places = [F.max(_PLACE).alias(_PLACE)] if _PLACE in frame.columns else []
+        names = [quote_name(c.name) for c in self.keys]
+        return frame.groupBy(*names).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *places)
+
+    def mark_late(self, newest: DataFrame, oldest_ts: int | None) -> DataFrame:
         """Changes (k_0 …, commit_ts, gone, buried) with `late`: whether they are older than their key's delete.
 
-        One that is by its place in Kafka tells up to which commit_ts others are: `buried`.
+        One that is by its place in Kafka tells up to which commit_ts others are: `buried`. oldest_ts: of those that
+        are not deletes, None where there are none; Spark skips files of deletes that are all older.
         """
-        if not self.table.exists():
+        stored, stays = self.stored, ~F.col("s.gone")
+        by_place = "place" in newest.columns and self.have_places()
+        if stored is None or (oldest_ts is None and not by_place):
             return newest.withColumn("late", F.lit(False))
-        stored, stays = self.table.read().alias("b"), ~F.col("s.gone")
+        if not by_place:
+            stored = stored.where(F.col(COMMIT_TS) > F.lit(oldest_ts))
+        stored = self._one_a_key(stored).alias("b")
         condition = self._has_key("s", [f"k_{n}" for n in range(len(self.keys))])
         joined = newest.alias("s").join(stored, condition, "left")
         late = F.coalesce(stays & (F.col(f"b.{COMMIT_TS}") > F.col("s.commit_ts")), F.lit(False))
-        if "place" not in newest.columns or _PLACE not in stored.columns:
+        if not by_place:
             return joined.select("s.*", late.alias("late"))
-        by_place = stays & is_before("s.place", f"b.{_PLACE}")
-        buried = F.greatest("s.buried", F.when(by_place, F.col("s.commit_ts") + 1)).alias("buried")
+        is_earlier = stays & is_before("s.place", f"b.{_PLACE}")
+        buried = F.greatest("s.buried", F.when(is_earlier, F.col("s.commit_ts") + 1)).alias("buried")
         others = [F.col(f"s.{name}") for name in newest.columns if name != "buried"]
-        return joined.select(*others, buried, (late | by_place).alias("late"))
+        return joined.select(*others, buried, (late | is_earlier).alias("late"))
 
     def by_key(self, names: Sequence[str]) -> DataFrame:
         """Deleted keys (`names`) as spark_jobs.lake.bare_deletes.place_bare_deletes takes them."""
-        if not self.table.exists():
+        if self.stored is None:
             kinds = [f"{name} {kind}" for name, kind in zip(names, self.types, strict=True)]
             columns = ", ".join([*kinds, f"_buried bigint, _delete_place {PLACE}, _was_deleted boolean"])
             return self.spark.createDataFrame([], columns)
-        frame = self.table.read()
+        frame = self._one_a_key(self.stored)
         place = F.col(_PLACE) if _PLACE in frame.columns else F.lit(None).cast(PLACE)
         keys = (F.col(quote_name(c.name)).alias(name) for name, c in zip(names, self.keys, strict=True))
         return frame.select(

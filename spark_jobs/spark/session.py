@@ -49,6 +49,9 @@ _START: Mapping[str, str] = MappingProxyType(
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.catalogImplementation": "in-memory",
+        # A merged batch has about 150 pieces of code of Spark's; of the 100 that Spark keeps, none would be there when
+        # the next batch asks for it, and all be compiled again.
+        "spark.sql.codegen.cache.maxEntries": "1000",
     }
 )
 _LOCAL: Mapping[str, str] = MappingProxyType(

@@ -195,13 +195,17 @@ class Deltalake:
 
         self.overwrite(self.read().where(~F.coalesce(F.expr(where), F.lit(False))))
 
-    def update(self, name: str, value: str, where: str) -> None:
+    def update(self, values: Mapping[str, str], where: str) -> None:
         from pyspark.sql import functions as F
 
         frame = self.read()
-        metadata = frame.schema[name].metadata
-        column = F.when(F.expr(where), F.expr(value)).otherwise(F.col(quote_name(name)))
-        self.overwrite(frame.withColumn(name, column.alias(name, metadata=metadata)))
+        columns = {
+            name: F.when(F.expr(where), F.expr(value))
+            .otherwise(F.col(quote_name(name)))
+            .alias(name, metadata=frame.schema[name].metadata)
+            for name, value in values.items()
+        }
+        self.overwrite(frame.withColumns(columns))
 
     @_convert_errors
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:

@@ -10,7 +10,7 @@ from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from spark_jobs.lake.engines import delta_features, delta_files
 from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, view_of
+from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
 from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
@@ -120,8 +120,8 @@ class SparkDelta:
     def delete(self, where: str) -> None:
         self.spark.sql(f"DELETE FROM {self._name} WHERE {where}")
 
-    def update(self, name: str, value: str, where: str) -> None:
-        self.spark.sql(f"UPDATE {self._name} SET {quote_name(name)} = {value} WHERE {where}")
+    def update(self, values: Mapping[str, str], where: str) -> None:
+        self.spark.sql(update_sql(self._name, values, where))
 
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
         with view_of(frame) as source:

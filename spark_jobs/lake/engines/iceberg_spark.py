@@ -17,7 +17,7 @@ from schemas.model.names import quote_name
 from schemas.model.spark_types import widens
 from spark_jobs.io.locations import iceberg_name_parts
 from spark_jobs.lake.engines.base import TableColumn, Upsert
-from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, view_of
+from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
 from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
@@ -202,13 +202,12 @@ class SparkIceberg:
         self.spark.sql(f"DELETE FROM {self._sql_name} WHERE {where}")
 
     @_convert_errors
-    def update(self, name: str, value: str, where: str) -> None:
-        self.spark.sql(f"UPDATE {self._sql_name} SET {quote_name(name)} = {value} WHERE {where}")
+    def update(self, values: Mapping[str, str], where: str) -> None:
+        self.spark.sql(update_sql(self._sql_name, values, where))
 
     @_convert_errors
     def merge(self, frame: DataFrame, upsert: Upsert) -> None:
-        # Spark reads the source twice, to find the files and to change them, and refuses one that may differ then.
-        with view_of(frame.localCheckpoint()) as source:
+        with view_of(frame) as source:
             self.spark.sql(merge_sql(self._sql_name, source, upsert))
 
     @_convert_errors

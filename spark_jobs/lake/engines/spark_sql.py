@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 from uuid import uuid4
@@ -37,6 +37,22 @@ def merge_sql(table: str, source: str, upsert: Upsert) -> str:
         f" WHEN NOT MATCHED AND ({upsert.insert}) THEN INSERT ({', '.join(a for a, _ in pairs)})"
         f" VALUES ({', '.join(b for _, b in pairs)})"
     )
+
+
+def update_sql(table: str, values: Mapping[str, str], where: str) -> str:
+    """UPDATE. table: a name, quoted where it needs it. values: SQL, by column."""
+    pairs = ", ".join(f"{quote_name(name)} = {value}" for name, value in values.items())
+    return f"UPDATE {table} SET {pairs} WHERE {where}"
+
+
+def keep_rows(frame: DataFrame, are_few: bool) -> DataFrame:
+    """The frame's rows as they are now, however often they are read. are_few: the driver may have them.
+
+    Rows of the driver have a size that Spark knows, and what is filtered of them is filtered while it plans.
+    """
+    if not are_few:
+        return frame.localCheckpoint()
+    return frame.sparkSession.createDataFrame(frame.toArrow(), frame.schema)
 
 
 @contextmanager
