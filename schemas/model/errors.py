@@ -91,7 +91,7 @@ _ROWS = (
     ErrorRow("TOPIC_NOT_FOUND", 404, 40470, "Topic {topic}: {details}"),
     ErrorRow("MESSAGE_NOT_FOUND", 404, 40471, "{details}"),
     ErrorRow("NO_KAFKA", 422, 42270,
-        "This service knows no Kafka: start it with --bootstrap-servers HOST:PORT (SASL, TLS: --kafka-config FILE)"),
+        "This service knows no Kafka: set BRIDGE_BOOTSTRAP_SERVERS=HOST:PORT (SASL, TLS: BRIDGE_KAFKA_CONFIG)"),
     ErrorRow("KAFKA_SETTINGS", 422, 42271, "{details}"),
     ErrorRow("BAD_REQUEST", 400, 400, "{details}"),
     ErrorRow("ROUTE_NOT_FOUND", 404, 404, "HTTP 404 Not Found"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from schemas.model.table import TableId, TableVersion
+from schemas.model.table import Table, TableId, TableVersion
 
 SchemaId = int | str
 """A Confluent id; as text a UUID (Glue's, or a GUID of Confluent's), or an id of Apicurio's (`ApicurioId`)."""
@@ -79,6 +79,15 @@ class TableSource(Protocol):
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         """As `at`, by names as Avro sanitises them; without a commit_ts the newest version with these columns."""
+        ...
+
+
+@runtime_checkable
+class TableLineage(TableSource, Protocol):
+    """A TableSource whose versions do not have the column ids of one history, and that can find them."""
+
+    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table] | None:
+        """Two versions of a table with the column ids of one history; None where its DDL does not give both."""
         ...
 
 

@@ -130,6 +130,9 @@ class Table:
 
     indexes, charset, collate and comment are known from DDL only: empty where a message described the table. details:
     None where they are not known; tables that differ in them alone are equal, because only their DDL tells them.
+    created_ts: commit_ts of the CREATE TABLE or snapshot that a version goes back to, 0 where unknown: in versions with
+    the same one, columns with the same id are one column, whatever it was called. last_column_id: the highest that was
+    there when a column was dropped.
     """
 
     id: TableId
@@ -139,6 +142,8 @@ class Table:
     collate: str = ""
     comment: str = ""
     details: TableDetails | None = field(default=None, compare=False)
+    created_ts: int = field(default=0, compare=False)
+    last_column_id: int = field(default=0, compare=False)
     by_name: dict[str, Column] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

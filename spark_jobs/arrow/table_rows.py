@@ -133,7 +133,7 @@ class TableRows:
         if not self._view.has(shape.table.id):
             return _OTHERS, none
         conversion = self._view.conversion_of(shape.table, older=True)
-        if conversion.names or not all(step.widens for step in conversion.steps):
+        if conversion.renames or not all(step.widens for step in conversion.steps):
             return _LEFT, none
         types = {c.name: spark_type(c) for c in self._columns}
         certain = self.side.tables is None or shape.table_version is not None

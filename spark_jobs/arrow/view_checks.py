@@ -112,7 +112,7 @@ class ViewCheck:
         if not view.has(shape.table.id):
             return False
         conversion = view.conversion_of(shape.table, older=True)
-        if conversion.names or shape.table.id != view.table.id or not all(s.widens for s in conversion.steps):
+        if conversion.renames or shape.table.id != view.table.id or not all(s.widens for s in conversion.steps):
             return True
         added = view.missing == "default" and not shape.key_only
         if added and any(default_of(c, shape.zone) is not None for c in conversion.lacking):

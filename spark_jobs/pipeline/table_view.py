@@ -20,7 +20,7 @@ from schemas.formats.base import Decoder
 from schemas.model import values
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Event, Message, RowChange
-from schemas.model.ports import TableSource
+from schemas.model.ports import TableLineage, TableSource
 from schemas.model.spark_types import EXACT, INTEGER_BITS, SparkTypes, python_value, spark_type
 from schemas.model.table import Column, Table, TableId, Value
 from schemas.model.types import Kind
@@ -65,7 +65,7 @@ class TableView:
             setattr(event, side, row)
         check_names(event, self.table, tables)
         if conversion.names:
-            event.key = tuple(conversion.names.get(name, name) for name in event.key)
+            event.key = tuple(conversion.names.get(name) or name for name in event.key)
         event.table = conversion.described
         for checked in filter(None, (event.before, event.after)):
             for name, column, read in self.checked_columns:
@@ -75,11 +75,28 @@ class TableView:
 
     def _find_conversion(self, event: RowChange, tables: TableSource | None) -> RowConversion:
         if self.table.columns or tables is None:
-            return self.conversion_of(event.table, older=event.mismatch is None, exact=tables is None)
+            conversion = self.conversion_of(event.table, older=event.mismatch is None, exact=tables is None)
+            if isinstance(tables, TableLineage) and event.mismatch is None and (column := conversion.unclear):
+                return self._follow_names(conversion, column, tables)
+            return conversion
         # merge follows names and types over time: a row gets the letters of the definition in force, and its types.
         version = tables.at(event.table.id, event.commit_ts)
         target = version.table if version else self.table
         return self.conversion_of(event.table, older=False, target=target, typed=event.mismatch is not None)
+
+    def _follow_names(self, conversion: RowConversion, column: str, tables: TableLineage) -> RowConversion:
+        key = id(conversion.table), id(conversion.target), True, True, True
+        entry = self._conversions.get(key)
+        if entry is None:
+            pair = tables.in_one_history(conversion.table, self.table)
+            if pair is None:
+                details = (
+                    "it was renamed or dropped after this row, and the history does not say which: give the DDL (--ddl)"
+                    ", or read the row without --table"
+                )
+                raise WireError("TYPE_UNKNOWN", column=column, details=details)
+            entry = self._conversions[key] = RowConversion.of(*pair, older=True)
+        return entry
 
     def conversion_of(
         self, table: Table, older: bool, target: Table | None = None, typed: bool = True, exact: bool = False

@@ -69,6 +69,7 @@ class _Answers:
         self.every: BoundedCache[TableId, tuple[float, list[TableVersion]]] = BoundedCache(20_000)
         self.fits: BoundedCache[tuple[Any, ...], tuple[list[TableVersion], TableVersion | None]] = BoundedCache(20_000)
         self.names: dict[TableId, list[TableId]] = {}
+        self.made: BoundedCache[TableId, list[TableVersion]] = BoundedCache(200)
         self.names_at = float("-inf")
 
 
@@ -166,11 +167,29 @@ class HistoryTables(JsonClient):
         self._told.newest.clear()
         self._told.every.clear()
 
-    def statements(self) -> list[DdlText]:
-        """Every statement of the history, in order. A snapshot that is no statement is none."""
+    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table] | None:
+        """Two versions of a table with the column ids that the DDL gives them (schemas.model.ports.TableLineage)."""
+        made = self._told.made.get(newer.id)
+        if made is None:
+            try:
+                made = versions(self.statements(newer.id), "UTC" if self._zone else None)
+            except DdlError:
+                made = []
+            self._told.made[newer.id] = made
+        twins = [
+            next((v.table for v in made if v.commit_ts == t.created_ts and v.table.columns == t.columns), None)
+            for t in (older, newer)
+        ]
+        return None if twins[0] is None or twins[1] is None else (twins[0], twins[1])
+
+    def statements(self, of: TableId | None = None) -> list[DdlText]:
+        """Every statement of the history, or of a table under all its names, in order. A snapshot that is no statement
+        is none.
+        """
         texts, offset = list[DdlText](), 0
+        named = {"db": of.db, "table": of.table} if of else {}
         while True:
-            answer = self._get_ok(f"/history/ddl?{self._query(limit=_PAGE, offset=offset)}")
+            answer = self._get_ok(f"/history/ddl?{self._query(limit=_PAGE, offset=offset, **named)}")
             for one in self.read_field(answer, "ddl", list):
                 if one["query"] and one["mode"] != "form":
                     mode = _MODES.get(one["mode"]) or LexicalMode.of_sql_mode(one.get("sql_mode", ""))

@@ -85,11 +85,16 @@ def _add_columns(work: _TableDraft, clause: AddColumns) -> Table:
             if clause.if_not_exists:
                 continue
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {work.table.id} has a column {defined.name} already")
-        new_column = replace(column(defined, work.charset), id=1 + max((c.id for c in work.table.columns), default=0))
+        new_column = replace(column(defined, work.charset), id=1 + _last_id(work.table))
         new_column = convert_charset(new_column, work.conversion) if work.conversion else new_column
         work.with_columns(_place_column(work, work.table.columns, new_column, at))
         work.table = executor_indexes.with_indexes(work.table, executor_indexes.column_indexes([defined]))
     return executor_indexes.with_indexes(work.table, clause.indexes)
+
+
+def _last_id(table: Table) -> int:
+    """The highest id that a column of the table has or had: TiDB gives none twice (`TableInfo.MaxColumnID`)."""
+    return max([table.last_column_id, *(c.id for c in table.columns)])
 
 
 def _place_column(
@@ -157,7 +162,8 @@ def _drop_column(work: _TableDraft, clause: DropColumn) -> Table:
     name = work.find(clause.name).name
     left = (replace(i, columns=tuple(n for n in i.columns if n != name)) for i in work.table.indexes)
     indexes = tuple(i for i in left if i.columns)
-    return replace(work.table, columns=tuple(c for c in work.table.columns if c.name != name), indexes=indexes)
+    columns = tuple(c for c in work.table.columns if c.name != name)
+    return replace(work.table, columns=columns, indexes=indexes, last_column_id=_last_id(work.table))
 
 
 def _set_default(work: _TableDraft, clause: SetDefault) -> Table:

@@ -54,10 +54,12 @@ def apply_text(catalog: Catalog, one: DdlText) -> tuple[Catalog, list[Table]]:
         statement = parse(one.query, one.mode, one.db)
         if one.mode is SHOW and isinstance(statement, CreateTable):
             catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
+        before = catalog
         catalog, tables = _step(catalog, statement, one.db)
-        if not one.zone or not isinstance(statement, CreateTable):
+        if not isinstance(statement, CreateTable):
             return catalog, tables
-        tables = [in_utc(table, one.zone) for table in tables]
+        tables = [t if before.table(t.id) is t else replace(t, created_ts=one.commit_ts) for t in tables]
+        tables = [in_utc(table, one.zone) for table in tables] if one.zone else tables
         for table in tables:
             catalog = catalog.with_table(table)
         return catalog, tables

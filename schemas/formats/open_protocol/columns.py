@@ -59,8 +59,7 @@ def describe(
     else:
         flagless = {cell.name for cell in cells if cell.flags is None}
         columns = tuple(_merge_column(c, by_name.get(c.name), c.name not in flagless) for c in version.table.columns)
-        base = version.table
-        table = Table(base.id, columns, base.indexes, base.charset, base.collate, base.comment)
+        table = replace(version.table, columns=columns)
     odd: dict[str, list[int | bool | None]] = {}
     derived = derived_keys(table)
     for cell in cells:

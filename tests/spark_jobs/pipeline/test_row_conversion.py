@@ -97,6 +97,37 @@ def test_an_older_row_becomes_what_tidb_made_of_it(old: str, new: str, value: Va
     assert newer.after == {"id": "1", "v": expected}
 
 
+# Statements after CREATE TABLE t (id, a, b), and what an older row (1, x, y) is in the newest columns.
+RENAMED: list[tuple[tuple[str, ...], dict[str, Value]]] = [
+    (("ALTER TABLE t RENAME COLUMN a TO c",), {"id": "1", "c": "x", "b": "y"}),
+    (("ALTER TABLE t CHANGE a c varchar(20) FIRST", "ALTER TABLE t DROP b"), {"id": "1", "c": "x"}),
+    (("ALTER TABLE t RENAME COLUMN a TO b, RENAME COLUMN b TO a",), {"id": "1", "b": "x", "a": "y"}),
+    (("ALTER TABLE t DROP COLUMN b", "ALTER TABLE t ADD COLUMN b varchar(9)"), {"id": "1", "a": "x"}),
+    (("ALTER TABLE t DROP COLUMN b", "ALTER TABLE t RENAME COLUMN a TO b"), {"id": "1", "b": "x"}),
+    (("ALTER TABLE t RENAME COLUMN a TO c", "ALTER TABLE t ADD COLUMN a int"), {"id": "1", "c": "x", "b": "y"}),
+    (("ALTER TABLE t RENAME COLUMN id TO no", "ALTER TABLE t RENAME COLUMN a TO A2"), {"no": "1", "A2": "x", "b": "y"}),
+    (("RENAME TABLE t TO u", "ALTER TABLE u RENAME COLUMN a TO c", "RENAME TABLE u TO t"),
+     {"id": "1", "c": "x", "b": "y"}),
+    (("DROP TABLE t", "CREATE TABLE t (id INT PRIMARY KEY, b varchar(9))"), {"id": "1", "b": "y"}),
+]  # fmt: skip
+
+
+@each(("later", "expected"), RENAMED)
+def test_a_columns_value_follows_its_name(later: tuple[str, ...], expected: dict[str, Value]) -> None:
+    created = "CREATE TABLE t (id INT PRIMARY KEY, a varchar(9), b varchar(9))"
+    statements = [DdlText(1, "shop", created, TYPED)]
+    statements += [DdlText(150 + n, "shop", text, TYPED) for n, text in enumerate(later)]
+    tables = TableDefinitions(versions(statements))
+    view = TableView(_table(tables, None))
+    event = change(_table(tables, OLD), {"a": "x", "b": "y"}, {"a": "x", "b": "y"}, commit_ts=OLD, table_version=1)
+    view.apply(event, tables)
+    named = view.table.by_name
+    assert [{k: v for k, v in row.items() if k in named} for row in (event.before, event.after) if row] == [
+        expected
+    ] * 2
+    assert event.key == ("no",) if "no" in expected else ("id",)
+
+
 # The types of two registered schemas, a value of the first; what it is in the second's; None: an error.
 BY_SCHEMAS_ALONE: list[tuple[str, str, Value, Value]] = [
     ("decimal(12,3)", "decimal(10,2)", "1.125", None),

@@ -22,10 +22,12 @@ from service.store import open_store
 from service.store.history_reader import HistoryStore
 from service.testing import running_service
 from spark_jobs.commands.main import main
+from spark_jobs.pipeline.table_view import TableView
 from spark_jobs.sources.table_history import HistoryTables
 from tests.support.golden import Golden
 from tests.support.history_events import T0, framed, record, write
 from tests.support.registries import Server, answer, serving
+from tests.support.rows import change
 from tests.support.service import Client
 from tests.support.table import check_rows
 
@@ -255,6 +257,21 @@ def test_it_goes_to_workers(url: str) -> None:
     assert one.at(ORDERS, T0 + 1) == version
     assert two.at(ORDERS, T0 + 1) is one.at(ORDERS, T0 + 1)
     assert [s.query for s in one.statements()] == [CREATE]
+
+
+def test_a_renamed_column_of_an_older_version(url: str) -> None:
+    """By SHOW CREATE TABLE alone a rename looks like a drop plus an add: the history's DDL tells which it was."""
+    for n, query in enumerate(
+        (CREATE, "ALTER TABLE orders RENAME COLUMN total TO amount", "ALTER TABLE orders ADD COLUMN x INT")
+    ):
+        _give(url, T0 + n * STEP, query)
+    tables = HistoryTables(url).check()
+    old, new = tables.at(ORDERS, T0 + 1), tables.at(ORDERS, None)
+    assert old is not None
+    assert new is not None
+    event = change(old.table, {"total": "1.00"}, commit_ts=T0 + 1, table_version=old.commit_ts)
+    TableView(new.table).apply(event, tables)
+    assert event.after == {"id": "1", "amount": "1.00"}
 
 
 def test_in_spark(url: str, tmp_path: Path, spark: SparkSession) -> None:
