@@ -75,6 +75,7 @@ _JAVA_READS = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_
 
 # Spark's own profile prints WARN and a banner to stderr; failures reach the user as exceptions anyway.
 # The gateway's logger has the root's level, or Spark announces on stderr that it sets its own.
+# Delta logs an error for each filter on its own deletion-vector column, which Parquet can not push down.
 _LOG4J = """\
 status = off
 rootLogger.level = {level}
@@ -82,6 +83,8 @@ logger.gateway.name = org.apache.spark.api.python.PythonGatewayServer
 logger.gateway.level = {level}
 logger.stream.name = org.apache.spark.sql.execution.streaming
 logger.stream.level = {stream}
+logger.delta.name = org.apache.spark.sql.delta.DeltaParquetFileFormat
+logger.delta.level = fatal
 rootLogger.appenderRef.stderr.ref = stderr
 appender.stderr.type = Console
 appender.stderr.name = stderr
