@@ -184,9 +184,9 @@ class Trackers:
                     return
             except BridgeError as error:
                 self._note_failure(changefeed.name, error.detail, pause)
-            except Exception as error:
+            except Exception:
                 _LOG.exception("track %s", changefeed.name)
-                self._note_failure(changefeed.name, repr(error), pause)
+                self._note_failure(changefeed.name, "an unexpected error; the log has its traceback", pause)
             self._stopping.wait(pause)
             pause = min(pause * 2, _LONGEST_PAUSE)
 
