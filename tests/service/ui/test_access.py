@@ -129,7 +129,7 @@ def test_messages_are_for_those_with_that_right(ask: Browser) -> None:
         for user in ("u", "ticdc", "nobody"):
             assert ask(user, "GET", path)[0] == 403
         status, shown = ask("keeper", "GET", path)
-        assert (status, "start it with --bootstrap-servers" in shown) == (200, True)
+        assert (status, "BRIDGE_BOOTSTRAP_SERVERS" in shown) == (200, True)
 
     check_rows(["/ui/topics", "/ui/topics/t", "/ui/dead-letters", "/ui/dead-letters/t"], check)
     for user, status in (("u", 403), ("nobody", 403), ("keeper", 403), ("root", 422)):

@@ -80,9 +80,9 @@ def fill(pages: CountedPages, number: int) -> None:
 # Method, path, form; the most calls; what of each row is in the page, and how many rows.
 PAGES: list[tuple[str, str, dict[str, str], int, str, int]] = [
     ("GET", "/ui", {}, 5, 'data-label="Last seen"', SHOWN),
-    ("GET", "/ui/topics", {}, 1, "start it with", 1),
-    ("GET", "/ui/topics/t", {}, 2, "start it with", 1),
-    ("GET", "/ui/dead-letters/t", {}, 1, "start it with", 1),
+    ("GET", "/ui/topics", {}, 1, "BRIDGE_BOOTSTRAP_SERVERS", 1),
+    ("GET", "/ui/topics/t", {}, 2, "BRIDGE_BOOTSTRAP_SERVERS", 1),
+    ("GET", "/ui/dead-letters/t", {}, 1, "BRIDGE_BOOTSTRAP_SERVERS", 1),
     ("GET", "/ui/subjects", {}, 3, 'scope="row"', SHOWN),
     ("GET", "/ui/subjects?from=50", {}, 3, 'scope="row"', SHOWN),
     ("GET", "/ui/subjects?deleted=1", {}, 3, 'scope="row"', SHOWN),
