@@ -16,6 +16,11 @@ from schemas.model.errors import RegistryError, SetupError
 from schemas.model.event import Message
 
 _NO_TIMESTAMP: Final = 0
+SLICE: Final = 0.25
+"""Seconds of a call after which it is looked at again whether to go on."""
+_REACH_SECONDS: Final = 3.0
+"""A broker that is there says so in less."""
+_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def library() -> Any:
@@ -70,12 +75,6 @@ def message_of(record: Any) -> Message:
     return Message(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
 
 
-_SLICE: Final = 0.25
-_REACH_SECONDS: Final = 3.0
-"""A broker that is there says so in less."""
-_NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
-
-
 class ClientErrors:
     """What librdkafka says beside its answers. fatal: no broker can be reached, or none lets us in."""
 
@@ -112,14 +111,15 @@ def find_topics(client: Any, errors: ClientErrors, until: float, topic: str | No
     while True:
         left = max(until - time.monotonic(), 0.05)
         try:
-            answer = client.list_topics(topic, timeout=min(left, _SLICE)) if topic else client.list_topics(
-                timeout=min(left, _SLICE)
+            answer = client.list_topics(topic, timeout=min(left, SLICE)) if topic else client.list_topics(
+                timeout=min(left, SLICE)
             )  # fmt: skip
             return dict(answer.topics)
         except library().KafkaException:
             client.poll(0)  # calls back with what is known of why
             if errors.fatal or time.monotonic() >= until:
-                details = f"it can't be reached: {errors.text or 'no answer within {_REACH_SECONDS:g} s'}"
+                reason = errors.text or f"no answer within {_REACH_SECONDS:g} s"
+                details = f"it can't be reached: {reason}"
                 raise SetupError("KAFKA_UNREACHABLE", servers=errors.servers, details=details) from None
 
 

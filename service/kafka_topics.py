@@ -17,6 +17,7 @@ from schemas.inputs.kafka_settings import client_settings
 from schemas.model.errors import RegistryError, SetupError
 from schemas.model.event import Message
 from service.kafka_client import (
+    SLICE,
     ClientErrors,
     KafkaConnection,
     KafkaErrors,
@@ -30,7 +31,6 @@ from service.kafka_client import (
 
 SECONDS: Final = 5.0
 MOST_BYTES: Final = 32 << 20
-_SLICE: Final = 0.25
 _WIDER: Final = 8
 _FLUSH_SECONDS: Final = 30.0
 
@@ -161,7 +161,7 @@ class KafkaTopics:
             else:
                 ranges = dict(extents)
             for message in reader.read(ranges):
-                size += len(message.key or b"") + len(message.value or b"")
+                size += _size(message)
                 if size > MOST_BYTES:
                     whole = False
                     break
@@ -237,7 +237,7 @@ class _TopicReader:
         self._consumer.assign([kinds(self._topic, one, ranges[one][0]) for one in ends])
         open_ends = dict(ends)
         while open_ends and (left := self._until - time.monotonic()) > 0:
-            for record in self._consumer.consume(500, min(left, _SLICE)):
+            for record in self._consumer.consume(500, min(left, SLICE)):
                 place = record.partition()
                 if (error := record.error()) is not None:
                     if error.code() != codes._PARTITION_EOF:
@@ -330,7 +330,7 @@ class MessageSender:
                     )  # fmt: skip
                     break
                 except BufferError:
-                    self._producer.poll(_SLICE)
+                    self._producer.poll(SLICE)
             self._producer.poll(0)
         self._check()
 

@@ -5,7 +5,6 @@ Kafka is asked beside the event loop, by few threads at once, and each answer co
 
 from __future__ import annotations
 
-import base64
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -15,7 +14,7 @@ import anyio.to_thread
 from fastapi import Response
 
 from schemas.model.errors import RegistryError, SetupError
-from schemas.model.event import Message, tso_physical_ms
+from schemas.model.event import tso_physical_ms
 from service.api.bodies import FLAG, INTEGER, STRING, Body, Kind, as_is, list_of
 from service.api.request import ApiCall
 from service.api.routing import PAGE, Called, Parameter, Router
@@ -132,10 +131,12 @@ def _changefeed_of(call: ApiCall, topic: str) -> str | None:
 
 @router.declare("GET", "/topics/{topic}/messages/{partition}/{offset}", needs=MESSAGES)
 async def message(call: Called) -> Response:
-    """One message by its place, its bytes in base64."""
+    """One message by its place, as a line of a message file."""
+    from schemas.inputs.message_lines import message_line
+
     topic, place = call.segment("topic"), [_number(call, name) for name in ("partition", "offset")]
     found = await _ask_kafka(call, lambda kafka: kafka.message_at(topic, *place))
-    return call.answer(_raw_form(found))
+    return call.answer(message_line(found))
 
 
 def _number(call: ApiCall, name: str) -> int:
@@ -143,17 +144,6 @@ def _number(call: ApiCall, name: str) -> int:
     if text.isascii() and text.isdecimal() and len(text) <= 19:
         return int(text)
     raise RegistryError("MESSAGE_NOT_FOUND", details=f"{text[:40]!r} is no {name}: a number from 0 on is needed.")
-
-
-def _raw_form(found: Message) -> dict[str, Any]:
-    def encoded(data: bytes | None) -> str | None:
-        return None if data is None else base64.b64encode(data).decode()
-
-    return {
-        "topic": found.topic, "partition": found.partition, "offset": found.offset, "timestamp": found.timestamp,
-        "key_b64": encoded(found.key), "value_b64": encoded(found.value),
-        "headers": [[name, encoded(value)] for name, value in found.headers],
-    }  # fmt: skip
 
 
 @router.declare("GET", "/topics/{topic}/dead-letters", needs=MESSAGES)
