@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import re
 import ssl
 import threading
 from collections.abc import Mapping
@@ -18,6 +17,7 @@ from starlette.types import ASGIApp, Message
 
 from schemas.model.credentials import mask_credentials, mask_url
 from schemas.model.errors import SetupError
+from schemas.model.reasons import without_number
 from service.registry.deadline import retry_until
 
 T = TypeVar("T")
@@ -25,7 +25,6 @@ V1: Final = "application/vnd.schemaregistry.v1+json"
 PASSING: Final = (408, 429, 500, 502, 503, 504)
 GATEWAY: Final = (502, 503, 504)
 _PAUSES: Final = (0.2, 5.0)
-_ERROR_NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
 _CREDENTIALS: Final = (
     "set BRIDGE_REGISTRY_USER=NAME:PASSWORD or BRIDGE_REGISTRY_TOKEN, or write http://NAME:PASSWORD@HOST"
 )
@@ -129,7 +128,7 @@ class HttpRegistry:
             request = self._client.build_request(method, self._base, content=data or None, extensions=extensions)
             response = self._client.send(request)
         except self._errors as error:
-            raise _Passing(None, mask_credentials(_ERROR_NUMBER.sub("", str(error)) or "no answer")) from error
+            raise _Passing(None, mask_credentials(without_number(str(error)) or "no answer")) from error
         media = _media_type(response.headers.get("content-type", ""))
         answer = RegistryResponse(response.status_code, response.content, media)
         if answer.status in self._passing:

@@ -15,7 +15,7 @@ from typing import Any, Final
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import SHOW, TYPED
 from schemas.model.names import quote_name
-from schemas.model.reasons import reason_of
+from schemas.model.reasons import reason_of, without_number
 
 PASSWORD: Final = "BRIDGE_TABLES_PASSWORD"
 """The environment variable that has the password."""
@@ -24,7 +24,6 @@ _URL: Final = re.compile(
     r"(?:/(?P<db>[^/?]*))?(?:\?(?P<query>.*))?"
 )
 NO_CLIENT: Final = "a live TiDB needs the Python package PyMySQL: install it (pip install pymysql)"
-_NUMBER: Final = re.compile(r"\[Errno -?\d+\] ")
 _PORT: Final = 4000
 _SECONDS: Final = 10
 _ESCAPE: Final = re.compile(r"%([0-9A-Fa-f]{2})")
@@ -146,7 +145,7 @@ def _context(tls: dict[str, Any] | None) -> Any:
 def _reason(error: Exception) -> str:
     """What the server or the client says: (number, text)."""
     if len(error.args) == 2 and isinstance(error.args[1], str):
-        return f"{_NUMBER.sub('', error.args[1])} (error {error.args[0]})"
+        return f"{without_number(error.args[1])} (error {error.args[0]})"
     return reason_of(error)
 
 

@@ -49,6 +49,7 @@ _VALUE_ERRORS = (
     (re.compile(r"string argument should contain only ASCII"), "no base64 text"),
 )
 """Texts of Python's own ValueErrors → what is wrong."""
+_ERROR_NUMBER = re.compile(r"\[Errno -?\d+\] ")
 
 
 def reason_of(error: BaseException) -> str:
@@ -60,6 +61,11 @@ def reason_of(error: BaseException) -> str:
         if isinstance(error, kind):
             return words(error)
     return str(error) if isinstance(error, ValueError) else _OTHER_FORM
+
+
+def without_number(text: str) -> str:
+    """The system's error in a text, without its number: `[Errno 111] Connection refused` → `Connection refused`."""
+    return _ERROR_NUMBER.sub("", text)
 
 
 def shown(value: Any, most: int = 40) -> str:
