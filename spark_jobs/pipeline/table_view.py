@@ -75,41 +75,34 @@ class TableView:
 
     def _find_conversion(self, event: RowChange, tables: TableSource | None) -> RowConversion:
         if self.table.columns or tables is None:
-            conversion = self.conversion_of(event.table, older=event.mismatch is None, exact=tables is None)
-            if isinstance(tables, TableLineage) and event.mismatch is None and (column := conversion.unclear):
-                return self._follow_names(conversion, column, tables)
-            return conversion
+            return self.conversion_of(event.table, older=event.mismatch is None, exact=tables is None, tables=tables)
         # merge follows names and types over time: a row gets the letters of the definition in force, and its types.
         version = tables.at(event.table.id, event.commit_ts)
         target = version.table if version else self.table
         return self.conversion_of(event.table, older=False, target=target, typed=event.mismatch is not None)
 
-    def _follow_names(self, conversion: RowConversion, column: str, tables: TableLineage) -> RowConversion:
-        key = id(conversion.table), id(conversion.target), True, True, True
-        entry = self._conversions.get(key)
-        if entry is None:
-            pair = tables.in_one_history(conversion.table, self.table)
-            if pair is None:
-                details = (
-                    "it was renamed or dropped after this row, and the history does not say which: give the DDL (--ddl)"
-                    ", or read the row without --table"
-                )
-                raise WireError("TYPE_UNKNOWN", column=column, details=details)
-            entry = self._conversions[key] = RowConversion.of(*pair, older=True)
-        return entry
-
     def conversion_of(
-        self, table: Table, older: bool, target: Table | None = None, typed: bool = True, exact: bool = False
+        self,
+        table: Table,
+        older: bool,
+        target: Table | None = None,
+        typed: bool = True,
+        exact: bool = False,
+        tables: TableSource | None = None,
     ) -> RowConversion:
         """How rows that `table` describes become rows of the newest columns (spark_jobs.pipeline.row_conversion).
 
         target: instead of the newest columns. typed: False: names alone. older, exact: as RowConversion has them.
+        tables: asked whether a column was renamed or dropped, where the versions do not say it. WireError TYPE_UNKNOWN
+        where that can't say it either.
         """
         target = target or self.table
-        key = id(table), id(target), older, typed, exact
+        key = id(table), id(target), older, typed, exact, tables is None
         entry = self._conversions.get(key)
         if entry is None or entry.table is not table or entry.target is not target:
             entry = RowConversion.of(table, target, older, exact)
+            if older and entry.unclear and isinstance(tables, TableLineage):
+                entry = replace(_follow_names(entry, tables), table=table, target=target)
             entry = self._conversions[key] = entry if typed else replace(entry, steps=())
         return entry
 
@@ -172,7 +165,7 @@ class TableView:
         return [c for c in self.table.columns if not c.virtual]
 
     @cached_property
-    def _conversions(self) -> BoundedCache[tuple[int, int, bool, bool, bool], RowConversion]:
+    def _conversions(self) -> BoundedCache[tuple[int, int, bool, bool, bool, bool], RowConversion]:
         return BoundedCache(1024, 1 << 20, lambda _, one: len(one.table.columns))
 
     def __getstate__(self) -> dict[str, Any]:
@@ -219,6 +212,18 @@ class ViewDecoder:
             if isinstance(event, RowChange) and (self._view.has(event.table.id) or not self._view.table.columns):
                 self._view.apply(event, self._tables)
         return events
+
+
+def _follow_names(conversion: RowConversion, tables: TableLineage) -> RowConversion:
+    """By the columns' ids, as the history's DDL gives them."""
+    pair = tables.in_one_history(conversion.table, conversion.target)
+    if pair is None:
+        details = (
+            "it was renamed or dropped after this row, and the history does not say which: give the DDL (--ddl), or"
+            " read the row without --table"
+        )
+        raise WireError("TYPE_UNKNOWN", column=conversion.unclear, details=details)
+    return RowConversion.of(*pair, older=True)
 
 
 def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> None:

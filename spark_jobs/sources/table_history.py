@@ -69,7 +69,7 @@ class _Answers:
         self.every: BoundedCache[TableId, tuple[float, list[TableVersion]]] = BoundedCache(20_000)
         self.fits: BoundedCache[tuple[Any, ...], tuple[list[TableVersion], TableVersion | None]] = BoundedCache(20_000)
         self.names: dict[TableId, list[TableId]] = {}
-        self.made: BoundedCache[TableId, list[TableVersion]] = BoundedCache(200)
+        self.made: BoundedCache[TableId, tuple[float, list[TableVersion]]] = BoundedCache(200)
         self.names_at = float("-inf")
 
 
@@ -169,13 +169,13 @@ class HistoryTables(JsonClient):
 
     def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table] | None:
         """Two versions of a table with the column ids that the DDL gives them (schemas.model.ports.TableLineage)."""
-        made = self._told.made.get(newer.id)
-        if made is None:
+        expires, made = self._told.made.get(newer.id, (0.0, []))
+        if expires < time.monotonic():
             try:
                 made = versions(self.statements(newer.id), "UTC" if self._zone else None)
             except DdlError:
                 made = []
-            self._told.made[newer.id] = made
+            self._told.made[newer.id] = time.monotonic() + _UNSURE_FOR, made
         twins = [
             next((v.table for v in made if v.commit_ts == t.created_ts and v.table.columns == t.columns), None)
             for t in (older, newer)
