@@ -8,15 +8,14 @@ from urllib.parse import urlencode
 
 from fastapi import Request, Response
 
-from service.ui.api_client import ApiAnswer, ApiClient, ApiError
+from service.ui.api_client import ApiAnswer, ApiClient
 from service.ui.pages import FormError, PageRouter, form_fields, go, number_of, page, part, segment
-from service.ui.topics import ask_kafka, problem_of, status_of
+from service.ui.topics import ask_kafka, check_allowed, problem_of, status_of
 
 router = PageRouter("/ui/dead-letters")
 
 _MOST: Final = 200
 _COUNTS: Final = ("sent", "left", "failed")
-_NOT_ALLOWED: Final = (401, 403)
 
 
 @router.get("")
@@ -69,10 +68,8 @@ async def replay(request: Request) -> Response:
     if not reasons:
         return await _topic_page(request, topic, said="Choose at least one reason.", status=400)
     body = {**_question(fields), "reasons": reasons, "dry_run": not is_confirmed}
-    answer = await api.send("POST", "kafka", "topics", topic, "replay", body=body)
+    answer = check_allowed(await api.send("POST", "kafka", "topics", topic, "replay", body=body))
     if not answer.is_ok:
-        if answer.status in _NOT_ALLOWED:
-            raise ApiError(answer)
         return await _topic_page(request, topic, said=problem_of(answer), status=answer.status)
     return _sent(topic, answer) if is_confirmed else _confirm(topic, fields, reasons, answer)
 

@@ -23,14 +23,14 @@ from schemas.model.event import Message
 from schemas.model.options import Options
 from schemas.model.ports import SchemaId
 from service.api.services import services
-from service.ui.api_client import ApiAnswer, ApiClient, ApiError
+from service.ui.api_client import ApiAnswer, ApiClient
 from service.ui.pages import FormError, PageRouter, form, page
+from service.ui.topics import ask_kafka, problem_of
 
 router = PageRouter("/ui/explain")
 
 _WRITINGS: Final = {"auto": "detect (hex or base64)", "hex": "hex", "base64": "base64", "text": "text"}
 _PLACE: Final = re.compile(r"([A-Za-z0-9._-]{1,249})@([0-9]{1,10}):([0-9]{1,19})")
-_NOT_ALLOWED: Final = (401, 403)
 _HEX: Final = re.compile(r"(?:0x)?[0-9a-f\s:]*\Z", re.IGNORECASE)
 _FILLED_IN: Final[dict[str, str]] = {
     "key": "", "value": "", "writing": "auto", "format": "auto", "topic": "", "zone": "UTC", "context": "",
@@ -114,12 +114,10 @@ async def _fetch_message(request: Request, place: str) -> Message | None:
     match = _PLACE.fullmatch(place)
     if match is None:
         raise FormError(f"{place[:300]!r} is not a message's place: write TOPIC@PARTITION:OFFSET, such as shop@0:17.")
-    answer = await ApiClient(request).get("kafka", "topics", match[1], "messages", match[2], match[3])
+    answer = await ask_kafka(ApiClient(request), "topics", match[1], "messages", match[2], match[3])
     if answer.is_ok:
         return _message_of(answer.value)
-    if answer.status in _NOT_ALLOWED:
-        raise ApiError(answer)
-    raise FormError(answer.value["message"])
+    raise FormError(problem_of(answer))
 
 
 def _message_of(form: Mapping[str, Any]) -> Message:

@@ -74,7 +74,11 @@ def _formats() -> tuple[str, ...]:
 
 async def ask_kafka(api: ApiClient, *path: str, **query: str | int | bool | None) -> ApiAnswer:
     """GET below `/kafka`. Raises ApiError for whom it is not; other refusals are for the page to show."""
-    answer = await api.get("kafka", *path, **query)
+    return check_allowed(await api.get("kafka", *path, **query))
+
+
+def check_allowed(answer: ApiAnswer) -> ApiAnswer:
+    """The answer. ApiError for whom it is not."""
     if answer.status in _NOT_ALLOWED:
         raise ApiError(answer)
     return answer

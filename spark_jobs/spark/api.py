@@ -91,7 +91,7 @@ def decode(
     time: TIME as text or as a day-time interval. A value that the type can't hold (a zero date) is an error, with
     on_lossy="flag" NULL and the flag `not_typed:<column>`.
     on_lossy: also of values that the format can't keep exactly, which are flagged unless it is "error".
-    claim_checks: a folder with the folder of the files that claim-check messages point to, as the workers see it.
+    claim_checks: a folder with the files that claim-check messages point to, as the workers see it.
     craft_float: whether TiCDC damaged the FLOATs of Craft messages that a number follows; "auto": where the messages
     of a task prove it.
     options: of the format read, by TiCDC's or Debezium's names.
