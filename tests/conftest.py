@@ -154,6 +154,13 @@ def spark(request: pytest.FixtureRequest) -> Iterator[SparkSession]:
     session.stop()
 
 
+@pytest.fixture(autouse=True)
+def _active_session(request: pytest.FixtureRequest) -> None:
+    """The session of `spark` is the active one, which jobs take; a test may have left another one there."""
+    if "spark" in request.fixturenames:
+        request.getfixturevalue("spark").createDataFrame([], "a int")  # pyspark makes its session active, in both VMs
+
+
 class Counting:
     """With several workers, each tells at its end how many damaged messages it ran, and the sum is shown."""
 
