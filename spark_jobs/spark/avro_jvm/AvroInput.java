@@ -25,7 +25,7 @@ final class AvroInput {
 
     void finish() {
         if (pos != end) {
-            throw new Refused(Refused.TRAILING);
+            throw new Refused(Codes.TRAILING);
         }
     }
 

@@ -44,7 +44,7 @@ public final class AvroRows implements Serializable {
     }
 
     private static final class Program {
-        int flags; // OF_VALUE, BESIDE, SHUFFLED, or UNREADABLE with the code above it
+        int flags; // Codes.OF_VALUE and the like
         int key; // the number of its columns' names, 0 where it is no key's
         int[] strange; // as a key: ids of values that lack a column of it
         int[] steps;
@@ -54,17 +54,6 @@ public final class AvroRows implements Serializable {
     }
 
     private static final class Reader {
-        static final int OF_VALUE = 1; // it has more than a row
-        static final int BESIDE = 2; // a key that is looked at beside a value, but is no row of the table
-        static final int SHUFFLED = 4; // what it writes of changing length does not come in the order of the columns
-        static final int UNREADABLE = 8, CODE_SHIFT = 4;
-
-        // A step: what is read, branch of null or -1, place in the row or -1, and what RowValues knows. Steps has
-        // the numbers of schemas/columnar/kernels/avro_codes.py.
-        static final int STEP = 8, BRANCH = 1, PLACE = 2, FIRST = 4, SECOND = 5;
-
-        static final int F_CODE = 0, F_ID = 1, F_OP = 2, F_COMMIT_TS = 3, F_UNKNOWN = 4, F_KEY = 5, F_BEFORE = 6;
-        static final int F_AFTER = 7, FIELDS = 8;
         static final byte[] NONE = {}, C = {'c'}, U = {'u'}, D = {'d'};
 
         final Thread owner = Thread.currentThread();
@@ -72,7 +61,7 @@ public final class AvroRows implements Serializable {
         final int columns;
         final int[] ids; // in order
         final Program[] programs;
-        final UnsafeRowWriter top = new UnsafeRowWriter(FIELDS, 1024);
+        final UnsafeRowWriter top = new UnsafeRowWriter(Codes.FIELDS, 1024);
         final UnsafeRowWriter row, old;
         final int[] lengthy; // columns whose values have a place of their own, and their size there (0: the value's)
         final AvroInput in = new AvroInput(), preset = new AvroInput();
@@ -134,14 +123,14 @@ public final class AvroRows implements Serializable {
             top.zeroOutNullBytes();
             try {
                 if (named) {
-                    throw new Refused(Refused.NAMED);
+                    throw new Refused(Codes.NAMED);
                 }
                 event(key, value);
             } catch (Refused refused) {
                 top.reset();
                 top.zeroOutNullBytes();
-                top.write(F_CODE, refused.code);
-                for (int n = F_CODE + 1; n < FIELDS; n++) {
+                top.write(Codes.F_CODE, refused.code);
+                for (int n = Codes.F_CODE + 1; n < Codes.FIELDS; n++) {
                     top.setNullAt(n);
                 }
             }
@@ -158,7 +147,7 @@ public final class AvroRows implements Serializable {
                 value = null;
             }
             if (key == null && value == null) {
-                throw new Refused(Refused.EMPTY);
+                throw new Refused(Codes.EMPTY);
             }
             Program read = begin(value == null ? key : value);
             int id = idOf(in.data), start = top.cursor();
@@ -170,27 +159,27 @@ public final class AvroRows implements Serializable {
             if ((of != null && !isKey(of, value == null, id)) || op < 0 || wrong || (timed && commitTs < 0)) {
                 throw Refused.WRONG;
             }
-            top.write(F_KEY, of == null ? 0 : of.key);
+            top.write(Codes.F_KEY, of == null ? 0 : of.key);
             boolean gone = value == null || op == 'd';
-            top.write(F_CODE, 0);
-            top.write(F_ID, id);
-            top.write(F_OP, gone ? D : op == 'u' ? U : C);
+            top.write(Codes.F_CODE, 0);
+            top.write(Codes.F_ID, id);
+            top.write(Codes.F_OP, gone ? D : op == 'u' ? U : C);
             if (timed) {
-                top.write(F_COMMIT_TS, commitTs);
+                top.write(Codes.F_COMMIT_TS, commitTs);
             } else {
-                top.setNullAt(F_COMMIT_TS);
+                top.setNullAt(Codes.F_COMMIT_TS);
             }
-            top.write(F_UNKNOWN, value != null && op == 0);
-            refer(F_BEFORE, gone ? rowAt : oldAt);
-            refer(F_AFTER, gone ? 0 : rowAt);
+            top.write(Codes.F_UNKNOWN, value != null && op == 0);
+            refer(Codes.F_BEFORE, gone ? rowAt : oldAt);
+            refer(Codes.F_AFTER, gone ? 0 : rowAt);
         }
 
         /** Whether a record is a key's: what a value has beside its row would be taken for columns. */
         private static boolean isKey(Program of, boolean alone, int value) {
-            if (of.key == 0 || (of.flags & OF_VALUE) != 0) {
+            if (of.key == 0 || (of.flags & Codes.OF_VALUE) != 0) {
                 return false;
             }
-            return alone ? (of.flags & BESIDE) == 0 : Arrays.binarySearch(of.strange, value) < 0;
+            return alone ? (of.flags & Codes.BESIDE) == 0 : Arrays.binarySearch(of.strange, value) < 0;
         }
 
         /** A value's key, looked at. */
@@ -199,7 +188,7 @@ public final class AvroRows implements Serializable {
             try {
                 read = begin(message);
             } catch (Refused refused) {
-                throw refused.code == Refused.OTHER_TABLE ? Refused.WRONG : refused; // the value is this table's
+                throw refused.code == Codes.OTHER_TABLE ? Refused.WRONG : refused; // the value is this table's
             }
             steps(read, 0, read.steps.length, in, null, 0);
             in.finish();
@@ -222,21 +211,21 @@ public final class AvroRows implements Serializable {
         /** The program of a framed message, whose record is read next. */
         private Program begin(byte[] message) {
             if (message.length > longest) {
-                throw new Refused(Refused.TOO_LARGE);
+                throw new Refused(Codes.TOO_LARGE);
             }
             if (message.length == 0 || message[0] != 0) {
-                throw new Refused(Refused.NOT_FRAMED);
+                throw new Refused(Codes.NOT_FRAMED);
             }
             if (message.length < 5) {
                 throw Refused.CUT_OFF;
             }
             int found = Arrays.binarySearch(ids, idOf(message));
             if (found < 0) {
-                throw new Refused(Refused.UNKNOWN_ID);
+                throw new Refused(Codes.UNKNOWN_ID);
             }
             Program program = programs[found];
-            if ((program.flags & UNREADABLE) != 0) {
-                throw new Refused(program.flags >> CODE_SHIFT);
+            if ((program.flags & Codes.UNREADABLE) != 0) {
+                throw new Refused(program.flags >> Codes.CODE_SHIFT);
             }
             in.begin(message, 5);
             return program;
@@ -255,15 +244,15 @@ public final class AvroRows implements Serializable {
                 RowValues.none(read.absent[n], read.absent[n + 1], out);
             }
             preset.begin(presets, 0);
-            for (int at = 0; at < read.presetSteps.length; at += STEP) {
+            for (int at = 0; at < read.presetSteps.length; at += Codes.STEP) {
                 if (presets.length > 0) {
                     value(read.presetSteps, at, preset, out, start);
                 } else {
-                    RowValues.none(read.presetSteps[at + PLACE], read.presetSteps[at + RowValues.PRECISION], out);
+                    RowValues.none(read.presetSteps[at + Codes.PLACE], read.presetSteps[at + Codes.PRECISION], out);
                 }
             }
             steps(read, from, to, in, out, start);
-            if ((read.flags & SHUFFLED) != 0) {
+            if ((read.flags & Codes.SHUFFLED) != 0) {
                 order(out, start, out == row && rowEnd != 0 ? rowEnd : top.cursor());
             }
         }
@@ -291,15 +280,15 @@ public final class AvroRows implements Serializable {
         /** out: null where the values are only looked at. start: the row's first byte in out's buffer. */
         private void steps(Program read, int from, int to, AvroInput in, UnsafeRowWriter out, int start) {
             int[] steps = read.steps;
-            for (int at = from; at < to; at += STEP) {
-                int branch = steps[at + BRANCH];
+            for (int at = from; at < to; at += Codes.STEP) {
+                int branch = steps[at + Codes.BRANCH];
                 if (branch >= 0) {
                     long taken = in.number();
                     if (taken == branch) {
-                        if (out != null && steps[at + PLACE] >= 0) {
-                            RowValues.none(steps[at + PLACE], steps[at + RowValues.PRECISION], out);
+                        if (out != null && steps[at + Codes.PLACE] >= 0) {
+                            RowValues.none(steps[at + Codes.PLACE], steps[at + Codes.PRECISION], out);
                         }
-                        at += steps[at] == Steps.BEFORE ? steps[at + FIRST] : 0;
+                        at += steps[at] == Steps.BEFORE ? steps[at + Codes.FIRST] : 0;
                         continue;
                     }
                     if (taken != 1 - branch) {
@@ -309,9 +298,9 @@ public final class AvroRows implements Serializable {
                 if (steps[at] < Steps.OP) {
                     value(steps, at, in, out, start);
                 } else if (steps[at] == Steps.BEFORE) {
-                    int inner = steps[at + FIRST];
+                    int inner = steps[at + Codes.FIRST];
                     rowEnd = top.cursor();
-                    row(read, read.presets, old, at + STEP, at + STEP + inner);
+                    row(read, read.presets, old, at + Codes.STEP, at + Codes.STEP + inner);
                     oldAt = place(rowEnd, top.cursor());
                     at += inner;
                 } else {
@@ -352,7 +341,7 @@ public final class AvroRows implements Serializable {
         }
 
         private static void value(int[] steps, int at, AvroInput in, UnsafeRowWriter out, int start) {
-            int code = steps[at], place = out == null ? -1 : steps[at + PLACE];
+            int code = steps[at], place = out == null ? -1 : steps[at + Codes.PLACE];
             switch (code) {
                 case Steps.INT:
                 case Steps.INT_UNSIGNED:
@@ -362,17 +351,17 @@ public final class AvroRows implements Serializable {
                     boolean narrow = code == Steps.INT || code == Steps.INT_UNSIGNED;
                     long number = code == Steps.TEXT_UNSIGNED ? in.unsigned() : narrow ? in.narrow() : in.number();
                     if (place >= 0) {
-                        RowValues.whole(number, steps[at + FIRST] == 1, steps, at, place, out, start);
+                        RowValues.whole(number, steps[at + Codes.FIRST] == 1, steps, at, place, out, start);
                     }
                     return;
                 case Steps.FLOAT:
-                    RowValues.real(Float.intBitsToFloat((int) in.little(4)), steps[at + RowValues.FORM], place, out);
+                    RowValues.real(Float.intBitsToFloat((int) in.little(4)), steps[at + Codes.FORM], place, out);
                     return;
                 case Steps.DOUBLE:
                     double real = Double.longBitsToDouble(in.little(8));
                     // A FLOAT that comes as a double is the float that its text says.
-                    real = steps[at + FIRST] == 1 ? (double) (float) real : real;
-                    RowValues.real(real, steps[at + RowValues.FORM], place, out);
+                    real = steps[at + Codes.FIRST] == 1 ? (double) (float) real : real;
+                    RowValues.real(real, steps[at + Codes.FORM], place, out);
                     return;
                 case Steps.DECIMAL_BYTES:
                     RowValues.decimal(in, in.span(), steps, at, place, out, start);
@@ -389,7 +378,8 @@ public final class AvroRows implements Serializable {
                 throw Refused.WRONG;
             }
             // BITS: so many bytes, of which the first has a value below the second number
-            if (code == Steps.BITS && (size != steps[at + FIRST] || (in.data[first] & 255) >= steps[at + SECOND])) {
+            if (code == Steps.BITS
+                    && (size != steps[at + Codes.FIRST] || (in.data[first] & 255) >= steps[at + Codes.SECOND])) {
                 throw Refused.WRONG;
             }
             if (place < 0) {

@@ -11,18 +11,14 @@ import org.apache.spark.unsafe.Platform;
 /**
  * Numbers as a column of one of Spark's rows has them, exactly; refused where the column does not hold them.
  *
- * A step tells from step[at + FORM] on how a number is written: form, and for decimals their own precision and scale,
- * then the column's. place: the column; negative where the value is only looked at. start: the row's first byte.
+ * A step tells how a number is written: FORM, and for decimals their own precision and scale (FIRST, SECOND), then the
+ * column's. place: the column; negative where the value is only looked at. start: the row's first byte.
  */
 final class RowValues {
-    static final int SHORT = 0, INT = 1, LONG = 2, DECIMAL = 3, FLOAT = 4, DOUBLE = 5;
-    static final int FORM = 3, OWN_PRECISION = 4, OWN_SCALE = 5, PRECISION = 6, SCALE = 7;
-
     private static final int BYTES = Platform.BYTE_ARRAY_OFFSET;
-    private static final int COMPACT = 18; // digits of a decimal that is a long in the row
     private static final double BITS = 3.3219; // of a digit, a little less
     private static final BigInteger TWO_64 = BigInteger.ONE.shiftLeft(64);
-    private static final long[] TENS = new long[COMPACT + 1];
+    private static final long[] TENS = new long[Codes.COMPACT + 1];
 
     static {
         long power = 1;
@@ -36,7 +32,7 @@ final class RowValues {
 
     /** NULL in a column; precision: of a decimal, which keeps its place where it is long. */
     static void none(int place, int precision, UnsafeRowWriter out) {
-        if (precision > COMPACT) {
+        if (precision > Codes.COMPACT) {
             out.write(place, (Decimal) null, precision, 0);
         } else {
             out.setNullAt(place);
@@ -45,17 +41,17 @@ final class RowValues {
 
     /** unsigned: a negative number stands for one from 2^63 on. */
     static void whole(long number, boolean unsigned, int[] step, int at, int place, UnsafeRowWriter out, int start) {
-        switch (step[at + FORM]) {
-            case LONG:
+        switch (step[at + Codes.FORM]) {
+            case Codes.LONG:
                 out.write(place, number);
                 return;
-            case INT:
+            case Codes.INT:
                 if ((int) number != number) {
                     throw Refused.WRONG;
                 }
                 out.write(place, (int) number);
                 return;
-            case SHORT:
+            case Codes.SHORT:
                 if ((short) number != number) {
                     throw Refused.WRONG;
                 }
@@ -63,7 +59,7 @@ final class RowValues {
                 return;
             default:
                 boolean large = unsigned && number < 0;
-                if (step[at + PRECISION] > COMPACT && step[at + SCALE] == 0) {
+                if (step[at + Codes.PRECISION] > Codes.COMPACT && step[at + Codes.SCALE] == 0) {
                     wide(number, large, place, out, start);
                 } else {
                     BigInteger value = BigInteger.valueOf(number);
@@ -99,7 +95,7 @@ final class RowValues {
         if (place < 0) {
             return;
         }
-        if (form == DOUBLE) {
+        if (form == Codes.DOUBLE) {
             out.write(place, number);
         } else if ((float) number == number) {
             out.write(place, (float) number);
@@ -111,23 +107,23 @@ final class RowValues {
     /** DECIMAL as the two's complement of its digits: the `size` bytes before the input's position. */
     static void decimal(AvroInput in, int size, int[] step, int at, int place, UnsafeRowWriter out, int start) {
         byte[] data = in.data;
-        int pos = in.pos, first = pos - size, digits = step[at + OWN_PRECISION];
+        int pos = in.pos, first = pos - size, digits = step[at + Codes.FIRST];
         if (size < 1 || size > 32) {
             throw Refused.WRONG;
         }
         while (pos - first > 1 && data[first] == data[first + 1] >> 7) {
             first++; // a sign that the next byte has too
         }
-        boolean asIs = step[at + OWN_SCALE] == step[at + SCALE];
+        boolean asIs = step[at + Codes.SECOND] == step[at + Codes.SCALE];
         if (pos - first <= 8 && (asIs || place < 0)) {
             long number = data[first];
             for (int n = first + 1; n < pos; n++) {
                 number = number << 8 | data[n] & 255;
             }
-            if (digits <= COMPACT && (number >= TENS[digits] || number <= -TENS[digits])) {
+            if (digits <= Codes.COMPACT && (number >= TENS[digits] || number <= -TENS[digits])) {
                 throw Refused.WRONG;
             }
-            if (place >= 0 && step[at + PRECISION] <= COMPACT) {
+            if (place >= 0 && step[at + Codes.PRECISION] <= Codes.COMPACT) {
                 out.write(place, number);
             } else if (place >= 0) {
                 wide(number, false, place, out, start);
@@ -144,7 +140,7 @@ final class RowValues {
             System.arraycopy(data, first, out.getBuffer(), to - BYTES, pos - first);
             out.write(place, (long) (to - start) << 32 | pos - first);
         } else if (place >= 0) {
-            scaled(new BigDecimal(number, step[at + OWN_SCALE]), step, at, place, out);
+            scaled(new BigDecimal(number, step[at + Codes.SECOND]), step, at, place, out);
         }
     }
 
@@ -171,7 +167,7 @@ final class RowValues {
     }
 
     private static void scaled(BigDecimal value, int[] step, int at, int place, UnsafeRowWriter out) {
-        int precision = step[at + PRECISION], scale = step[at + SCALE];
+        int precision = step[at + Codes.PRECISION], scale = step[at + Codes.SCALE];
         BigDecimal exact = value.setScale(scale); // no version that would lose digits has such a step
         if (exact.precision() > precision) {
             throw Refused.WRONG;

@@ -16,20 +16,20 @@ import tempfile
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from schemas.columnar.kernels import avro_codes
 from spark_jobs.runtime.cache import cache_dir, write_atomically
 from spark_jobs.runtime.spark_version import Version, major_minor
+from spark_jobs.spark.avro_jvm import program_codes
 from spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# The numbers of steps are those of the kernels in Python.
-_STEPS = "package ticdcbridge; final class Steps {{ static final int {}; }}".format(
-    ", ".join(f"{name} = {number}" for name, number in vars(avro_codes).items() if name.isupper())
-)
+# Java's constants are Python's numbers.
+_CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
 _SOURCES = ("AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java", "RefusedRows.java", "RowValues.java")
 _log = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ def _archive(gateway: Any) -> Path:
     a JVM may outlive an upgrade of ours, or serve two of them.
     """
     texts = {name: importlib.resources.files(__name__).joinpath(name).read_text(encoding="utf-8") for name in _SOURCES}
-    texts["Steps.java"] = _STEPS
+    texts |= {f"{name}.java": _constants(name, module) for name, module in _CONSTANTS.items()}
     of = hashlib.sha256("\0".join([gateway.jvm.org.apache.spark.package.SPARK_VERSION(), *texts.values()]).encode())
     package = f"ticdcbridge_{of.hexdigest()[:16]}"
     path = cache_dir() / "classes" / f"{package}.jar"
@@ -137,6 +137,12 @@ def _archive(gateway: Any) -> Path:
             path = Path(folder) / path.name
             write_atomically(path, content)
     return path
+
+
+def _constants(name: str, module: ModuleType) -> str:
+    """A class with the numbers of a module."""
+    numbers = (f"{one} = {number}" for one, number in vars(module).items() if one.isupper() and isinstance(number, int))
+    return f"package ticdcbridge; final class {name} {{ static final int {', '.join(numbers)}; }}"
 
 
 def _compile(gateway: Any, texts: Mapping[str, str]) -> bytes:

@@ -27,7 +27,8 @@ from spark_jobs.pipeline.table_view import Missing
 from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, topics_of, unique_writers
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.avro_jvm.programs import EIGHT_BYTE_ID, ERRORS, OTHER_TABLE, JvmPrograms, programs
+from spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT
+from spark_jobs.spark.avro_jvm.programs import ERRORS, JvmPrograms, programs
 from spark_jobs.spark.avro_jvm.refused_rows import ANSWER, ask_python
 
 if TYPE_CHECKING:
@@ -60,7 +61,6 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
 
 
 _SOURCE = ("topic", "partition", "offset", "timestamp")
-_TOLD = ("code", "id", "op", "commit_ts", "op_unknown", "key", "before", "after")
 
 
 @dataclass(frozen=True)
@@ -179,7 +179,7 @@ class AvroPlan:
         """Schema ids of which every message is refused, with the reader's code."""
         others = {int.from_bytes(header[1:], "big", signed=True) for header in self.others if len(header) == 5}
         codes = {0: EIGHT_BYTE_ID, **dict.fromkeys(others, OTHER_TABLE)}  # no registry gives the id 0
-        for number, (entry, _) in enumerate(self.unreadable, 1 + len(ERRORS)):
+        for number, (entry, _) in enumerate(self.unreadable, REFUSALS + 1):
             if isinstance(entry.id, int):
                 codes[entry.id] = number
         return codes
@@ -203,7 +203,7 @@ class AvroPlan:
     def _columns(self, jvm_programs: JvmPrograms, row: Callable[[str], Column]) -> Iterator[tuple[str, Column]]:
         from pyspark.sql import functions as F
 
-        read = {name: row("_read")[name] for name in _TOLD}
+        read = {name: row("_read")[name] for name in RESULT}
         ok, told = read["code"] == 0, row(ANSWER) if self.exact else None
         kind = tidb_row(self.table, certain=False)
 
@@ -241,7 +241,7 @@ class AvroPlan:
         from pyspark.sql import functions as F
 
         theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
-        arrays = [F.array(*map(F.lit, column)) for column in zip(*ERRORS, *theirs, strict=True)]
+        arrays = [F.array(*map(F.lit, column)) for column in zip(*ERRORS.values(), *theirs, strict=True)]
         return F.element_at(arrays[0], code), F.element_at(arrays[1], code)
 
 
@@ -256,7 +256,7 @@ def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> C
 
 
 def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Table, named: Column) -> Column:
-    """What the reader tells of the message in `key` and `value`: struct of _TOLD. named: as AvroRows has it."""
+    """What the reader tells of the message in `key` and `value`: struct of RESULT. named: as AvroRows has it."""
     from pyspark.sql import Column, functions
 
     jvm: Any = spark._jvm
@@ -275,7 +275,7 @@ def _rescue_type(table: Table) -> dict[str, Any]:
     kinds = ("integer", "integer", "string", "long", "boolean", "integer", row, row)
     fields = [
         {"name": name, "type": kind, "nullable": name != "code", "metadata": {}}
-        for name, kind in zip(_TOLD, kinds, strict=True)
+        for name, kind in zip(RESULT, kinds, strict=True)
     ]
     return {"type": "struct", "fields": fields}
 

@@ -25,28 +25,25 @@ from schemas.model.table import Column, Table, Value
 from schemas.model.types import Kind
 from spark_jobs.pipeline.table_view import Missing, default_of
 from spark_jobs.sources.avro_versions import WriterSchema
+from spark_jobs.spark.avro_jvm import program_codes as java
 
-# All numbers here are Java's.
-OTHER_TABLE, MALFORMED, EIGHT_BYTE_ID = 2, 7, 10
-ERRORS = (
-    ("EMPTY_RECORD", "key and value are null, or a delete has no key"),
-    ("", ""),  # another table's
-    ("NOT_FRAMED", 'no Confluent header; check="exact" reads AWS Glue\'s, and DDL and watermarks'),
-    ("TOO_LARGE", f"a message has at most {MAX_MESSAGE} bytes"),
-    ("UNKNOWN_SCHEMA_ID", 'the schema id is not known; check="exact" asks for those registered since'),
-    ("TRUNCATED", 'the record ends too early; check="exact" says where'),
-    ("MALFORMED", 'the record is none of its schema; check="exact" says why'),
-    ("TRAILING_BYTES", 'there are bytes after the record; check="exact" says how many'),
-    ("NOT_FRAMED", 'the record headers name the schema, not the first bytes; check="exact" reads it'),
-    ("UNKNOWN_SCHEMA_ID", 'the schema id has 8 bytes, as Apicurio writes it; check="exact" reads it'),
-)
+ERRORS: Mapping[int, tuple[str, str]] = {
+    java.EMPTY: ("EMPTY_RECORD", "key and value are null, or a delete has no key"),
+    java.OTHER_TABLE: ("", ""),
+    java.NOT_FRAMED: ("NOT_FRAMED", 'no Confluent header; check="exact" reads AWS Glue\'s, and DDL and watermarks'),
+    java.TOO_LARGE: ("TOO_LARGE", f"a message has at most {MAX_MESSAGE} bytes"),
+    java.UNKNOWN_ID: ("UNKNOWN_SCHEMA_ID", 'the schema id is not known; check="exact" asks for those registered since'),
+    java.CUT: ("TRUNCATED", 'the record ends too early; check="exact" says where'),
+    java.MALFORMED: ("MALFORMED", 'the record is none of its schema; check="exact" says why'),
+    java.TRAILING: ("TRAILING_BYTES", 'there are bytes after the record; check="exact" says how many'),
+    java.NAMED: ("NOT_FRAMED", 'the record headers name the schema, not the first bytes; check="exact" reads it'),
+    java.EIGHT_BYTE_ID: (
+        "UNKNOWN_SCHEMA_ID", 'the schema id has 8 bytes, as Apicurio writes it; check="exact" reads it',
+    ),
+}  # fmt: skip
 """Error code and detail of what the reader refuses, from its code 1 on."""
-assert ERRORS[MALFORMED - 1][0] == "MALFORMED"
-assert len(ERRORS) == EIGHT_BYTE_ID
+assert [*ERRORS] == [*range(1, java.REFUSALS + 1)]
 
-_OF_VALUE, _BESIDE, _SHUFFLED, _UNREADABLE, _CODE_SHIFT = 1, 2, 4, 8, 4
-_STEP = 8
-_COMPACT = 18  # digits of a decimal that is a long in Spark's row
 # What a value that is read so can be written as.
 _WHOLE = ("smallint", "int", "bigint", "decimal")
 _HELD: Mapping[int, tuple[str, ...]] = {
@@ -56,8 +53,10 @@ _HELD: Mapping[int, tuple[str, ...]] = {
     **dict.fromkeys((codes.BYTES, codes.BITS), ("binary",)),
     codes.DECIMAL_BYTES: ("decimal",),
 }
-_WRITTEN = {"smallint": 0, "int": 1, "bigint": 2, "decimal": 3, "float": 4, "double": 5}
-_AS_IT_IS = -1
+_WRITTEN = {
+    "smallint": java.SHORT, "int": java.INT, "bigint": java.LONG, "decimal": java.DECIMAL,
+    "float": java.FLOAT, "double": java.DOUBLE,
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -112,7 +111,7 @@ class _Compiler:
         """
         record, fields = writer.record, json.loads(writer.entry.schema)["fields"]
         steps = self._record_steps(record, fields)
-        flags = _OF_VALUE if record.of_value else 0
+        flags = java.OF_VALUE if record.of_value else 0
         names = {c.name for c in record.columns}
         absent = [c for c in self._table.columns if c.name not in names]
         try:
@@ -120,15 +119,15 @@ class _Compiler:
         except (ValueError, ArithmeticError, TypeError):  # no value of the column: the codec says so of each row
             steps, presets = None, {}
         if steps is None and beside:
-            steps, flags = self._record_steps(record, fields, placed=False), _BESIDE
+            steps, flags = self._record_steps(record, fields, placed=False), java.BESIDE
         if steps is None:
-            return _refusal_program(MALFORMED)
+            return _refusal_program(java.MALFORMED)
         lacking = [(self._places[c.name], _digits(spark_type(c))[0]) for c in absent if c not in presets]
         encoded = b"".join(data for _, data in presets.values())
         preset = [number for step, _ in presets.values() for number in step]
-        places = [place for place, precision in lacking if precision > _COMPACT]
+        places = [place for place, precision in lacking if precision > java.COMPACT]
         places += [place for some in (preset, steps) for place in _written_places(some)]
-        flags |= _SHUFFLED if places != sorted(places) and flags != _BESIDE else 0
+        flags |= java.SHUFFLED if places != sorted(places) and flags != java.BESIDE else 0
         return (
             struct.pack(">2i", flags, key)
             + _numbers(strange)
@@ -165,13 +164,13 @@ class _Compiler:
                 inner = [self._inner(old, f) for f in kind["fields"]]
                 if left or None in inner:
                     return None  # its values would stand within the row's
-                numbers = [number for step in inner for number in step or ()]
-                steps += [codes.BEFORE, null, -1, _AS_IT_IS, len(numbers), 0, 0, 0, *numbers]
+                row = [number for step in inner for number in step or ()]
+                steps += [codes.BEFORE, null, -1, java.AS_IT_IS, len(row), 0, 0, 0, *row]
             else:
                 extension = extension_step(name, kind)
                 if extension is None:
                     return None
-                steps += [extension[0], null, -1, _AS_IT_IS, 0, 0, 0, 0]
+                steps += [extension[0], null, -1, java.AS_IT_IS, 0, 0, 0, 0]
         return steps
 
     def _inner(self, old: RecordReader, field: Mapping[str, Any]) -> list[int] | None:
@@ -183,15 +182,15 @@ class _Compiler:
         """None for what the newest version's column does not hold."""
         place = self._places.get(column.name, -1) if placed else -1
         step = column_step(column, primitive)
-        code, *own = step or (codes.DOUBLE, 1, 0)  # a FLOAT as a double, which is the float that its text says
+        code, *made = step or (codes.DOUBLE, 1, 0)  # a FLOAT as a double, which is the float that its text says
         kind = spark_type(column if place < 0 else self._table.columns[place])
         if place >= 0 and not (widens(spark_type(column), kind) and kind.startswith(_HELD[code])):
             return None
         if code == codes.BITS:  # so many bytes, of which the first has a value below the second number
-            own[1] = 1 << ((own[1] - 1) % 8 + 1)
+            made[1] = 1 << ((made[1] - 1) % 8 + 1)
         elif column.type.kind is Kind.INTEGER and column.type.bits == 64:
-            own[0] = int(column.unsigned)  # a negative number stands for one from 2^63 on
-        return [code, null, place, _write_code(kind), *own, *_digits(kind)]
+            made[0] = int(column.unsigned)  # a negative number stands for one from 2^63 on
+        return [code, null, place, _write_code(kind), *made, *_digits(kind)]
 
     def _presets(self, absent: list[Column]) -> dict[Column, tuple[list[int], bytes]]:
         """What columns get that a version lacks: steps, and their values in Avro's binary form. ValueError,
@@ -213,7 +212,7 @@ def _place_and_length(place: int, kind: str) -> tuple[int, ...]:
     """
     if kind in ("string", "binary"):
         return place, 0
-    return (place, 16) if _digits(kind)[0] > _COMPACT else ()
+    return (place, 16) if _digits(kind)[0] > java.COMPACT else ()
 
 
 def _written_places(steps: list[int]) -> list[int]:
@@ -221,11 +220,11 @@ def _written_places(steps: list[int]) -> list[int]:
     which come in the same.
     """
     places = []
-    for at in range(0, len(steps), _STEP):
-        code, _, place, form, _, _, precision, _ = steps[at : at + _STEP]
+    for at in range(0, len(steps), java.STEP):
+        code, _, place, form, _, _, precision, _ = steps[at : at + java.STEP]
         if code == codes.BEFORE:
             break
-        if place >= 0 and (form == _AS_IT_IS or precision > _COMPACT):
+        if place >= 0 and (form == java.AS_IT_IS or precision > java.COMPACT):
             places.append(place)
     return places
 
@@ -239,7 +238,7 @@ def _union(kind: Any) -> tuple[int, Any]:
 
 
 def _write_code(kind: str) -> int:
-    return _WRITTEN.get(kind.partition("(")[0], _AS_IT_IS)
+    return _WRITTEN.get(kind.partition("(")[0], java.AS_IT_IS)
 
 
 def _digits(kind: str) -> tuple[int, int]:
@@ -268,7 +267,7 @@ def _encode_default(column: Column, kind: str, value: Value) -> tuple[int, bytes
 
 def _refusal_program(code: int) -> bytes:
     """The program of messages that are refused."""
-    return struct.pack(">2i", _UNREADABLE | code << _CODE_SHIFT, 0) + _numbers([]) * 4 + struct.pack(">i", 0)
+    return struct.pack(">2i", java.UNREADABLE | code << java.CODE_SHIFT, 0) + _numbers([]) * 4 + struct.pack(">i", 0)
 
 
 def _numbers(numbers: Sequence[int]) -> bytes:
