@@ -20,7 +20,7 @@ RUN if [ -n "$CA_CERTIFICATES" ]; then \
         | awk '/-----BEGIN/ { n++ } { print > ("/usr/local/share/ca-certificates/company-" n ".crt") }' \
      && update-ca-certificates; \
     fi \
- && if [ -n "$APT_MIRROR" ]; then sed -i "s|http://deb.debian.org/debian|$APT_MIRROR|" /etc/apt/sources.list.d/*; fi \
+ && if [ -n "$APT_MIRROR" ]; then sed -i "s|http://deb.debian.org/debian|${APT_MIRROR%/}|" /etc/apt/sources.list.d/*; fi \
  && apt-get update \
  && apt-get install --yes --no-install-recommends tini \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \

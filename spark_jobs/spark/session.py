@@ -119,6 +119,7 @@ def spark_session(
             details = f"--master {master}: SPARK_REMOTE names a Spark Connect server ({remote}): give one of them"
             raise SetupError("USAGE", details=details)
         return _adjust_session(SparkSession.builder.remote(remote).getOrCreate(), {**RUNTIME, **config})
+    _expect_lost_connections()
     if "PYSPARK_GATEWAY_PORT" in os.environ:
         conf = {**_submitted_settings(), **({"spark.master": master} if master else {}), **config}
         builder = SparkSession.builder.appName(app).config(map={**RUNTIME, **config, **submitted_options(conf)})
@@ -126,19 +127,26 @@ def spark_session(
     # As on a cluster, a task that fails (its Python worker was killed) is tried four times.
     master = master or config.get("spark.master") or "local[*,4]"
     settings = _settings(master, config, packages)
-    _expect_lost_connections()
     with _environment(_variables(local=_is_local(master))), tell_slow_work("starting Spark"):
         return SparkSession.builder.appName(app).master(master).config(map={**settings}).getOrCreate()
 
 
 def _expect_lost_connections() -> None:
-    """The server that takes accumulators prints a traceback where the JVM has ended, which the job says by itself."""
+    """No tracebacks of Spark's own where the JVM has ended, which the job says by itself: the server that takes
+    accumulators prints one, and py4j logs what it raises too, by the root logger, which then has a handler.
+    """
     from pyspark import accumulators
+
+    logging.getLogger().addFilter(_is_not_of_py4j)
 
     for kind in ("AccumulatorTCPServer", "AccumulatorUnixServer", "AccumulatorServer"):
         server = getattr(accumulators, kind, None)
         if server is not None:
             server.handle_error = _report_unless_lost
+
+
+def _is_not_of_py4j(record: logging.LogRecord) -> bool:
+    return record.module != "java_gateway"
 
 
 def _report_unless_lost(server: BaseServer, request: Any, address: Any) -> None:

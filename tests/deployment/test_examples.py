@@ -81,6 +81,54 @@ def test_what_pods_refer_to_is_among_the_manifests() -> None:
     assert credentials.read(users, "users").names == set()
 
 
+def _rendered(alternative: str) -> list[dict[str, Any]]:
+    """What kustomize makes of the folder, as the kustomization names no more than resources and a namespace.
+
+    alternative: the file of the job that it has.
+    """
+    (whole,) = yaml.safe_load_all((ROOT / "examples/kubernetes/kustomization.yaml").read_text(encoding="utf-8"))
+    assert whole.keys() == {"apiVersion", "kind", "namespace", "resources"}
+    files = {alternative if name == "transcode.yaml" else name for name in whole["resources"]}
+    return [one for file, one in documents() if file in files]
+
+
+@pytest.mark.parametrize("alternative", ["transcode.yaml", _ALTERNATIVE])
+def test_names_agree_among_what_is_applied(alternative: str) -> None:
+    """Each object once, in one namespace; selectors, ports and accounts are those of pods that there are."""
+    every = _rendered(alternative)
+    ids = [(one["kind"], one["metadata"]["name"]) for one in every]
+    assert len(ids) == len({*ids})
+    assert ("Namespace", "ticdc-bridge") in ids
+    assert all("namespace" not in one["metadata"] for one in every)
+    pods = [one["spec"]["template"] for one in every if one["kind"] in ("Deployment", "StatefulSet")]
+
+    def chosen(labels: dict[str, str]) -> list[dict[str, Any]]:
+        some = [pod["spec"] for pod in pods if labels.items() <= pod["metadata"]["labels"].items()]
+        assert some, labels
+        return some
+
+    def check(one: dict[str, Any]) -> None:
+        spec = one.get("spec", {})
+        labels = spec.get("podSelector") or spec.get("selector") or {}
+        specs = chosen(labels.get("matchLabels", labels)) if labels else []
+        ports = {port["name"] for some in specs for c in some["containers"] for port in c.get("ports", ())}
+        asked = [port["targetPort"] for port in spec.get("ports", ())]
+        asked += [port["port"] for rule in spec.get("ingress", ()) for port in rule["ports"]]
+        assert {*asked} <= ports
+        if one["kind"] == "StatefulSet":
+            assert ("Service", spec["serviceName"]) in ids
+        if one["kind"] in ("Deployment", "StatefulSet"):
+            account = spec["template"]["spec"].get("serviceAccountName")
+            assert account is None or ("ServiceAccount", account) in ids
+            listed = (*spec["template"]["spec"]["volumes"], *spec.get("volumeClaimTemplates", ()))
+            volumes = {volume.get("metadata", volume)["name"] for volume in listed}
+            assert {m["name"] for c in spec["template"]["spec"]["containers"] for m in c["volumeMounts"]} <= volumes
+        if one["kind"] == "RoleBinding":
+            assert {(who["kind"], who["name"]) for who in (*one["subjects"], one["roleRef"])} <= {*ids}
+
+    check_rows(every, check, lambda one: f"{one['kind']} {one['metadata']['name']}")
+
+
 def test_the_job_with_executors_is_the_job() -> None:
     """It reads and writes the same, by the same volume; its executor's template is a pod."""
     one, other = (dict(documents_of(name)) for name in ("transcode.yaml", _ALTERNATIVE))
@@ -108,7 +156,11 @@ def test_kustomize_renders_it() -> None:
         [kustomize, "build", "examples/kubernetes"], cwd=ROOT, capture_output=True, text=True, check=True
     )
     rendered = [one for one in yaml.safe_load_all(done.stdout) if one]
-    assert len(rendered) == sum(name != _ALTERNATIVE for name, _ in documents())
+    ids = [
+        sorted((one["kind"], one["metadata"]["name"]) for one in some)
+        for some in (rendered, _rendered("transcode.yaml"))
+    ]
+    assert ids[0] == ids[1]
     assert all(one["metadata"].get("namespace", "ticdc-bridge") == "ticdc-bridge" for one in rendered)
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
 from tests.support.dockerfile import read_dockerfile
 from tests.support.service import ROOT
+from tests.support.table import check_rows
 
 # Runs with only some folders of the repository, and with every other installed package hidden.
 _SCRIPT = """
@@ -66,3 +69,68 @@ def test_the_code_needs_nothing_else(target: str, tmp_path: object) -> None:
         [sys.executable, "-c", _SCRIPT, *arguments], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert answer.stdout == "all there\n", answer.stderr[-2000:]
+
+
+_SOURCES = """\
+URIs: http://deb.debian.org/debian
+Suites: trixie trixie-updates
+
+URIs: http://deb.debian.org/debian-security
+Suites: trixie-security
+"""
+_MIRRORS = ("https://mirror.example/debian", "https://mirror.example/debian/", "")
+_PEM = "-----BEGIN CERTIFICATE-----\n{}\n-----END CERTIFICATE-----"
+
+
+def _run_condition(stage: str, argument: str, value: str, folder: Path) -> None:
+    """What a stage's RUN does `if` a build argument is given, by the shell, on files in a folder."""
+    _, stages = read_dockerfile((ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    assert f'{argument}=""' in stages[stage].texts("ARG")
+    text = " ".join(stages[stage].texts("RUN"))
+    (condition,) = re.findall(rf'if \[ -n "\${argument}" \]; then .*?;\s+fi\b', text)
+    for place in ("/etc/apt/sources.list.d", "/usr/local/share/ca-certificates"):
+        condition = condition.replace(place, str(folder))
+    condition = condition.replace("update-ca-certificates", "true")
+    subprocess.run(["sh", "-euc", condition], cwd=folder, env={"PATH": "/usr/bin:/bin", argument: value}, check=True)
+
+
+def test_a_mirror_of_debian(tmp_path: Path) -> None:
+    """In place of Debian's archive and its security updates, with a slash at the end or without."""
+
+    def check(mirror: str) -> None:
+        file = tmp_path / "debian.sources"
+        file.write_text(_SOURCES)
+        _run_condition("base", "APT_MIRROR", mirror, tmp_path)
+        wanted = _SOURCES.replace("http://deb.debian.org/debian", mirror.rstrip("/")) if mirror else _SOURCES
+        assert file.read_text() == wanted
+
+    check_rows(_MIRRORS, check)
+
+
+def test_authorities_of_a_company_are_a_file_each(tmp_path: Path) -> None:
+    pem = "\n".join(map(_PEM.format, ("one", "two")))
+    _run_condition("base", "CA_CERTIFICATES", pem, tmp_path)
+    made = {path.name: path.read_text().strip() for path in tmp_path.iterdir()}
+    assert made == {f"company-{n}.crt": _PEM.format(name) for n, name in enumerate(("one", "two"), 1)}
+
+
+def test_a_mirror_of_maven_central(tmp_path: Path) -> None:
+    """A settings file of Ivy's, under the name that the build gives to what fetches jars."""
+    _run_condition("spark-packages", "MAVEN_MIRROR", "https://mirror.example/maven/", tmp_path)
+    settings = ET.fromstring((tmp_path / "ivy.xml").read_text())
+    resolvers = {one.get("name"): one.get("root") for one in settings.iter("ibiblio")}
+    default = settings.find("settings")
+    assert default is not None
+    assert resolvers == {default.get("defaultResolver"): "https://mirror.example/maven/"}
+
+
+def test_pip_gets_its_arguments_where_it_runs() -> None:
+    """An argument is an environment variable of its own stage alone."""
+    _, stages = read_dockerfile((ROOT / "Dockerfile").read_text(encoding="utf-8"))
+    with_pip = [stage for stage in stages.values() if any("pip install" in text for text in stage.texts("RUN"))]
+    assert len(with_pip) == 2
+    for stage in with_pip:
+        names = [text.partition("=")[0] for text in stage.texts("ARG")]
+        assert {"PIP_INDEX_URL", "PIP_TRUSTED_HOST", "PIP_CERT"} <= {*names}
+        kinds = [kind for kind, text in stage.steps if kind == "ARG" or "pip install" in text]
+        assert kinds.index("RUN") > kinds.index("ARG")

@@ -132,6 +132,7 @@ def test_a_java_process_that_is_killed_ends_a_stream(command: str, kafka: Kafka,
         assert job.wait(60) == 2, job.log[-3000:]
         assert time.monotonic() - began < 20
         assert "error JAVA_ENDED: the Java process of Spark was killed (SIGKILL)" in job.log
+        assert "Traceback" not in job.log
         assert "KAFKA" not in job.log
     send(kafka, source, changes.lot(20))
     argv[argv.index("--trigger") + 1] = "now"

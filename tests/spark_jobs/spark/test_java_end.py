@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+import socket
 import subprocess
+import threading
 from types import SimpleNamespace
 
 import pyspark
 import pytest
+from py4j.java_gateway import GatewayClient, GatewayParameters  # type: ignore[import-untyped]
 from py4j.protocol import Py4JNetworkError  # type: ignore[import-untyped]
 
+from spark_jobs.spark import session
 from spark_jobs.spark.errors import error_of, java_end
 from tests.support.table import check_rows
 
@@ -64,3 +69,31 @@ def test_a_java_process_that_runs_is_not_blamed(monkeypatch: pytest.MonkeyPatch)
     finally:
         process.kill()
         process.wait()
+
+
+def test_a_lost_connection_is_not_logged_too(caplog: pytest.LogCaptureFixture) -> None:
+    """py4j logs what it raises, with a traceback, by a logger that prints."""
+    root = logging.getLogger()
+    before = root.filters[:]
+
+    def records() -> list[str]:
+        caplog.clear()
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            gone = threading.Thread(target=lambda: server.accept()[0].close(), daemon=True)
+            gone.start()
+            client = GatewayClient(gateway_parameters=GatewayParameters(port=server.getsockname()[1]))
+            assert client.send_command("c\n", retry=False) == "x"
+            gone.join(9)
+        return [record.message for record in caplog.records]
+
+    try:
+        root.filters.clear()
+        assert "Exception while sending command." in records()
+        session._expect_lost_connections()
+        session._expect_lost_connections()
+        assert len(root.filters) == 1
+        assert records() == []
+        logging.error("of others")
+        assert caplog.records
+    finally:
+        root.filters[:] = before
