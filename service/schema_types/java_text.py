@@ -15,6 +15,8 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_EVEN, Context, Decimal, InvalidOperation
 from typing import Any, Final
 
+from schemas.model.reasons import reason_of
+
 MAX_DEPTH: Final = 200
 """Nesting of a schema text. Real schemas stay under 50; the bound keeps recursive steps far from Python's limit."""
 TOO_DEEP: Final = f"Document nesting depth exceeds the maximum allowed ({MAX_DEPTH})"
@@ -58,6 +60,8 @@ def check_depth(value: Any) -> None:
 def _loads(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refuse_constant) if text.startswith("\ufeff") else _READER.decode(text)
+    except json.JSONDecodeError as error:
+        raise ValueError(reason_of(error)) from None
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
 
@@ -197,6 +201,8 @@ def load_schema(text: str) -> Json:
     """
     try:
         value: Json = json.loads(text, parse_int=_whole_number, parse_float=_fraction, parse_constant=_refuse_constant)
+    except json.JSONDecodeError as error:
+        raise ValueError(reason_of(error)) from None
     except RecursionError:
         raise ValueError(TOO_DEEP) from None
     check_depth(value)

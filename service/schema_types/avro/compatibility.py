@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from service.schema_types.avro import model
+from service.schema_types.avro.canonical import canonical_text
 
 _PROMOTIONS: Final = {
     "long": {"int"},
@@ -112,7 +113,7 @@ class _Comparison:
         problems: list[AvroIncompatibility] = []
         by_name = {field.name: field for field in writer.fields}
         for place, field in enumerate(reader.fields):
-            writer_field = find_matching(field, by_name)
+            writer_field = find_matching(reader, place, writer, by_name) if field.aliases else by_name.get(field.name)
             if writer_field is not None and model.is_same_plain(field.type, writer_field.type):
                 continue
             at = (*path, "fields", str(place))
@@ -129,13 +130,20 @@ class _Comparison:
         return [AvroIncompatibility("READER_FIELD_MISSING_DEFAULT_VALUE", at, field.name)]
 
 
-def find_matching(field: model.Field, by_name: dict[str, model.Field]) -> model.Field | None:
-    """The writer's field of that name, or of one of the reader field's aliases."""
-    if not field.aliases:
-        return by_name.get(field.name)
+def find_matching(
+    reader: model.Record, place: int, writer: model.Record, by_name: dict[str, model.Field]
+) -> model.Field | None:
+    """The writer's field of the name of the reader's field at `place`, or of one of its aliases.
+
+    Raises AmbiguousAlias, also for a field that has its own name as an alias (as Avro does).
+    """
+    field = reader.fields[place]
     matches = [by_name[name] for name in (field.name, *field.aliases) if name in by_name]
     if len(matches) > 1:
-        raise AmbiguousAlias(f"Reader record field {field.name} matches multiple fields in writer record schema")
+        what = f"{field.name} type:{field.type.kind.upper()} pos:{place}"
+        raise AmbiguousAlias(
+            f"Reader record field {what} matches multiple fields in writer record schema {canonical_text(writer)}"
+        )
     return matches[0] if matches else None
 
 

@@ -1,11 +1,13 @@
 """Can data that fits one JSON schema be read with another? The verdicts of Confluent's json-schema-provider.
 
 Rules: upstream schema-registry, `json/diff`. Only differences that break are kept. Pairs of schemas are compared once;
-a pair met again while it is being compared proves nothing against it. No schema can exhaust the stack, time or memory:
-comparisons call each other through a list, and their work and the differences are bounded (Undecided).
+a pair met again while it is being compared is taken for compatible, and all is compared again while that was wrong. No
+schema can exhaust the stack, time or memory: comparisons call each other through a list, and their work and the
+differences are bounded (Undecided).
 
-Two deliberate differences from Confluent: numbers are compared exactly, not as doubles, and where Confluent fails with
-an exception (a lower exclusiveMaximum, fractions in multipleOf) the change is judged.
+Three deliberate differences from Confluent: numbers are compared exactly, not as doubles; where Confluent fails with an
+exception (a lower exclusiveMaximum, fractions in multipleOf, a null as const) the change is judged; and two references
+that lead to other references, which Confluent takes for equal, are followed to their ends.
 """
 
 from __future__ import annotations
@@ -50,7 +52,18 @@ _Limited = model.Text | model.Numeric | model.Object | model.Array
 
 def incompatibilities(original: model.SchemaLocation, update: model.SchemaLocation, *, lenient: bool = False) -> _Found:
     """Everything that keeps `update` from reading what `original` wrote; [] when nothing does. Raises Undecided."""
-    return _Comparison(LENIENT if lenient else frozenset()).run(original, update)
+    comparison = _Comparison(LENIENT if lenient else frozenset())
+    differences = comparison.run(original, update)
+    while comparison.assumed and (broken := comparison.broken_pairs()).keys() != comparison.seed.keys():
+        # What was taken for compatible in a circle may have turned out not to be: once more, knowing that.
+        comparison.start_again(broken)
+        try:
+            differences = comparison.run(original, update)
+        except ComparisonTooLarge:
+            if not differences:
+                raise
+            break
+    return differences
 
 
 class _Comparison:
@@ -59,12 +72,23 @@ class _Comparison:
         self.known: dict[tuple[int, int], _Found] = {}
         self.broken: dict[tuple[int, int], _Found] = {}
         """Pairs that have these differences and perhaps more."""
+        self.open: set[tuple[int, int]] = set()
+        """Pairs that are being compared."""
+        self.seed: dict[tuple[int, int], _Found] = {}
+        """What an earlier round says of pairs that break: the answer where one is met again inside itself."""
+        self.assumed = False
+        """Whether this round took such a pair for compatible."""
         self.work = 0
         self.pattern_seconds = TimeBudget(MAX_PATTERN_SECONDS)
 
     def run(self, original: model.SchemaLocation, update: model.SchemaLocation) -> _Found:
         """Run a comparison; a step that needs another one yields it and gets its result."""
-        tasks: list[_Task] = [self.compare(original, update)]
+        answer = self.known_differences(original, update)
+        if answer is not None:
+            return answer
+        # `$ref: "#"` leads to another schema than the whole, to Confluent: the whole is never met inside itself.
+        refers = isinstance(original.node, model.Ref) or isinstance(update.node, model.Ref)
+        tasks: list[_Task] = [(self.compare if refers else self.judge)(original, update, False)]
         result: _Found | None = None
         while tasks:
             try:
@@ -76,6 +100,13 @@ class _Comparison:
                 tasks.append(needed)
                 result = None
         return result or []
+
+    def broken_pairs(self) -> dict[tuple[int, int], _Found]:
+        return {**self.broken, **{pair: differences for pair, differences in self.known.items() if differences}}
+
+    def start_again(self, seed: dict[tuple[int, int], _Found]) -> None:
+        """Forget all but the work so far and what is known to break."""
+        self.known, self.broken, self.open, self.seed, self.assumed = {}, {}, set(), seed, False
 
     def spend(self, work: int) -> None:
         """Raise Undecided when all work so far is too much."""
@@ -101,12 +132,12 @@ class _Comparison:
             return answer or []
         original, update = original.target(), update.target()
         pair = (id(original), id(update))
-        self.known[pair] = []  # while the pair is being compared, meeting it again proves nothing against it
+        self.open.add(pair)
         differences = yield from self.judge(original, update, brief)
+        self.open.remove(pair)
         if len(differences) > MAX_DIFFERENCES:
             raise ComparisonTooLarge(f"more than {MAX_DIFFERENCES} differences")
         if brief and differences:
-            del self.known[pair]
             self.broken[pair] = differences
         else:
             self.known[pair] = differences
@@ -120,9 +151,19 @@ class _Comparison:
             return []
         if original is None:
             return self.of("SCHEMA_ADDED")
+        if original.is_reference_to_reference() != update.is_reference_to_reference():
+            # Confluent follows one reference: one that leads to another is a type of its own.
+            combined = isinstance(node_of(original.target()), model.Combined) or isinstance(
+                node_of(update.target()), model.Combined
+            )
+            if not combined:
+                return self.type_changed(original, update)
         original, update = original.target(), update.target()
         self.spend(1)
         pair = (id(original), id(update))
+        if pair in self.open:
+            self.assumed |= pair not in self.seed
+            return self.seed.get(pair, [])
         differences = self.known.get(pair) or (self.broken.get(pair) if brief else None)
         if differences or pair in self.known:
             return differences or []
@@ -166,7 +207,7 @@ class _Comparison:
         return []
 
     def type_changed(self, original: model.SchemaLocation, update: model.SchemaLocation) -> _Found:
-        if isinstance(original.node, model.Never) or isinstance(node_of(update), model.Empty):
+        if isinstance(original.node, model.Never) or isinstance(update.node, model.Empty):
             return []
         return [] if are_bytes(original, update) else self.of("TYPE_CHANGED")
 
@@ -193,8 +234,9 @@ class _Comparison:
     def combined(self, before: model.Combined, after: model.Combined) -> _Task:
         if before.criterion != after.criterion and not widens(before, after):
             return self.of("COMBINED_TYPE_CHANGED")
-        self.spend(len(before.parts) + len(after.parts))
-        originals, updates = distinct(before.parts), distinct(after.parts)
+        originals, updates = before.compared_parts(), after.compared_parts()
+        self.spend(len(originals) + len(updates))
+        originals, updates = distinct(originals), distinct(updates)
         differences: _Found = []
         if after.criterion == model.ALL and len(updates) > len(originals):
             differences += self.of("PRODUCT_TYPE_EXTENDED")

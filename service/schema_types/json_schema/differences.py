@@ -258,24 +258,32 @@ def alternatives(
     original's allOf fits each of its schemas.
     """
     before, after = original.node, update.node
-    if isinstance(after, model.Combined) and (len(after.parts) == 1 or after.criterion in {model.ANY, model.ONE}):
-        yield from ((original, part) for part in after.parts)
-    if isinstance(before, model.Combined) and (len(before.parts) == 1 or before.criterion == model.ALL):
-        yield from ((part, update) for part in before.parts)
+    if isinstance(after, model.Combined):
+        parts = after.compared_parts()
+        if len(parts) == 1 or after.criterion in {model.ANY, model.ONE}:
+            yield from ((original, part) for part in parts)
+    if isinstance(before, model.Combined):
+        parts = before.compared_parts()
+        if len(parts) == 1 or before.criterion == model.ALL:
+            yield from ((part, update) for part in parts)
 
 
 def widens(before: model.Combined, after: model.Combined) -> bool:
     """Whether another way of combining allows at least as much."""
     if after.criterion == model.ANY:
         return True
-    if len(after.parts) == 1 and before.criterion == model.ALL:
+    one_before, one_after = len(before.compared_parts()) == 1, len(after.compared_parts()) == 1
+    if one_after and before.criterion == model.ALL:
         return True
-    return len(before.parts) == 1 and (after.criterion == model.ONE or len(after.parts) == 1)
+    return one_before and (after.criterion == model.ONE or one_after)
 
 
 def are_bytes(original: model.SchemaLocation, update: model.SchemaLocation) -> bool:
     """Whether both are bytes of Kafka Connect, which may change from one type to another."""
-    return all(isinstance(one.raw, dict) and one.raw.get("connect.type") == "bytes" for one in (original, update))
+    return all(
+        isinstance(one.raw, dict) and one.raw.get("connect.type") == "bytes" and not one.is_part()
+        for one in (original, update)
+    )
 
 
 def distinct(parts: list[model.SchemaLocation]) -> list[model.SchemaLocation]:

@@ -55,7 +55,10 @@ def build(fields: Fields) -> model.Node:
     schema_nodes.limits()
     schema_nodes.objects()
     schema_nodes.arrays()
-    return combine_nodes(fields.place, schema_nodes.nodes)
+    node = combine_nodes(fields.place, schema_nodes.nodes)
+    if isinstance(node, model.Combined) and len(schema_nodes.nodes) > 1:
+        node.implied = True
+    return node
 
 
 class _SchemaNodes:

@@ -165,10 +165,11 @@ def object_(fields: Fields) -> model.Object:
         if isinstance(value, list):
             names = set(fields.names(value, "dependencies", name))
             node.needs |= {name: names} if names else {}
-        elif isinstance(value, dict | bool):
+        elif isinstance(value, dict if is_4(fields) else dict | bool):
             node.then[name] = fields.at(value, "dependencies", name)
         else:
-            raise fields.refuse("Boolean or JsonArray or JsonObject", value, "dependencies", name)
+            kinds = "JsonArray or JsonObject" if is_4(fields) else "Boolean or JsonArray or JsonObject"
+            raise fields.refuse(kinds, value, "dependencies", name)
     if not is_4(fields):
         fields.schema("propertyNames")
     return node
@@ -181,6 +182,7 @@ def array(fields: Fields) -> model.Array:
         node.items = fields.schemas("items")
     elif isinstance(fields.raw.get("items", {}), dict if is_4(fields) else dict | bool):
         node.all_items = fields.schema("items")
+        node.additional |= node.all_items is not None  # a schema of all items leaves no others
     else:
         kinds = "JsonArray or JsonObject" if is_4(fields) else "Boolean or JsonArray or JsonObject"
         raise fields.refuse(kinds, fields.raw["items"], "items")

@@ -113,13 +113,25 @@ class SchemaLocation:
 
     def identity(self) -> tuple[Any, ...]:
         """The same for two places of a document with the same schema, references not followed."""
-        if self.parent is not None and self.raw is self.parent.raw and isinstance(self.node, Combined):
+        if self.is_part() and isinstance(self.node, Combined):
             # One of several combinations of one object: each says something else of it.
             return self.node.criterion, *(one.identity() for one in self.node.parts)
         own = self.node.name if isinstance(self.node, Simple) else type(self.node).__name__
         whole = isinstance(self.node, Numeric) and self.node.integer
         keyword = self.node.keyword if isinstance(self.node, Values) else ""
+        if self.is_part() and isinstance(self.raw, dict):
+            # One of several things that an object says: the object's other keywords are no part of it.
+            own_keywords = {keyword} if self.node is None else _KEYWORDS.get(type(self.node), {keyword})
+            said = own_keywords & self.raw.keys()
+            return own, whole, keyword, frozenset((key, self.document.shapes.of(self.raw[key])) for key in said)
         return own, whole, keyword, self.document.shapes.of(self.raw)
+
+    def is_part(self) -> bool:
+        """Whether this is one of several things that an object says."""
+        return self.parent is not None and self.raw is self.parent.raw
+
+    def is_reference_to_reference(self) -> bool:
+        return isinstance(self.node, Ref) and isinstance(self.node.target.node, Ref)
 
     def target(self) -> SchemaLocation:
         """The place itself or what its reference leads to in the end; of a circle of references one of them."""
@@ -160,8 +172,19 @@ class Ref(Node):
 
 @dataclass(eq=False, slots=True)
 class Combined(Node):
+    """`implied`: nobody wrote it, an object of draft 2019 or later says several things."""
+
     criterion: str
     parts: list[SchemaLocation]
+    implied: bool = False
+
+    def compared_parts(self) -> list[SchemaLocation]:
+        """The parts as Confluent compares them: of a part that says several things, each of them."""
+        return [
+            one
+            for part in self.parts
+            for one in (part.node.parts if isinstance(part.node, Combined) and part.node.implied else [part])
+        ]
 
 
 @dataclass(eq=False, slots=True)
@@ -211,3 +234,20 @@ class Array(Node):
     additional: bool = True
     additional_schema: SchemaLocation | None = None
     unique: bool = False
+
+
+_KEYWORDS: Final[dict[type[Node], frozenset[str]]] = {
+    Ref: frozenset({"$ref", "$dynamicRef"}),
+    Not: frozenset({"not"}),
+    Simple: frozenset({"if", "then", "else"}),
+    Text: frozenset({"type", "minLength", "maxLength", "pattern"}),
+    Numeric: frozenset({"type", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"}),
+    Object: frozenset(
+        {"type", "properties", "required", "patternProperties", "additionalProperties", "propertyNames"}
+        | {"dependencies", "dependentRequired", "dependentSchemas", "minProperties", "maxProperties"}
+    ),
+    Array: frozenset(
+        {"type", "items", "prefixItems", "additionalItems", "contains", "uniqueItems", "minItems", "maxItems"}
+    ),
+}
+"""The keywords that a node is read from; of `Values` it is the one that the node names."""

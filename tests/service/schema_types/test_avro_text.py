@@ -116,9 +116,9 @@ def test_normalized() -> None:
 
 
 INVALID: list[tuple[str, str]] = [
-    ("", "Expecting value"),
-    ("{", "Expecting property name"),
-    ('"int" x', "Extra data"),
+    ("", "a value is missing at character 0"),
+    ("{", "a name in double quotes is missing at character 1"),
+    ('"int" x', "more text follows the document at character 6"),
     ("5", "Schema not yet supported"),
     ("{}", "No type"),
     ('{"type":{"type":"int"}}', "No type"),

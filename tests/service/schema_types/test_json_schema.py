@@ -183,7 +183,7 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
             "$ref": "#/definitions/n",
             "definitions": {"n": {"properties": {"next": {"$ref": "#/definitions/n"}}, "maxProperties": 1}},
         },
-        ["MAX_PROPERTIES_ADDED #/maxProperties"],
+        ["MAX_PROPERTIES_ADDED #/properties/next/maxProperties", "MAX_PROPERTIES_ADDED #/maxProperties"],
     ),
     # Several combinations of one object: each is compared.
     (
@@ -229,6 +229,53 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
     # Kafka Connect's bytes may change their type.
     ({"type": "string", "connect.type": "bytes"}, {"type": "number", "connect.type": "bytes"}, []),
     ({"type": "string", "connect.type": "bytes"}, {"type": "number", "connect.type": "int8"}, ["TYPE_CHANGED #/"]),
+    # A schema of all items leaves no additional ones to forbid.
+    (
+        {"items": {}, "additionalItems": False},
+        {"additionalItems": {}},
+        ["ADDITIONAL_ITEMS_NARROWED #/additionalItems"],
+    ),
+    # Draft 2019 and later: a part that says several things counts as each of them.
+    (
+        {"$schema": DRAFT[2020], "allOf": [{"type": "number", "multipleOf": 2}]},
+        {"$schema": DRAFT[2020], "allOf": [{"type": ["string", "null"], "multipleOf": 2}]},
+        ["PRODUCT_TYPE_EXTENDED #/"],
+    ),
+    (
+        {},
+        {"$schema": DRAFT[2020], "anyOf": [{"$ref": "#/$defs/A", "additionalProperties": False}], "$defs": {"A": {}}},
+        [],
+    ),
+    (
+        {"$schema": DRAFT[2020], "oneOf": [{"type": "string", "const": "a"}, {"type": "string", "const": "b"}]},
+        {"$schema": DRAFT[2020], "oneOf": [{"type": "string", "const": "a"}]},
+        ["SUM_TYPE_NARROWED #/"],
+    ),
+    # Confluent follows one reference.
+    (
+        {"properties": {"a": {"$ref": "#/definitions/B"}}, "definitions": {"B": {"type": "string"}}},
+        {"properties": {"a": {"$ref": "#/definitions/A"}}, "definitions": {"A": {"$ref": "#/definitions/B"}, "B": {}}},
+        ["TYPE_CHANGED #/properties/a"],
+    ),
+    ({"type": "object"}, {"$ref": "#"}, ["TYPE_CHANGED #/"]),
+    # A change inside a circle is named as often as Confluent names it.
+    (
+        {"properties": {"c": {"$ref": "#"}}},
+        {"properties": {"c": {"$ref": "#"}, "b": {"type": "integer"}}},
+        [
+            "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL #/properties/b",
+            "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL #/properties/c/properties/b",
+            "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL #/properties/c/properties/c/properties/b",
+        ],
+    ),
+    (
+        {"$ref": "#/definitions/N", "definitions": {"N": {"properties": {"n": {"$ref": "#/definitions/N"}, "v": {}}}}},
+        {
+            "$ref": "#/definitions/N",
+            "definitions": {"N": {"properties": {"n": {"$ref": "#/definitions/N"}, "v": {"type": "null"}}}},
+        },
+        ["TYPE_CHANGED #/properties/v", "TYPE_CHANGED #/properties/n/properties/v"],
+    ),
 ]
 
 
