@@ -86,8 +86,8 @@ class TableSource(Protocol):
 class TableLineage(TableSource, Protocol):
     """A TableSource whose versions do not have the column ids of one history, and that can find them."""
 
-    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table] | None:
-        """Two versions of a table with the column ids of one history; None where its DDL does not give both."""
+    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
+        """Two versions of a table with the column ids of one history, as far as there is one."""
         ...
 
 

@@ -42,7 +42,8 @@ class Column:
     generated: the expression's text, None for an ordinary column; `virtual` tells VIRTUAL from STORED.
     unique_key: it is part of a unique index, the primary key aside; multiple_key: it is part of an index of several
     columns or of a non-unique one (TiDB's flags as TiCDC spreads them over an index's columns). id: TiDB's column id,
-    0 where unknown; two columns that differ in it alone are equal, because SHOW CREATE TABLE does not tell it.
+    0 where unknown; two columns that differ in it alone are equal, because SHOW CREATE TABLE does not tell it. may_be:
+    ids of columns that versions before had: this one is new, or one of them, renamed (`schemas.model.column_ids`).
     """
 
     name: str
@@ -71,6 +72,7 @@ class Column:
     multiple_key: bool = False
     default_dropped: bool = field(default=False, compare=False)
     id: int = field(default=0, compare=False)
+    may_be: tuple[int, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +134,8 @@ class Table:
     None where they are not known; tables that differ in them alone are equal, because only their DDL tells them.
     created_ts: commit_ts of the CREATE TABLE or snapshot that a version goes back to, 0 where unknown: in versions with
     the same one, columns with the same id are one column, whatever it was called. last_column_id: the highest that was
-    there when a column was dropped.
+    there when a column was dropped. registered: where schemas in a registry describe the table, all versions of the
+    subject, oldest first, with ids of one history.
     """
 
     id: TableId
@@ -144,6 +147,7 @@ class Table:
     details: TableDetails | None = field(default=None, compare=False)
     created_ts: int = field(default=0, compare=False)
     last_column_id: int = field(default=0, compare=False)
+    registered: tuple[Table, ...] = field(default=(), compare=False, repr=False)
     by_name: dict[str, Column] = field(init=False, compare=False, repr=False)
 
     def __post_init__(self) -> None:

@@ -91,7 +91,8 @@ def import_(
     stays, so a second import only adds what is new. Conflicts are listed all at once, and then nothing is written.
 
     A dump FILE has a record a line: {"key":{…},"value":{…}|null} as `export` writes them, KEY<TAB>VALUE as
-    kafka-console-consumer prints them with --property print.key=true, or {"key_b64","value_b64"}.
+    kafka-console-consumer prints them with --property print.key=true, {"key_b64","value_b64"}, or, as in files of
+    --schemas, {"subject","version","id","schema"}.
 
     Exit code 0: done, or nothing to do. 1: conflicts or broken records (see --skip-broken). 2: it can't be done.
 

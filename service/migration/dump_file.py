@@ -4,6 +4,7 @@
 KEY<TAB>VALUE                                  kafka-console-consumer --property print.key=true; null is no value.
                                                CreateTime:N, Partition:N, Offset:N or an offset may stand before
 {"key_b64":…,"value_b64":…|null,"offset":…}    a message file, as the Spark jobs write it
+{"subject":…,"version":…,"id":…,"schema":…}    a file of --schemas (schemas.inputs.definition_files)
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any, Final
 
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from service.migration.snapshot import is_number
 from service.migration.topic_records import TopicRecord
 
@@ -27,6 +29,8 @@ _PREFIX: Final = re.compile(
     r"(?:(?P<time>(?:CreateTime|LogAppendTime):(?P<ts>\d+)|NO_TIMESTAMP)|Partition:(?P<partition>\d+)"
     r"|Offset:(?P<offset>\d+)|NO_HEADERS|(?P<bare>\d+))\t"
 )
+_SUBJECT_VERSION: Final = {"subject", "version", "id", "schema"}
+_OPTIONAL: Final = ("schemaType", "references", "guid")
 _NOTHING: Final = ("null", "<null>", "")
 
 
@@ -55,13 +59,13 @@ def _open(path: str) -> contextlib.AbstractContextManager[IO[bytes]]:
 def _line(raw: bytes, where: str, partitions: set[int]) -> TopicRecord:
     try:
         line = raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ValueError(f"not UTF-8 text ({error})") from None
+    except UnicodeDecodeError:
+        raise ValueError("no UTF-8 text") from None
     if line.startswith("{"):
         try:
             value, end = json.JSONDecoder().raw_decode(line)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"no line of a dump ({error})") from None
+            raise ValueError(f"no line of a dump: {reason_of(error)}") from error
         if line[end:].strip(" ") == "":
             return _object(value, where, partitions)
     return _columns(line, where, partitions)
@@ -92,11 +96,19 @@ def _object(value: dict[str, Any], where: str, partitions: set[int]) -> TopicRec
         try:
             key, data = _bytes(value["key_b64"]), _bytes(value.get("value_b64"))
         except (binascii.Error, TypeError, ValueError) as error:
-            raise ValueError(f"no base64 ({error})") from None
+            raise ValueError("key_b64 or value_b64 is no base64 text") from error
         return TopicRecord(key, data, where, ts)
+    if "key" not in value and _SUBJECT_VERSION <= value.keys():
+        return _subject_version(value, where, ts)
     if "key" not in value:
-        raise ValueError("no line of a dump: neither key nor key_b64")
+        raise ValueError("no line of a dump: neither key nor key_b64, nor subject, version, id and schema")
     return TopicRecord(_text(value["key"]), _text(value.get("value")), where, ts)
+
+
+def _subject_version(line: dict[str, Any], where: str, ts: int | None) -> TopicRecord:
+    key = {"keytype": "SCHEMA", "subject": line["subject"], "version": line["version"], "magic": 1}
+    fields = {name: line[name] for name in (*_SUBJECT_VERSION, *_OPTIONAL) if line.get(name) is not None}
+    return TopicRecord(_text(key), _text({**fields, "deleted": False}), where, ts)
 
 
 def _bytes(text: str | None) -> bytes | None:

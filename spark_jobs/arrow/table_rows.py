@@ -132,7 +132,7 @@ class TableRows:
         none = [-1] * len(self._columns)
         if not self._view.has(shape.table.id):
             return _OTHERS, none
-        conversion = self._view.conversion_of(shape.table, older=True)
+        conversion = self._view.conversion_of(shape.table, older=True, tables=self.side.tables)
         if conversion.renames or not all(step.widens for step in conversion.steps):
             return _LEFT, none
         types = {c.name: spark_type(c) for c in self._columns}

@@ -111,7 +111,7 @@ class ViewCheck:
             return self._has_other_letters(shape)
         if not view.has(shape.table.id):
             return False
-        conversion = view.conversion_of(shape.table, older=True)
+        conversion = view.conversion_of(shape.table, older=True, tables=self._tables)
         if conversion.renames or shape.table.id != view.table.id or not all(s.widens for s in conversion.steps):
             return True
         added = view.missing == "default" and not shape.key_only

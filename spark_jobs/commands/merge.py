@@ -76,7 +76,11 @@ def run(args: argparse.Namespace) -> int:
     places = {"--out": args.out, "--changelog": args.changelog, "--versions": args.versions}
     given = {option: place for option, place in places.items() if place is not None}
     if not given:
-        details = f"merge: where to? Give one or more of {', '.join(places)}: delta:PATH or iceberg:CATALOG.DB.TABLE"
+        lake = "lake/{schema}/{table}" if args.table is None else f"lake/{args.table.rpartition('.')[2]}"
+        details = (
+            f"merge: where to? Add --out 'delta:{lake}' (or iceberg:CATALOG.DB.TABLE); --changelog and --versions take"
+            " the same"
+        )
         raise SetupError("USAGE", details=details)
     for option, place in given.items():
         if table_location_of(place) is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from schemas.ddl.executor.apply import apply
@@ -31,6 +31,7 @@ from schemas.model.event import DdlEvent
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 from spark_jobs.lake.name_history import rename_chain, table_id_of
+from spark_jobs.pipeline.same_columns import same_columns
 from spark_jobs.pipeline.table_view import plain_default
 
 
@@ -40,7 +41,8 @@ class SchemaChange:
 
     renamed: old name → new, other letters of the same name too. emptied: all rows went (TRUNCATE, or CREATE after a
     DROP; a DROP alone leaves the copy, which RECOVER TABLE makes right again). unsure: what the statement is called,
-    where it took rows away or brought some back and nothing tells which.
+    where it took rows away or brought some back and nothing tells which. unclear: why nobody knows which columns stayed
+    (SHOW CREATE TABLE with others than before).
     """
 
     commit_ts: int
@@ -49,6 +51,7 @@ class SchemaChange:
     renamed: dict[str, str] = field(default_factory=dict)
     emptied: bool = False
     unsure: str = ""
+    unclear: str = ""
 
 
 def statements_of_events(events: Iterable[DdlEvent]) -> list[DdlText]:
@@ -70,10 +73,10 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
     for number, one in enumerate(ordered):
         old, new = line.name_before(number), line.name_after(number)
         id_ = new or old or id_
-        before, statement = catalog.table(old) if old else None, None
+        before, statement, is_shown = catalog.table(old) if old else None, None, False
         try:
             statement = parse(one.query, one.mode, one.db)
-            if one.mode is SHOW and isinstance(statement, CreateTable):
+            if is_shown := one.mode is SHOW and isinstance(statement, CreateTable):
                 catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
             catalog = apply(catalog, statement, one.db)
         except DdlError as error:
@@ -103,8 +106,9 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
                 same_table(table_id_of(statement.table, one.db), i) for i in (id_, before.id)
             ):
                 renamed |= _column_renames(statement, before)
+        unclear = _unclear_columns(before, after) if is_shown else ""
         if truncated or again or renamed or unsure or before != after:
-            changes.append(SchemaChange(one.commit_ts, before, after, renamed, truncated or again, unsure))
+            changes.append(SchemaChange(one.commit_ts, before, after, renamed, truncated or again, unsure, unclear))
     return changes
 
 
@@ -135,6 +139,13 @@ def _unclear_change(statement: Statement, one: DdlText, id_: TableId) -> str:
         if "cluster" in query or id_.table.lower() in query or id_.db.lower() in query:
             return statement.what
     return ""
+
+
+def _unclear_columns(before: Table | None, after: Table | None) -> str:
+    if before is None or after is None:
+        return ""
+    unclear = same_columns(replace(before, created_ts=0), after).unclear
+    return f"column {unclear[0]}: {unclear[1]}" if unclear else ""
 
 
 def _by_its_name(statement: Statement) -> bool:

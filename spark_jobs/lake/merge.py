@@ -226,6 +226,8 @@ class MergeTarget(RowValues):
             f"{step.unsure} at commit_ts {step.commit_ts}: a changefeed does not tell which rows it took away or"
             " brought back. Start again in another place, with changes that come after it and a copy of the table"
         )
+        if step.unclear:
+            details = f"SHOW CREATE TABLE at commit_ts {step.commit_ts}: {step.unclear}"
         raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _refuse(self, counts: ChangeCounts) -> None:
@@ -375,8 +377,10 @@ def emptied_at(steps: list[SchemaChange]) -> int:
 
 
 def _unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
-    """The last statement after which nobody can tell which rows are there, unless the table was emptied since."""
-    return next((step for step in reversed(steps) if step.unsure and step.commit_ts > emptied), None)
+    """The last statement after which nobody can tell which rows or columns are there, unless the table was emptied
+    since.
+    """
+    return next((step for step in reversed(steps) if (step.unsure or step.unclear) and step.commit_ts > emptied), None)
 
 
 def _is_deleted(newest: DataFrame) -> Any:

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
 from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.sources.schema_files import name_of
+from spark_jobs.sources.table_definitions import TableDefinitions
+from spark_jobs.sources.table_history import HistoryTables
+
+_SHOWN = 5
 
 
 def newest_table(side: CodecConfig, id_: TableId) -> Table:
@@ -17,16 +23,30 @@ def newest_table(side: CodecConfig, id_: TableId) -> Table:
         version = side.tables.at(id_, None)
         if version is not None:
             return version.table
-    from spark_jobs.sources.avro_versions import registered_versions
+    from spark_jobs.sources.avro_versions import newest_of, registered_versions
 
     versions = registered_versions(side.schemas, id_)
     if not versions.values:
         more = ", or a registry with its value schemas" if side.format == "avro" else ""
         details = f"table {id_}: its columns are not known; give its definitions (--ddl, --history){more}"
         details += "".join(f"; {e.subject} version {e.version}: {error.detail}" for e, error in versions.unreadable)
+        details += _others(side, id_)
         raise SetupError("USAGE", details=details)
-    newest = versions.values[-1].record
-    return Table(newest.id, newest.columns)
+    return newest_of(versions.values)
+
+
+def _others(side: CodecConfig, id_: TableId) -> str:
+    """The tables whose columns are known, those first that are called much the same."""
+    if isinstance(side.tables, TableDefinitions | HistoryTables):
+        names = sorted({str(one) for one in side.tables.table_ids()})
+    else:
+        names = sorted({".".join(name) for one in side.schemas.all() if (name := name_of(one.schema)) is not None})
+    if not names:
+        return ""
+    near = get_close_matches(str(id_), names, _SHOWN)
+    shown = [*near, *(name for name in names if name not in near)][:_SHOWN]
+    more = f" and {len(names) - len(shown)} more" if len(names) > len(shown) else ""
+    return f". Known tables: {', '.join(shown)}{more}"
 
 
 def with_newest(side: CodecConfig) -> CodecConfig:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import TypeVar
 
@@ -56,14 +56,20 @@ def step(command: str, text: str) -> Iterator[None]:
 
 
 @contextmanager
-def tell_slow_work(text: str, after: float = 2.0) -> Iterator[None]:
-    """A line on stderr where the work takes longer than `after` seconds, and another each half minute of it."""
+def tell_slow_work(text: str, after: float = 2.0, state: Callable[[], str] = str) -> Iterator[None]:
+    """A line on stderr where the work takes longer than `after` seconds, and another each half minute of it.
+
+    state: how far it is, in words that go into the line; "" where that is not known.
+    """
     began, done = time.monotonic(), threading.Event()
 
     def tell() -> None:
         pause = after
         while not done.wait(pause):
-            print(f"{text} ({time.monotonic() - began:.0f} s so far)", file=sys.stderr, flush=True)
+            so_far = f"{time.monotonic() - began:.0f} s so far"
+            with suppress(Exception):  # what is asked may end meanwhile
+                so_far = f"{state()}, {so_far}".removeprefix(", ")
+            print(f"{text} ({so_far})", file=sys.stderr, flush=True)
             pause = _OFTEN
 
     threading.Thread(target=tell, daemon=True).start()

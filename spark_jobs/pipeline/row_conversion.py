@@ -21,6 +21,7 @@ from schemas.model.type_text import type_text
 from schemas.model.types import Kind
 from schemas.plain.column_check import check_of
 from spark_jobs.pipeline.conversions import converter
+from spark_jobs.pipeline.same_columns import same_columns
 
 _Convert = Callable[[Value], Value]
 _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
@@ -59,7 +60,8 @@ class RowConversion:
     """Compiled for rows that `table` describes, and the columns of `target`.
 
     described: the table, with the target's letters in its name; names: columns that the target calls otherwise, None
-    where it has another column of that name; lacking: those that the table has not; kinds: of what the values are.
+    where it has another column of that name; lacking: those that the table has not; kinds: of what the values are;
+    unclear: (column, why) where nothing says which column of the target it is: such rows have no place there.
     """
 
     table: Table
@@ -69,6 +71,7 @@ class RowConversion:
     steps: tuple[ColumnStep, ...]
     lacking: tuple[Column, ...]
     kinds: dict[str, Kind]
+    unclear: tuple[str, str] | None = None
 
     @classmethod
     def of(cls, table: Table, newest: Table, older: bool, exact: bool = False) -> RowConversion:
@@ -76,12 +79,10 @@ class RowConversion:
 
         exact: it is not certain that they are older.
         """
-        same = _key_of(table, newest)
-        own = {same(c): c for c in table.columns}
-        visible = [c for c in newest.columns if not c.virtual]
-        pairs = [(own[same(c)], c) for c in visible if same(c) in own]
+        pairs, lacking, unclear = same_columns(table, newest)
         names: dict[str, str | None] = {one.name: c.name for one, c in pairs if one.name != c.name}
-        taken, paired = {c.name.lower() for c in visible}, {one.name for one, _ in pairs}
+        taken = {c.name.lower() for c in newest.columns if not c.virtual}
+        paired = {one.name for one, _ in pairs}
         names |= {c.name: None for c in table.columns if c.name.lower() in taken and c.name not in paired}
         made = (_step(one, c, older, exact) for one, c in pairs if not _same_type(one, c))
         steps = tuple(step for step in made if step is not None)
@@ -92,35 +93,21 @@ class RowConversion:
             replace(table, id=newest.id) if newest.columns and table.id != newest.id else table,
             names,
             steps,
-            tuple(c for c in visible if same(c) not in own),
+            lacking,
             {c.name: one.type.kind for one, c in pairs if c.name not in certain},
+            unclear if older else None,
         )
 
     @property
     def renames(self) -> bool:
         """Whether columns have other names, or may have: such rows are not read many at once."""
-        return bool(self.names) or bool(self.unclear)
-
-    @property
-    def unclear(self) -> str:
-        """A column that was renamed or dropped, where nothing says which; "" where all are clear."""
-        if not self.lacking or self.table.created_ts == self.target.created_ts:
-            return ""
-        there = {c.name.lower() for c in self.target.columns}
-        return next((c.name for c in self.table.columns if c.name.lower() not in there), "")
+        return bool(self.names) or self.unclear is not None
 
     def rename(self, row: dict[str, Value]) -> dict[str, Value]:
         """The row by the newest definition's names."""
         if not self.names:
             return row
         return {new: value for name, value in row.items() if (new := self.names.get(name, name)) is not None}
-
-
-def _key_of(table: Table, newest: Table) -> Callable[[Column], object]:
-    """What is the same of a column in both: its id, where one history made them; else its name, in any letters."""
-    if table.created_ts and table.created_ts == newest.created_ts:
-        return lambda column: column.id
-    return lambda column: column.name.lower()
 
 
 def _same_type(own: Column, new: Column) -> bool:

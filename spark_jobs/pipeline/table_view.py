@@ -51,9 +51,12 @@ class TableView:
     def apply(self, event: RowChange, tables: TableSource | None = None) -> None:
         """Makes a row of the table one of the newest columns, in their letters and types, and checks its values.
 
-        Where defaults are asked for it gets what it lacks. WireError INVALID_VALUE, MALFORMED as of `check_names`.
+        Where defaults are asked for it gets what it lacks. WireError INVALID_VALUE; TYPE_UNKNOWN where nothing says
+        which column is which; MALFORMED as of `check_names`.
         """
         conversion = self._find_conversion(event, tables)
+        if conversion.unclear is not None:
+            raise WireError("TYPE_UNKNOWN", column=conversion.unclear[0], details=conversion.unclear[1])
         for side in ("before", "after"):
             row = getattr(event, side)
             if row is None:
@@ -93,16 +96,16 @@ class TableView:
         """How rows that `table` describes become rows of the newest columns (spark_jobs.pipeline.row_conversion).
 
         target: instead of the newest columns. typed: False: names alone. older, exact: as RowConversion has them.
-        tables: asked whether a column was renamed or dropped, where the versions do not say it. WireError TYPE_UNKNOWN
-        where that can't say it either.
+        tables: asked for the versions' column ids, where they do not have those of one history.
         """
         target = target or self.table
         key = id(table), id(target), older, typed, exact, tables is None
         entry = self._conversions.get(key)
         if entry is None or entry.table is not table or entry.target is not target:
-            entry = RowConversion.of(table, target, older, exact)
-            if older and entry.unclear and isinstance(tables, TableLineage):
-                entry = replace(_follow_names(entry, tables), table=table, target=target)
+            pair = table, target
+            if older and isinstance(tables, TableLineage):
+                pair = tables.in_one_history(table, target)
+            entry = replace(RowConversion.of(*pair, older, exact), table=table, target=target)
             entry = self._conversions[key] = entry if typed else replace(entry, steps=())
         return entry
 
@@ -212,18 +215,6 @@ class ViewDecoder:
             if isinstance(event, RowChange) and (self._view.has(event.table.id) or not self._view.table.columns):
                 self._view.apply(event, self._tables)
         return events
-
-
-def _follow_names(conversion: RowConversion, tables: TableLineage) -> RowConversion:
-    """By the columns' ids, as the history's DDL gives them."""
-    pair = tables.in_one_history(conversion.table, conversion.target)
-    if pair is None:
-        details = (
-            "it was renamed or dropped after this row, and the history does not say which: give the DDL (--ddl), or"
-            " read the row without --table"
-        )
-        raise WireError("TYPE_UNKNOWN", column=conversion.unclear, details=details)
-    return RowConversion.of(*pair, older=True)
 
 
 def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from schemas.formats.avro.record import RecordReader, compile_record
+from schemas.model.column_ids import with_ids_of
 from schemas.model.errors import WireError
 from schemas.model.names import sanitise_name
 from schemas.model.ports import SchemaId
-from schemas.model.table import TableId
+from schemas.model.table import Table, TableId
 from spark_jobs.sources.schema_registry import Name, RegisteredSchema, Schemas, name_of
 from spark_jobs.sources.subject_names import topics_of_subjects, without_context
 
@@ -69,6 +70,18 @@ def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> 
     keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
     values = tuple(w for w in ours if not w.entry.subject.endswith("-key"))
     return RegisteredVersions(keys, values, tuple(unreadable), tuple(others), unclear)
+
+
+def newest_of(values: tuple[WriterSchema, ...]) -> Table:
+    """The table with the columns of its newest registered version (the last), which knows those before it."""
+    newest = values[-1]
+    history = list[Table]()
+    for writer in values:
+        if writer.entry.subject == newest.entry.subject:
+            table = Table(newest.record.id, writer.record.columns)
+            numbered = tuple(replace(c, id=n) for n, c in enumerate(table.columns, 1))
+            history.append(with_ids_of(history[-1], table) if history else replace(table, columns=numbered))
+    return replace(Table(newest.record.id, newest.record.columns), registered=tuple(history))
 
 
 def topics_of(writers: Iterable[WriterSchema]) -> frozenset[str] | None:

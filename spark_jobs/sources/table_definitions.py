@@ -52,6 +52,10 @@ class TableDefinitions:
         except (LookupError, TypeError, AttributeError) as error:
             raise _usage_error(source, "it is JSON, but neither lines of DDL nor a golden's meta.json") from error
 
+    def table_ids(self) -> list[TableId]:
+        """The tables, each by its newest definition's letters."""
+        return [versions[-1].table.id for versions in self._by_id.values()]
+
     def at(self, table: TableId, commit_ts: int | None) -> TableVersion | None:
         return _newest_before(self._by_id.get(table.folded, []), commit_ts)
 
@@ -122,7 +126,9 @@ def _newest_before(versions: list[TableVersion], commit_ts: int | None) -> Table
 
 
 def _version(step: dict[str, Any]) -> TableVersion:
-    table = Table(TableId(step["schema"], step["table"]), tuple(_column(c) for c in step["columns"]))
+    columns = tuple(_column(c) for c in step["columns"])
+    # TiDB's id of the table says as well which versions have the column ids of one history.
+    table = Table(TableId(step["schema"], step["table"]), columns, created_ts=step.get("table_id", 0))
     return TableVersion(step["commit_ts"], table)
 
 

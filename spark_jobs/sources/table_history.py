@@ -12,13 +12,14 @@ import sys
 import time
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.ddl.executor.versions import DdlText, versions
 from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
+from schemas.model.column_ids import with_ids_of
 from schemas.model.errors import DdlError, SetupError, WireError
 from schemas.model.event import MAX_TSO, ms_to_tso
 from schemas.model.names import sanitise_name
@@ -162,25 +163,49 @@ class HistoryTables(JsonClient):
         return min(after, commit_ts - 1), max(until, commit_ts)
 
     # ---- more than the protocol
+    def table_ids(self) -> list[TableId]:
+        """The tables that the history knows, under all their names."""
+        self._find_by_avro_name(TableId("", ""))
+        return [one for ids in self._told.names.values() for one in ids]
+
     def forget_newest(self) -> None:
         """The next question without a commit_ts is asked anew."""
         self._told.newest.clear()
         self._told.every.clear()
 
-    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table] | None:
-        """Two versions of a table with the column ids that the DDL gives them (schemas.model.ports.TableLineage)."""
-        expires, made = self._told.made.get(newer.id, (0.0, []))
+    def in_one_history(self, older: Table, newer: Table) -> tuple[Table, Table]:
+        """Two versions of a table with the column ids that the DDL gives them, else those that SHOW CREATE TABLE of all
+        versions gives them (schemas.model.ports.TableLineage).
+        """
+        if older.created_ts == newer.created_ts:
+            return older, newer
+        for histories in (self._by_statements, self._by_show_create):
+            made = {version.commit_ts or 1: version.table for version in histories(newer.id)}
+            pair = made.get(older.created_ts), made.get(newer.created_ts)
+            if pair[0] is not None and pair[1] is not None and (pair[0].columns, pair[1].columns) == (
+                older.columns, newer.columns,
+            ):  # fmt: skip
+                return pair[0], pair[1]
+        return replace(older, created_ts=0), newer
+
+    def _by_statements(self, id_: TableId) -> list[TableVersion]:
+        """A table's versions as the DDL makes them; none where it can't be applied from the start."""
+        expires, made = self._told.made.get(id_, (0.0, []))
         if expires < time.monotonic():
             try:
-                made = versions(self.statements(newer.id), "UTC" if self._zone else None)
+                made = versions(self.statements(id_), "UTC" if self._zone else None)
             except DdlError:
                 made = []
-            self._told.made[newer.id] = time.monotonic() + _UNSURE_FOR, made
-        twins = [
-            next((v.table for v in made if v.commit_ts == t.created_ts and v.table.columns == t.columns), None)
-            for t in (older, newer)
-        ]
-        return None if twins[0] is None or twins[1] is None else (twins[0], twins[1])
+            made = [v for v in made if v.table.id.folded == id_.folded]
+            self._told.made[id_] = time.monotonic() + _UNSURE_FOR, made
+        return made
+
+    def _by_show_create(self, id_: TableId) -> list[TableVersion]:
+        made = list[TableVersion]()
+        for version in self._all(id_):
+            table = with_ids_of(made[-1].table, version.table) if made else version.table
+            made.append(TableVersion(version.commit_ts, table))
+        return made
 
     def statements(self, of: TableId | None = None) -> list[DdlText]:
         """Every statement of the history, or of a table under all its names, in order. A snapshot that is no statement

@@ -184,6 +184,15 @@ def is_connect(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def running_tasks(session: SparkSession) -> str:
+    """How far Spark's running stages are, "stage 14: 3 of 8 tasks"; "" between stages, and where they are not known."""
+    if is_connect(session):
+        return ""
+    tracker = session.sparkContext.statusTracker()
+    stages = (tracker.getStageInfo(stage_id) for stage_id in tracker.getActiveStageIds())
+    return ", ".join(f"stage {s.stageId}: {s.numCompletedTasks} of {s.numTasks} tasks" for s in stages if s is not None)
+
+
 def check_running(session: SparkSession, settings: SparkSettings) -> None:
     """SetupError USAGE for what a session that runs already can't take of --conf and --packages."""
     if settings.packages:

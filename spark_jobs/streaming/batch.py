@@ -16,6 +16,7 @@ from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import table_of
 from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.spark.frames import input_of_job
+from spark_jobs.spark.session import running_tasks
 from spark_jobs.streaming.micro_batch import MicroBatchRunner
 from spark_jobs.streaming.sinks import OrderedSink, session_of
 
@@ -71,5 +72,5 @@ def _run(
         sources = number_sources(topics.find(kafka.settings()), [])
     frame = input_of_job(spark, source, topics, client, kafka.from_offset, work.read, sources)
     runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
-    with tell_slow_work(f"Spark works on {source}", after=10):
+    with tell_slow_work(f"Spark works on {source}", after=10, state=lambda: running_tasks(spark)):
         return runner.process(frame, 0).summary

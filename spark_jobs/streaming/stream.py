@@ -41,7 +41,7 @@ from spark_jobs.spark.errors import (
     shorten_message,
 )
 from spark_jobs.spark.frames import kafka_read_options, with_position
-from spark_jobs.spark.session import is_connect
+from spark_jobs.spark.session import is_connect, running_tasks
 from spark_jobs.streaming import lineage
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.kafka_source import KafkaSource
@@ -250,7 +250,8 @@ class _RunningStream:
             self._source.check()
             known_partitions = self._source.partitions() if self._runner.asks_partitions else frozenset[int]()
             frame = with_position(frame.where(f"`offset` >= {self._stream.kafka.from_offset}"), self._source.numbers)
-            with tell_slow_work(f"{self._stream.command}: batch {number}: working", after=10):
+            text = f"{self._stream.command}: batch {number}: working"
+            with tell_slow_work(text, after=10, state=lambda: running_tasks(frame.sparkSession)):
                 outcome = self._runner.process(frame, number, known_partitions)
             self._check_resolved(outcome)
         except BridgeError as error:

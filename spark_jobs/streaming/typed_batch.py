@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
@@ -9,15 +10,17 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
+from schemas.model.table import Column as TableColumn
 from schemas.model.table import Table, TableId
 from schemas.model.type_text import type_text
+from schemas.model.types import BY_NAME
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.table_view import TableView
 from spark_jobs.spark.sql_expressions import unfit_sql
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
 
 DEFINITIONS_LOCK = Lock()
 """Definitions and registries are asked by one thread at a time."""
@@ -26,7 +29,8 @@ DEFINITIONS_LOCK = Lock()
 def typed_rows(changes: DataFrame, id_: TableId, read: CodecConfig) -> DataFrame:
     """Changes with maps → before and after as structs of the newest columns of their table.
 
-    SetupError STOPPED for a value that its column can't hold exactly, USAGE where the columns are not known.
+    SetupError STOPPED for a value that its column can't hold exactly, and where nothing says which column is which;
+    USAGE where the columns are not known.
     """
     from spark_jobs.spark.decode_plan import apply_view
 
@@ -35,9 +39,48 @@ def typed_rows(changes: DataFrame, id_: TableId, read: CodecConfig) -> DataFrame
     if not viewed:
         with DEFINITIONS_LOCK:
             read = with_newest(replace(read, view=replace(view, table=Table(id_, ()))))
+            changes = _by_newest_names(changes, read)
         assert read.view is not None
         _check_fit(changes, read.view.table)  # else the workers looked at each value
     return apply_view(changes, read)
+
+
+def _by_newest_names(changes: DataFrame, read: CodecConfig) -> DataFrame:
+    """Rows of older versions by the names that their columns have in the newest. SetupError STOPPED."""
+    view, row = read.view, F.coalesce("after", "before")
+    assert view is not None
+    names = F.array_sort(F.map_keys(row))
+    rows = changes.where(row.isNotNull())
+    for version, columns in rows.select("table_version", names).distinct().collect():
+        definition = read.tables.at(view.table.id, version + 1) if read.tables and version is not None else None
+        described = tuple(TableColumn(name, BY_NAME["text"]) for name in columns)
+        table = definition.table if definition else Table(view.table.id, described)
+        conversion = view.conversion_of(table, older=True, tables=read.tables)
+        of_version = F.col("table_version").eqNullSafe(F.lit(version)) & (names == F.array(*map(F.lit, columns)))
+        if conversion.unclear is not None:
+            source = rows.where(of_version).select("source").first()[0]  # type: ignore[index]
+            where = f"{source['topic']}/{source['partition']}/{source['offset']}"
+            column, why = conversion.unclear
+            raise SetupError("STOPPED", where=where, details=f"table {table.id}, column {column}: {why}")
+        if conversion.names:
+            new_names = {**{name: name for name in columns}, **conversion.names}
+            renamed = {side: _by_names(F.col(side), new_names) for side in ("before", "after")}
+            renamed["key"] = F.transform("key", _namer(new_names))
+            made = {name: F.when(of_version, one).otherwise(F.col(name)) for name, one in renamed.items()}
+            changes = changes.withColumns(made)
+    return changes
+
+
+def _by_names(row: Column, names: Mapping[str, str | None]) -> Column:
+    """A map by its names' new ones, without those that have none."""
+    gone = [old for old, new in names.items() if new is None]
+    rename = _namer(names)
+    return F.transform_keys(F.map_filter(row, lambda name, _: ~name.isin(gone)), lambda name, _: rename(name))
+
+
+def _namer(names: Mapping[str, str | None]) -> Callable[[Column], Column]:
+    new_names = F.create_map(*(F.lit(name) for pair in names.items() for name in pair))
+    return lambda name: F.coalesce(new_names[name], name)
 
 
 def _check_fit(changes: DataFrame, table: Table) -> None:

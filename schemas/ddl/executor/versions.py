@@ -11,6 +11,7 @@ from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import CreateTable, DropTables, Statement
 from schemas.model import values
+from schemas.model.column_ids import with_ids_of
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableVersion
 from schemas.model.types import Kind
@@ -48,17 +49,18 @@ def versions(statements: Iterable[DdlText], zone: str | None = None) -> list[Tab
 def apply_text(catalog: Catalog, one: DdlText) -> tuple[Catalog, list[Table]]:
     """The catalog after a statement, and the tables that it touches. DdlError says where.
 
-    A CREATE TABLE in mode SHOW is a snapshot: it replaces what was known of the table.
+    A CREATE TABLE in mode SHOW is a snapshot: it replaces what was known of the table, whose columns it has under their
+    names.
     """
     try:
-        statement = parse(one.query, one.mode, one.db)
+        statement, earlier = parse(one.query, one.mode, one.db), catalog
         if one.mode is SHOW and isinstance(statement, CreateTable):
             catalog = apply(catalog, DropTables("table", (statement.table,), if_exists=True), one.db)
         before = catalog
         catalog, tables = _step(catalog, statement, one.db)
         if not isinstance(statement, CreateTable):
             return catalog, tables
-        tables = [t if before.table(t.id) is t else replace(t, created_ts=one.commit_ts) for t in tables]
+        tables = [t if before.table(t.id) is t else _with_history(earlier, t, one.commit_ts) for t in tables]
         tables = [in_utc(table, one.zone) for table in tables] if one.zone else tables
         for table in tables:
             catalog = catalog.with_table(table)
@@ -66,6 +68,12 @@ def apply_text(catalog: Catalog, one: DdlText) -> tuple[Catalog, list[Table]]:
     except DdlError as error:
         details = f"{one.where or f'DDL at commit_ts {one.commit_ts}'}: {error.detail}"
         raise DdlError("DDL_NOT_APPLICABLE", details=details) from error
+
+
+def _with_history(earlier: Catalog, table: Table, commit_ts: int) -> Table:
+    """A table that was created, or described again."""
+    same = earlier.table(table.id)
+    return with_ids_of(same, table) if same and same.created_ts else replace(table, created_ts=commit_ts or 1)
 
 
 def _step(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, list[Table]]:

@@ -23,8 +23,9 @@ from spark_jobs.arrow.change_schema import arrow_schema, metric, tidb_row
 from spark_jobs.arrow.worker_functions import rescue, rescued_type
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.row_conversion import RowConversion
+from spark_jobs.pipeline.same_columns import same_columns
 from spark_jobs.pipeline.table_view import Missing
-from spark_jobs.sources.avro_versions import WriterSchema, registered_versions, topics_of, unique_writers
+from spark_jobs.sources.avro_versions import WriterSchema, newest_of, registered_versions, topics_of, unique_writers
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT
@@ -67,12 +68,14 @@ _SOURCE = ("topic", "partition", "offset", "timestamp")
 class AvroPlan:
     """How one table's messages are decoded: its key and value schemas, and the columns of the result.
 
-    others: headers of other tables' records, which are left out and counted. missing: what a row has for a column that
-    its version lacks. unreadable: registered versions that can't be read, and why. unclear: ids that contexts of the
+    table: with the columns of its newest registered version. others: headers of other tables' records, which are left
+    out and counted. missing: what a row has for a column that its version lacks. unreadable: registered versions that
+    can't be read, or whose columns have no certain place in the newest, and why. unclear: ids that contexts of the
     registry use for different schemas: their messages go to the in-process decoder.
     """
 
     side: CodecConfig
+    table: Table
     keys: tuple[WriterSchema, ...]
     values: tuple[WriterSchema, ...]
     others: tuple[bytes, ...]
@@ -85,21 +88,30 @@ class AvroPlan:
     def of(cls, side: CodecConfig, id_: TableId, *, exact: bool, missing: Missing = "null") -> AvroPlan | None:
         """The plan, None where Spark can't hold the versions in one set of columns: then the workers decode."""
         versions = registered_versions(side.schemas, id_, whole=True)
-        if not versions.values or not _is_one_shape(versions.values):
+        if not versions.values:
             return None
+        table = newest_of(versions.values)
         ours = (*versions.keys, *versions.values)
+        refused = [(w.entry, error) for w in ours if (error := _refusal_of(w, table)) is not None]
+        ids_refused = {entry.id for entry, _ in refused}
+        keys, values = (
+            tuple(w for w in some if w.entry.id not in ids_refused) for some in (versions.keys, versions.values)
+        )
+        if not _is_one_shape(values, table):
+            return None
         if isinstance(side.schemas, HttpSchemas):
             side.schemas.add_known(w.entry for w in ours if w.entry.id not in versions.unclear)
         ids = {w.entry.id for w in ours} | versions.unclear
         others = tuple({frame(e.id, b"") for e in versions.others if e.id not in ids})
         return cls(
             side,
-            unique_writers(versions.keys),
-            unique_writers(versions.values),
+            table,
+            unique_writers(keys),
+            unique_writers(values),
             others,
             exact,
             missing,
-            versions.unreadable,
+            (*versions.unreadable, *refused),
             versions.unclear,
         )
 
@@ -107,12 +119,6 @@ class AvroPlan:
     def key(self) -> tuple[str, ...]:
         """The names of the newest key schema's columns."""
         return tuple(c.name for c in self.keys[-1].record.columns) if self.keys else ()
-
-    @property
-    def table(self) -> Table:
-        """The table with the columns of its newest registered version."""
-        record = self.values[-1].record
-        return Table(record.id, record.columns)
 
     def decode(self, messages: DataFrame, keep: bool = False) -> DataFrame | None:
         """Messages with Kafka's columns → change events with before and after as structs.
@@ -280,10 +286,15 @@ def _rescue_type(table: Table) -> dict[str, Any]:
     return {"type": "struct", "fields": fields}
 
 
-def _is_one_shape(values: tuple[WriterSchema, ...]) -> bool:
+def _refusal_of(writer: WriterSchema, table: Table) -> WireError | None:
+    """Why rows of a registered version have no place in the newest columns; None where they have."""
+    unclear = same_columns(Table(table.id, writer.record.columns), table).unclear
+    return WireError("TYPE_UNKNOWN", column=unclear[0], details=unclear[1]) if unclear else None
+
+
+def _is_one_shape(values: tuple[WriterSchema, ...], table: Table) -> bool:
     """True when each version's columns can be cast to the newest's as TiDB converts them, in types that Spark holds."""
-    table = Table(values[-1].record.id, values[-1].record.columns)
-    newest = {c.name: c for c in values[-1].record.columns}
+    newest = table.by_name
     folded = {name.lower() for name in newest}
     if len(folded) < len(newest):
         return False

@@ -19,6 +19,7 @@ LINES = {
     "console with all": 'CreateTime:5\tPartition:0\tOffset:9\tNO_HEADERS\t{"keytype":"SCHEMA","subject":"s",'
     '"version":1,"magic":1}\t{"id":1,"schema":"\\"int\\""}',
     "offset": '9\t{"keytype":"SCHEMA","subject":"s","version":1,"magic":1}\t{"id":1,"schema":"\\"int\\""}',
+    "file of --schemas": '{"subject":"s","version":1,"id":1,"schema":"\\"int\\""}',
     "message file": '{"topic":"_schemas","partition":0,"offset":9,"timestamp":5,"key_b64":'
     '"eyJrZXl0eXBlIjoiU0NIRU1BIiwic3ViamVjdCI6InMiLCJ2ZXJzaW9uIjoxLCJtYWdpYyI6MX0=","value_b64":'
     '"eyJpZCI6MSwic2NoZW1hIjoiXCJpbnRcIiJ9"}',

@@ -24,6 +24,7 @@ from spark_jobs.arrow.table_rows import TableRows, rows_schema
 from spark_jobs.io.message_files import rows_of
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.table_view import Missing, TableView
+from spark_jobs.sources.avro_versions import newest_of
 from spark_jobs.sources.avro_versions import registered_versions as registered
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support.binary_rows import unpack_sides
@@ -65,7 +66,7 @@ def _batches(side: CodecConfig, id_: TableId, missing: Missing) -> TableRows | N
         key = [c.name for c in table.columns if c.handle_key] if table else []
     else:
         ours = registered(side.schemas, id_)
-        table = next((Table(w.record.id, w.record.columns) for w in ours.values[-1:]), None)
+        table = newest_of(ours.values) if ours.values else None
         key = [c.name for c in ours.keys[-1].record.columns] if ours.keys else []
     if table is None:
         return None
@@ -161,16 +162,16 @@ def test_versions_become_the_newest_ones_columns() -> None:
         Column("f", BY_NAME["text"], has_default=True, default="x"),
         Column("y", BY_NAME["year"]),
     )
-    schemas, tables, options = _versions(old, new)
+    schemas, tables, options = _versions(old, old[:2], new)
     encoder = AvroEncoder(Context(schemas, None, options))
     rows: list[tuple[Table, dict[str, Any]]] = [
         (tables[0], {"n": "7", "d": "12345678.90", "g": "1"}),
         (tables[0], {"n": "-7", "d": "-0.01", "g": None}),
-        (tables[1], {"n": str((1 << 64) - 1), "d": "-1.2345", "f": None, "y": "2155"}),
-        (tables[1], {"n": None, "d": None, "f": "é", "y": None}),
+        (tables[2], {"n": str((1 << 64) - 1), "d": "-1.2345", "f": None, "y": "2155"}),
+        (tables[2], {"n": None, "d": None, "f": "é", "y": None}),
     ]
     messages = [encoder.encode(change(of, row), Message(None, None, "t"))[0] for of, row in rows]
-    messages.append(encoder.encode(change(tables[1], None, rows[2][1]), Message(None, None, "t"))[0])
+    messages.append(encoder.encode(change(tables[2], None, rows[2][1]), Message(None, None, "t"))[0])
     late = messages[2]
     assert late.value is not None
     messages.append(replace(late, value=late.value.replace(b"\xd6\x21", b"\xfe\xff\x07")))  # YEAR 65535: no smallint

@@ -132,11 +132,11 @@ def test_tables_follow_their_ddl(spark: SparkSession, capsys: pytest.CaptureFixt
 
 
 @pytest.mark.slow
-def test_decode_appends_each_tables_rows_typed(spark: SparkSession) -> None:
-    ddl()
+def test_decode_appends_each_tables_rows_typed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    ddl((15, "shop", "ALTER TABLE orders RENAME COLUMN note TO text"))
     messages(
         change("shop.orders", 10, id="1", note="a"), change("shop.items", 11, sku="x", qty="3"),
-        change("shop.orders", 12, id="2", note="b"), change("shop.nokey", 13, a="5"),
+        change("shop.orders", 16, id="2", text="b"), change("shop.nokey", 13, a="5"),
     )  # fmt: skip
     argv = ["decode", "--format", "open", "--ddl", "ddl.jsonl", "--in", "in.jsonl", "--out", "delta:l/{schema}_{table}"]
     assert main([*argv, "--tables", "shop.*", "--types", "typed"]) == 0
@@ -145,6 +145,12 @@ def test_decode_appends_each_tables_rows_typed(spark: SparkSession) -> None:
         frame = spark.read.format("delta").load(str(Path(f"l/shop_{name}").absolute()))
         made[name] = sorted(tuple(r["after"].asDict().values()) for r in frame.collect())
     assert made == {"orders": [(1, "a"), (2, "b")], "items": [("x", 3)], "nokey": [(5,)]}
+    shown = ["id int PRIMARY KEY, `note` varchar(20)", "id int PRIMARY KEY, `text` varchar(20)"]
+    lines = [{"commit_ts": ts, "db": "shop", "query": f"CREATE TABLE orders ({columns})", "mode": "show"}
+             for ts, columns in zip((1, 15), shown, strict=True)]  # fmt: skip
+    Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    assert main([*argv[:-1], "delta:m/{table}", "--tables", "shop.orders", "--types", "typed"]) == 2
+    assert "column note: it was renamed to text, or it was dropped and text was added" in capsys.readouterr().err
 
 
 GOLDENS = (

@@ -13,9 +13,9 @@ from tests.support.processes import until
 def test_slow_work_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     told = io.StringIO()
     monkeypatch.setattr("sys.stderr", told)
-    with tell_slow_work("merging", after=0.01):
+    with tell_slow_work("merging", after=0.01, state=lambda: "stage 3: 1 of 2 tasks"):
         until(told.getvalue, "a line", 30)
-    assert told.getvalue() == "merging (0 s so far)\n"
+    assert told.getvalue() == "merging (stage 3: 1 of 2 tasks, 0 s so far)\n"
 
 
 def test_quick_work_is_not_told(capsys: pytest.CaptureFixture[str]) -> None:

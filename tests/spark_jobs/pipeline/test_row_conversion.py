@@ -9,7 +9,9 @@ import pyarrow as pa
 import pytest
 
 from schemas.ddl.executor.versions import DdlText, versions
-from schemas.ddl.parser.lexer import TYPED
+from schemas.ddl.parser.lexer import SHOW, TYPED
+from schemas.formats.avro.record import compile_record
+from schemas.formats.avro.schema import value_schema
 from schemas.model.errors import WireError
 from schemas.model.event import Message
 from schemas.model.options import Options
@@ -18,9 +20,10 @@ from schemas.model.table import Column, DefinitionMismatch, Table, TableId, Valu
 from schemas.model.types import BY_NAME
 from spark_jobs.arrow.table_rows import TableRows, rows_schema
 from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.row_conversion import RowConversion
 from spark_jobs.pipeline.table_view import TableView
-from spark_jobs.sources.schema_registry import FileSchemas
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from spark_jobs.sources.table_definitions import TableDefinitions
 from tests.support.each import each
 from tests.support.rows import Pair, change
@@ -126,6 +129,98 @@ def test_a_columns_value_follows_its_name(later: tuple[str, ...], expected: dict
         expected
     ] * 2
     assert event.key == ("no",) if "no" in expected else ("id",)
+
+
+# The columns that SHOW CREATE TABLE has one version after the other, from (id, a, b) on, and what the first version's
+# row (1, x, y) is in the newest; a text: the column of the error. `-`: the statement instead.
+SHOWN: list[tuple[tuple[str, ...], dict[str, Value] | str]] = [
+    (("id a",), {"id": "1", "a": "x"}),
+    (("id a b c",), {"id": "1", "a": "x", "b": "y"}),
+    (("id B a",), {"id": "1", "a": "x", "B": "y"}),
+    (("id a c",), "b"),
+    (("id c d",), "a"),
+    (("no a b",), "id"),
+    (("id a c", "id a d"), "b"),
+    (("id a c", "id a d", "id a d e"), "b"),
+    (("id a c", "id a c", "id a c"), "b"),
+    (("id a c", "id a"), {"id": "1", "a": "x"}),
+    (("id a", "id a c"), {"id": "1", "a": "x"}),
+    (("id a", "id a b"), {"id": "1", "a": "x"}),
+    (("id a", "id a b", "id a c"), {"id": "1", "a": "x"}),
+    (("id a b c", "id a b d"), {"id": "1", "a": "x", "b": "y"}),
+    (("id a b g", "id a b c"), {"id": "1", "a": "x", "b": "y"}),
+    (("-ALTER TABLE t RENAME COLUMN b TO c",), {"id": "1", "a": "x", "c": "y"}),
+    (("-ALTER TABLE t RENAME COLUMN b TO c", "id a c d"), {"id": "1", "a": "x", "c": "y"}),
+    (("id a", "-ALTER TABLE t RENAME COLUMN a TO b"), {"id": "1", "b": "x"}),
+    (("id a c", "-ALTER TABLE t RENAME COLUMN c TO d"), "b"),
+    (("-DROP TABLE t", "id b c"), {"id": "1", "b": "y"}),
+]
+
+
+def _shown(names: str, of: str = "t") -> str:
+    key, *more = names.split()
+    kinds = [f"`{n}` varchar(9)" + (" AS (concat(`a`)) VIRTUAL" if n == "g" else "") for n in more]
+    return f"CREATE TABLE `{of}` ({', '.join([f'`{key}` int NOT NULL', *kinds])}, PRIMARY KEY (`{key}`))"
+
+
+@each(("later", "expected"), SHOWN)
+def test_by_show_create_table_alone_no_value_changes_its_column(
+    later: tuple[str, ...], expected: dict[str, Value] | str
+) -> None:
+    statements = [DdlText(1, "shop", _shown("id a b"), SHOW)]
+    for n, text in enumerate(later):
+        typed = text.startswith("-")
+        statements.append(DdlText(150 + n, "shop", text[1:] if typed else _shown(text), TYPED if typed else SHOW))
+    tables = TableDefinitions(versions(statements))
+    view = TableView(_table(tables, None))
+    event = change(_table(tables, OLD), {"a": "x", "b": "y"}, {"a": "x", "b": "y"}, commit_ts=OLD, table_version=1)
+    conversion = view.conversion_of(event.table, older=True, tables=tables)
+    if isinstance(expected, str):
+        assert conversion.renames  # the kernels leave it
+        with pytest.raises(WireError, match=rf"^column {expected}: it was renamed to .*--history") as caught:
+            view.apply(event, tables)
+        assert caught.value.code == "TYPE_UNKNOWN"
+        return
+    view.apply(event, tables)
+    assert event.after is not None
+    assert event.before == event.after
+    assert {k: v for k, v in event.after.items() if k in view.table.by_name} == expected
+
+
+# Likewise the columns of a subject's versions, no two of which are the same.
+REGISTERED: list[tuple[tuple[str, ...], dict[str, Value] | str]] = [
+    *(row for row in SHOWN if not {"-", "g"} & {*"".join(row[0])} and len({"id a b", *row[0]}) > len(row[0])),
+    (("id a", "id a b:int"), "b"),  # which the first version's row may have as well
+    (("id a c", "id a b:int"), "b"),
+]
+
+
+@each(("later", "expected"), REGISTERED)
+def test_by_registered_schemas_alone_no_value_changes_its_column(
+    later: tuple[str, ...], expected: dict[str, Value] | str
+) -> None:
+    subject, schemas, tables = "shop.t-value", list[RegisteredSchema](), list[Table]()
+    for n, names in enumerate(("id a b", *later), 1):
+        kinds = [f"{name} {kind or 'varchar(9)'}" for name, _, kind in (c.partition(":") for c in names.split()[1:])]
+        key = names.split()[0]
+        statement = f"CREATE TABLE t ({', '.join([f'{key} INT PRIMARY KEY', *kinds])})"
+        [version] = versions([DdlText(n, "shop", statement, TYPED)])
+        tables.append(version.table)
+        schemas.append(RegisteredSchema(subject, n, n, value_schema(version.table, Options.of({}))))
+    view = TableView(newest_table(CodecConfig("avro", FileSchemas(schemas), Options.of({})), ID))
+    record = compile_record(schemas[0].schema, "").columns
+    event = change(Table(ID, tuple(replace(c, handle_key=c.name == "id") for c in record)), {"a": "x", "b": "y"})
+    if isinstance(expected, str):
+        assert view.conversion_of(event.table, older=True).renames
+        with pytest.raises(WireError, match=rf"^column {expected}: it was (renamed to|dropped and added) .*--history"):
+            view.apply(event)
+        return
+    view.apply(event)
+    assert event.after is not None
+    assert {k: v for k, v in event.after.items() if k in view.table.by_name} == expected
+    deleted = change(Table(ID, event.table.columns[:1]), None, {}, key_only=True)
+    view.apply(deleted)
+    assert deleted.before == {"id": "1"}
 
 
 # The types of two registered schemas, a value of the first; what it is in the second's; None: an error.

@@ -16,7 +16,7 @@ import pytest
 
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
-from schemas.model.table import TableId
+from schemas.model.table import TableId, Value
 from service.history.model import Batch, DdlRecord
 from service.store import open_store
 from service.store.history_reader import HistoryStore
@@ -24,6 +24,7 @@ from service.testing import running_service
 from spark_jobs.commands.main import main
 from spark_jobs.pipeline.table_view import TableView
 from spark_jobs.sources.table_history import HistoryTables
+from tests.support.each import each
 from tests.support.golden import Golden
 from tests.support.history_events import T0, framed, record, write
 from tests.support.registries import Server, answer, serving
@@ -259,19 +260,36 @@ def test_it_goes_to_workers(url: str) -> None:
     assert [s.query for s in one.statements()] == [CREATE]
 
 
-def test_a_renamed_column_of_an_older_version(url: str) -> None:
+# Statements after CREATE, or SHOW CREATE TABLE; what an older row is in the newest columns, or the error.
+OF_OLDER: list[tuple[list[str], dict[str, Value] | str]] = [
+    (["ALTER TABLE orders RENAME COLUMN total TO amount", "ALTER TABLE orders ADD x INT"], {"amount": "1.00"}),
+    (["ALTER TABLE orders DROP COLUMN total", "ALTER TABLE orders ADD total decimal(10,2)"], {}),
+    (["ALTER TABLE orders DROP COLUMN total", "ALTER TABLE orders ADD amount decimal(10,2)"], {}),
+    (["CREATE TABLE `orders` (`id` bigint unsigned PRIMARY KEY, `amount` decimal(10,2))"], "renamed to amount, or"),
+    (["CREATE TABLE `orders` (`id` bigint unsigned PRIMARY KEY)"], {}),
+    (["DROP TABLE orders", "CREATE TABLE orders (id bigint PRIMARY KEY, total int, x int)"], {"total": "1"}),
+]
+
+
+@each(("given", "expected"), OF_OLDER)
+def test_columns_of_an_older_version(url: str, given: list[str], expected: dict[str, Value] | str) -> None:
     """By SHOW CREATE TABLE alone a rename looks like a drop plus an add: the history's DDL tells which it was."""
-    for n, query in enumerate(
-        (CREATE, "ALTER TABLE orders RENAME COLUMN total TO amount", "ALTER TABLE orders ADD COLUMN x INT")
-    ):
-        _give(url, T0 + n * STEP, query)
-    tables = HistoryTables(url).check()
-    old, new = tables.at(ORDERS, T0 + 1), tables.at(ORDERS, None)
+    db = f"d{OF_OLDER.index((given, expected))}"
+    for n, query in enumerate((CREATE, *given)):
+        snapshot = {"what": "snapshot"} if "`" in query else {}
+        _give(url, T0 + n * STEP, query, db, **snapshot)
+    tables, id_ = HistoryTables(url).check(), TableId(db, "orders")
+    old, new = tables.at(id_, T0 + 1), tables.at(id_, None)
     assert old is not None
     assert new is not None
     event = change(old.table, {"total": "1.00"}, commit_ts=T0 + 1, table_version=old.commit_ts)
+    if isinstance(expected, str):
+        with pytest.raises(WireError, match=expected):
+            TableView(new.table).apply(event, tables)
+        return
     TableView(new.table).apply(event, tables)
-    assert event.after == {"id": "1", "amount": "1.00"}
+    assert event.after is not None
+    assert {k: v for k, v in event.after.items() if k in new.table.by_name} == {"id": "1", **expected}
 
 
 def test_in_spark(url: str, tmp_path: Path, spark: SparkSession) -> None:

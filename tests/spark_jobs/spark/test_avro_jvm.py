@@ -169,12 +169,14 @@ def test_older_versions_as_the_kernels_read_them(
 ) -> None:
     """Rows of an older version in the newest one's types, with old rows beside them, and deletes by the key alone."""
     options = Options.of({"enable_tidb_extension": True, "avro_include_before_value": True, **modes})
-    old, new = (Table(TableId("d", "t"), columns) for columns in (_OLD, _NEW))
+    without = tuple(c for c in _OLD if c.name != "gone")
+    old, between, new = (Table(TableId("d", "t"), columns) for columns in (_OLD, without, _NEW))
     key = publish.key_schema(old, options)
     assert key is not None
     entries = [RegisteredSchema("t-key", 1, 1, key)]
     entries += [
-        RegisteredSchema("t-value", n, n + 1, publish.value_schema(t, options)) for n, t in ((1, old), (2, new))
+        RegisteredSchema("t-value", n, n + 1, publish.value_schema(t, options))
+        for n, t in enumerate((old, between, new), 1)
     ]
     schemas = FileSchemas(entries)
     encoder = format_lookup.format_named("avro").encoder(Context(schemas, options=options))
