@@ -195,7 +195,7 @@ def test_schemas_and_references_have_limits() -> None:
         for path in ("/subjects/b/versions", "/subjects/b", "/compatibility/subjects/b/versions"):
             answer = client.send("POST", path, {"schema": record("B"), "references": many})
             assert (answer.status, answer.json["error_code"]) == (422, 42201), path
-            assert answer.json["message"] == "The schema has 3 references, 2 are taken"
+            assert answer.json["message"] == "The schema has 3 references; at most 2 are allowed"
         deep = json.dumps({"schema": "[" * 1900})
         assert client.send("POST", "/subjects/c/versions", deep.encode()).error == (422, 42201)
         assert client.send("POST", "/subjects/c/versions", b"[" * 1_000_000).error == (400, 400)

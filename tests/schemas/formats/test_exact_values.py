@@ -190,7 +190,7 @@ def test_bits_of_every_length(name: str, defined: bool) -> None:
         _check(_events(name), way, tally)
     assert not tally.unexplained
     # Craft and the Open Protocol have the number alone: without a definition its fewest bytes come back.
-    assert ((13, "BIT by number: its fewest bytes") in tally.used) == (not defined and int(name[4:-1]) > 8)
+    assert ((13, "BIT as a number: without leading zero bytes") in tally.used) == (not defined and int(name[4:-1]) > 8)
 
 
 _NUMBERS = settings(max_examples=150, deadline=None)

@@ -32,13 +32,17 @@ FLOAT = column("v", "float")
 DATE = column("v", "date")
 BARE_ENUM = column("v", "enum", vague="this ENUM or another")
 EXAMPLES: dict[str, Example] = {
-    "DECIMAL that no double is": Example("debezium", DEC65, "1." + "1" * 30),
-    "DECIMAL over 15 digits at its scale, or of a scale that the reader does not know": Example(
+    "DECIMAL that a double can't hold exactly": Example("debezium", DEC65, "1." + "1" * 30),
+    "DECIMAL of more than 15 digits, or of a scale that the reader does not know": Example(
         "debezium", DEC65, "1.5" + "0" * 29
     ),
-    "DECIMAL where nothing tells it from DOUBLE": Example("debezium", DEC65, "1.5" + "0" * 29, defined=False),
-    "DECIMAL that came rounded out of a double": Example("open", DEC65, "1", flags=("lossy_decimal:v",)),
-    "DECIMAL that came rounded beyond its precision": Example("avro", DEC65, "1" * 40, flags=("lossy_decimal:v",)),
+    "DECIMAL that the reader can't distinguish from DOUBLE": Example(
+        "debezium", DEC65, "1.5" + "0" * 29, defined=False
+    ),
+    "DECIMAL that the source has rounded to a double": Example("open", DEC65, "1", flags=("lossy_decimal:v",)),
+    "DECIMAL that the source has rounded beyond its precision": Example(
+        "avro", DEC65, "1" * 40, flags=("lossy_decimal:v",)
+    ),
     "BIGINT UNSIGNED above 2^63−1 as int64": Example(
         "debezium", column("v", "bigint", unsigned=True), str(1 << 63), defined=False
     ),
@@ -49,8 +53,8 @@ EXAMPLES: dict[str, Example] = {
         "debezium-avro/long", column("v", "bigint", unsigned=True), str(1 << 63)
     ),
     "FLOAT that TiCDC damaged in Craft": Example("open", FLOAT, "1.5", flags=("float_damaged:v",)),
-    "FLOAT that TiCDC damaged in Craft, no float32 any more": Example("open", FLOAT, "NaN", flags=("float_damaged:v",)),
-    "FLOAT(M,D) where nothing tells it from DOUBLE: the same number in more digits": Example(
+    "FLOAT that TiCDC damaged in Craft, no longer a float32": Example("open", FLOAT, "NaN", flags=("float_damaged:v",)),
+    "FLOAT(M,D) that the reader can't distinguish from DOUBLE: the same number with more digits": Example(
         "debezium-avro", column("v", "float", length=10, scale=3), "1234.568", defined=False
     ),
     "FLOAT alone in a Craft message that looks damaged": Example(
@@ -61,57 +65,65 @@ EXAMPLES: dict[str, Example] = {
         "debezium-mysql", column("v", "date", nullable=False), "0000-00-00"
     ),
     "years below 100": Example("debezium-avro", DATE, "0069-01-01"),
-    "TIME below 0 or from 24 h on": Example("debezium-mysql/connect", column("v", "time", scale=0), "-01:00:00"),
+    "TIME below 0, or of 24 hours and more": Example(
+        "debezium-mysql/connect", column("v", "time", scale=0), "-01:00:00"
+    ),
     "fraction digits below the millisecond": Example(
         "debezium-mysql/connect", column("v", "datetime", scale=6), "2024-01-01 00:00:00.000001"
     ),
     "DATETIME outside 1677-09-21 to 2262-04-11": Example(
         "debezium-mysql/nanoseconds", column("v", "datetime", scale=0), "2300-01-01 00:00:00"
     ),
-    "TIMESTAMP in the hour that a zone has twice": Example(
+    "TIMESTAMP in the hour that a time zone has twice": Example(
         "debezium", column("v", "timestamp", scale=0), "2024-11-03 01:30:00", zone="America/New_York"
     ),
-    "TIMESTAMP in the hour that a zone leaves out": Example(
+    "TIMESTAMP in the hour that a time zone skips": Example(
         "debezium", column("v", "timestamp", scale=0), "2024-03-10 02:30:00", zone="America/New_York"
     ),
-    "fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 where nothing tells": Example(
+    "number of fraction digits of DATETIME, TIME and the zero TIMESTAMP: 3, 6 and 0 without definitions": Example(
         "debezium", column("v", "datetime", scale=0), "2024-01-01 00:00:00", defined=False
     ),
     "text that is not UTF-8": Example("open-tiflow", column("v", "char"), b"\xe9"),
-    "binary strings: base64 where no type is told": Example("debezium", column("v", "blob"), b"abc", defined=False),
-    "ENUM and SET by number": Example("craft", column("v", "enum", elements=("a",)), "a", defined=False),
-    "BIT by number: its fewest bytes": Example("open", column("v", "bit", length=16), b"\0\1", defined=False),
+    "binary strings: base64 text where the reader does not know the type": Example(
+        "debezium", column("v", "blob"), b"abc", defined=False
+    ),
+    "ENUM and SET as numbers": Example("craft", column("v", "enum", elements=("a",)), "a", defined=False),
+    "BIT as a number: without leading zero bytes": Example(
+        "open", column("v", "bit", length=16), b"\0\1", defined=False
+    ),
     "ENUM and SET of which only the number is known": Example("avro", BARE_ENUM, "1", flags=("enum_number:v",)),
     "an element that the column's list does not have": Example("open", column("v", "enum", elements=("a",)), "b"),
-    "an element that reads as another one with its escapes": Example(
+    "an element whose escaped text is that of another element": Example(
         "debezium-mysql", column("v", "enum", elements=("a,b",)), "a\\,b"
     ),
-    "every value, where neither schema nor definition tells the type": Example(
+    "every value whose type neither a schema nor a definition gives": Example(
         "debezium/noschema", DATE, "2024-01-01", defined=False
     ),
-    "columns whose type the source does not tell": Example("open", column("v", "int", vague="INT or other"), "1"),
+    "columns whose type the source does not give": Example("open", column("v", "int", vague="INT or other"), "1"),
     "names: every character but letters, digits and `_` becomes `_`": Example(
         "avro", column("v-w", "int"), "1", defined=False
     ),
-    "two columns that get one name": Example("avro", column("i_d", "int"), "1", event={"second": "i-d", "number": "2"}),
+    "two columns that get the same name": Example(
+        "avro", column("i_d", "int"), "1", event={"second": "i-d", "number": "2"}
+    ),
     "the old row of an update": Example("avro", DATE, "2024-01-01", event={"op": "u"}),
     "a delete's columns beyond the primary key": Example("avro", DATE, "2024-01-01", event={"op": "d"}),
     "a delete's commit_ts": Example("avro", DATE, "2024-01-01", event={"op": "d"}),
-    "a unique key that stands in for a primary key": Example("avro", DATE, "2024-01-01", False, event={"unique": True}),
+    "a unique key in place of a primary key": Example("avro", DATE, "2024-01-01", False, event={"unique": True}),
     "a delete in a table without primary key": Example("avro", DATE, "2024-01-01", event={"op": "d", "unique": True}),
     "an update without its old row reads as an insert": Example(
         "open", DATE, "2024-01-01", event={"op": "u", "old": False}
     ),
-    "an old row of which only what changed was sent: whole": Example(
+    "an old row of which only the changed columns were sent: written whole": Example(
         "debezium", DATE, "2024-01-01", event={"op": "u", "partial": True}
     ),
-    "a delete of which only the key is known: NULL in the other columns": Example(
+    "a delete without columns beyond its key: NULL in the others": Example(
         "debezium", DATE, None, event={"op": "d", "key_only": True}
     ),
     "a delete from Avro whose columns are not those of its time: a reader with definitions refuses it": Example(
         "debezium", DATE, None, event={"op": "d", "key_only": True, "known": column("w", "date")}
     ),
-    "a delete of which only the key is known, where the old row is asked for": Example(
+    "a delete without columns beyond its key, where the old row is asked for": Example(
         "avro/before", DATE, None, event={"op": "d", "key_only": True}
     ),
     "commit_ts where the source has none": Example("craft", DATE, "2024-01-01", event={"commit_ts": None}),
@@ -123,7 +135,7 @@ EXAMPLES: dict[str, Example] = {
     "an insert or update of which only the key was sent": Example(
         "debezium", DATE, None, event={"op": "c", "key_only": True}
     ),
-    "a value that is its column's default": Example(
+    "a value equal to its column's default: it may have been NULL": Example(
         "debezium", column("v", "int", has_default=True, default="7"), "7"
     ),
     "virtual generated columns: left out, in Avro always NULL": Example(

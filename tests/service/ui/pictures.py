@@ -75,7 +75,7 @@ def send(kafka: Kafka) -> None:
     produce(topic, broken, 39)
     for number in range(9):
         failed = Message(b"%d" % number, broken.value, topic, number % 2, number)
-        reason, detail = ("UNKNOWN_FORMAT", "the format can't be told: a JSON object of no format that is known")
+        reason, detail = ("UNKNOWN_FORMAT", "the format can't be detected: a JSON object of no format that is known")
         if number % 3 == 0:
             reason, detail = "UNKNOWN_SCHEMA_ID", "value: schema id 99 is not known to http://registry:8081"
         produce(dead, dead_letter_of(reason, detail, failed), number)

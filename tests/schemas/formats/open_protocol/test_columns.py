@@ -1,4 +1,4 @@
-"""Open Protocol: flags and columns, ENUM and SET by number, rows of other formats."""
+"""Open Protocol: flags and columns, ENUM and SET as numbers, rows of other formats."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_a_definition_that_contradicts_the_message_is_not_used() -> None:
         assert error.code == "DEFINITION_MISMATCH"
 
 
-# ---- ENUM and SET by number
+# ---- ENUM and SET as numbers
 ENUM = table(column("e", "enum", elements=("a", "", "b,c")), column("s", "set", elements=("x", "y", "z")))
 
 
