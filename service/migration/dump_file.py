@@ -98,7 +98,7 @@ def _object(value: dict[str, Any], where: str, partitions: set[int]) -> TopicRec
         except (binascii.Error, TypeError, ValueError) as error:
             raise ValueError("key_b64 or value_b64 is no base64 text") from error
         return TopicRecord(key, data, where, ts)
-    if "key" not in value and _SUBJECT_VERSION <= value.keys():
+    if "key" not in value and value.keys() >= _SUBJECT_VERSION:
         return _subject_version(value, where, ts)
     if "key" not in value:
         raise ValueError("no line of a dump: neither key nor key_b64, nor subject, version, id and schema")
