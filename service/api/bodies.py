@@ -12,16 +12,20 @@ from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from schemas.model.errors import RegistryError
+from schemas.model.reasons import reason_of
 from service.api.request import ApiCall
 from service.api.services import Services
 from service.registry.deadline import current_deadline
 from service.registry.model import NewSchema, Reference
-from service.registry.rule_sets import RuleSet, read_rule_set
+from service.registry.rule_sets import read_rule_set
 from service.schema_types.base import TaggedPart
 
 _DRAINED = 8
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _INT: Final = 2**31
+_FLAGS: Final = {
+    "": None, **dict.fromkeys(("true", "True", "TRUE"), True), **dict.fromkeys(("false", "False", "FALSE"), False),
+}  # fmt: skip
 
 Json = dict[str, Any]
 Reader = Callable[[Any], Any]
@@ -142,7 +146,7 @@ def parse(body: bytes) -> Any:
     except RecursionError:
         raise RegistryError("BAD_REQUEST", details="Document nesting depth exceeds the maximum allowed") from None
     except ValueError as error:
-        raise RegistryError("BAD_REQUEST", details=str(error)) from None
+        raise RegistryError("BAD_REQUEST", details=reason_of(error)) from None
 
 
 def text(value: Any) -> str | None:
@@ -174,9 +178,29 @@ def integer(value: Any) -> int | None:
 
 
 def flag(value: Any) -> bool | None:
-    if isinstance(value, dict | list):
+    """true or false; a whole number or a word as Jackson takes them for one. Raises BAD_REQUEST for any other."""
+    if value is None or isinstance(value, bool | int):
+        return None if value is None else bool(value)
+    if not isinstance(value, str):
         raise mismatch_error("Boolean", value)
-    return value.lower() == "true" if isinstance(value, str) else None if value is None else bool(value)
+    if (word := value.strip()) not in _FLAGS:
+        details = f'Cannot deserialize value of type `Boolean` from String "{value}": only "true" or "false" recognized'
+        raise RegistryError("BAD_REQUEST", details=details)
+    return _FLAGS[word]
+
+
+def one_of(entity: str, *names: str) -> Kind:
+    """One of the names, or its number in their order; null stays null."""
+
+    def read(value: Any) -> str | None:
+        if value is None or value in names:
+            return value  # type: ignore[no-any-return]
+        if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < len(names):
+            return names[value]
+        details = f"Cannot deserialize value of type `{entity}` from {json.dumps(value)}: not one of {', '.join(names)}"
+        raise RegistryError("BAD_REQUEST", details=details)
+
+    return Kind(read, {"enum": [*names, None]})
 
 
 TEXT: Final = Kind(text, {"type": ["string", "null"]})
@@ -200,9 +224,15 @@ def list_of(entity: str, kind: Kind) -> Kind:
 
 
 def set_of(entity: str, kind: Kind) -> Kind:
-    """A list, sorted and each element once; [] for null."""
+    """A list, sorted and each element once; null is refused."""
     elements = list_of(entity, kind)
-    return Kind(lambda value: sorted(set(elements.read(value) or ())), elements.schema)
+
+    def read(value: Any) -> list[Any]:
+        if value is None:
+            raise mismatch_error(entity, value)
+        return sorted(set(elements.read(value)))
+
+    return Kind(read, elements.schema)
 
 
 def map_of(entity: str, kind: Kind) -> Kind:
@@ -239,13 +269,6 @@ def or_null(kind: Kind) -> Kind:
     return Kind(lambda value: None if value is None else kind.read(value), kind.schema)
 
 
-def rule_set(value: Any) -> RuleSet | None:
-    try:
-        return read_rule_set(value)
-    except ValueError:
-        raise mismatch_error("RuleSet", value) from None
-
-
 def _tagged_part(read: Mapping[str, Any]) -> TaggedPart:
     path, kind = read.get("schemaEntity", ("", ""))
     return TaggedPart(path, kind, tuple(read.get("tags") or ()))
@@ -262,15 +285,15 @@ METADATA: Final = or_null(
         {
             "tags": map_of("TreeMap", set_of("TreeSet", STRING)),
             "properties": map_of("TreeMap", STRING),
-            "sensitive": set_of("TreeSet", STRING),
+            "sensitive": or_null(set_of("TreeSet", STRING)),
         },
         lambda read: {name: part for name, part in read.items() if part},
     )
 )
 _ENTITY: Final = object_of(
     "SchemaEntity",
-    {"entityPath": TEXT, "entityType": Kind(text, {"enum": ["sr_record", "sr_field"]})},
-    lambda read: (read.get("entityPath") or "", (read.get("entityType") or "").lower()),
+    {"entityPath": TEXT, "entityType": one_of("EntityType", "sr_record", "sr_field")},
+    lambda read: (read.get("entityPath") or "", read.get("entityType") or ""),
 )
 TAGGED_PART: Final = object_of(
     "SchemaTags",
@@ -281,7 +304,28 @@ TAGGED_PART: Final = object_of(
     _tagged_part,
 )
 _TAGGED_PARTS: Final = list_of("ArrayList", TAGGED_PART)
-_RULE_SET_SCHEMA: Final[Json] = {"type": ["object", "null"]}
+_RULE: Final = object_of(
+    "Rule",
+    {
+        **dict.fromkeys(("name", "doc", "type", "expr", "onSuccess", "onFailure"), TEXT),
+        "kind": one_of("RuleKind", "TRANSFORM", "CONDITION"),
+        "mode": one_of("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
+        "tags": or_null(set_of("TreeSet", STRING)),
+        "params": map_of("TreeMap", STRING),
+        "disabled": FLAG,
+    },
+    dict,
+)
+RULE_SET: Final = or_null(
+    object_of(
+        "RuleSet",
+        {
+            **dict.fromkeys(("migrationRules", "domainRules", "encodingRules"), list_of("ArrayList", _RULE)),
+            "enableAt": one_of("ExecutionEnvironment", "ALL", "CLIENT", "GATEWAY", "SERVER", "NONE"),
+        },
+        read_rule_set,
+    )
+)
 
 SCHEMA: Final[Fields] = {
     "version": INTEGER,
@@ -289,7 +333,7 @@ SCHEMA: Final[Fields] = {
     "schemaType": Kind(text, {"enum": ["AVRO", "JSON", "PROTOBUF"]}),
     "references": list_of("ArrayList", REFERENCE),
     "metadata": METADATA,
-    "ruleSet": Kind(rule_set, _RULE_SET_SCHEMA),
+    "ruleSet": RULE_SET,
     "schema": TEXT,
     "schemaTagsToAdd": _TAGGED_PARTS,
     "schemaTagsToRemove": _TAGGED_PARTS,
@@ -307,7 +351,7 @@ CONFIG: Final[Fields] = {
     **dict.fromkeys(("normalize", "validateFields", "validateNewSchemas", "validateRules"), FLAG),
     **dict.fromkeys(("compatibility", "compatibilityPolicy", "compatibilityGroup"), TEXT),
     **dict.fromkeys(("defaultMetadata", "overrideMetadata"), METADATA),
-    **dict.fromkeys(("defaultRuleSet", "overrideRuleSet"), as_is(_RULE_SET_SCHEMA)),
+    **dict.fromkeys(("defaultRuleSet", "overrideRuleSet"), RULE_SET),
 }
 
 

@@ -113,8 +113,16 @@ def _times(stored: StoredVersion) -> Json:
     return {"ts": stored.ts, "deleted": stored.deleted}
 
 
+_OBJECTS: Final = frozenset({"metadata", "defaultMetadata", "overrideMetadata", "ruleSet"})
+"""What Confluent's answers have as `{}` where it is empty."""
+
+
 def _drop_empty(shape: Json) -> Json:
-    return {key: value for key, value in shape.items() if value or isinstance(value, _BOOLEANS_AND_NUMBERS)}
+    return {
+        key: value
+        for key, value in shape.items()
+        if value or isinstance(value, _BOOLEANS_AND_NUMBERS) or (value == {} and key in _OBJECTS)
+    }
 
 
 def overview(one: SubjectOverview) -> Json:

@@ -179,6 +179,18 @@ BAD_BODIES: list[tuple[bytes | None, tuple[int, int]]] = [
     (b'{"schema":"\\"int\\"","version":"x"}', (400, 400)),
     (b'{"schema":"\\"int\\"","version":99999999999}', (400, 400)),
     (b'{"schema":"\\"int\\"","references":[3]}', (400, 400)),
+    *(
+        (b'{"schema":"\\"int\\"","ruleSet":%s}' % rule_set, (400, 400))
+        for rule_set in (
+            *(b'"x"', b'{"domainRules":{}}', b'{"enableAt":"2020-01-01"}', b'{"enableAt":""}'),
+            *(b'{"domainRules":[{"name":"r","kind":%s}]}' % kind for kind in (b'"X"', b'"condition"', b'""', b"7")),
+            *(b'{"domainRules":[{"name":"r",%s}]}' % part for part in (b'"mode":"X"', b'"tags":"a"', b'"params":[]')),
+            *(b'{"encodingRules":[{%s}]}' % part for part in (b'"disabled":"maybe"', b'"doc":{}')),
+        )
+    ),
+    (b'{"schema":"\\"int\\"","metadata":{"tags":{"a":null}}}', (400, 400)),
+    (b'{"schema":"\\"int\\"","propagateSchemaTags":"yes"}', (400, 400)),
+    (b'{"schema":"\\"int\\"","schemaTagsToAdd":[{"schemaEntity":{"entityType":"zz"},"tags":[]}]}', (400, 400)),
     (b'{"schema":"\\"int\\"","id":7}', (422, 42205)),
     (b'{"schema":"{}","schemaType":"XML"}', (422, 42201)),
     (b'{"schema":"{}","schemaType":"avro"}', (422, 42201)),
@@ -333,6 +345,17 @@ SMALL: list[tuple[str, str, dict[str, Any] | None, int, Any]] = [
     ("POST", "/subjects/small/versions", {"schema": '"long"'}, 200, None),
     ("GET", "/subjects/small/versions?deletedAsNegative=true", None, 200, [-1, 2]),
     ("DELETE", "/config/small", None, 200, {"compatibilityLevel": "BACKWARD"}),
+    ("PUT", "/config/small", {"normalize": "x"}, 400, 400),
+    ("PUT", "/config/small", {"normalize": 1.0}, 400, 400),
+    ("PUT", "/config/small", {"normalize": " True "}, 200, {"normalize": True}),
+    ("PUT", "/config/small", {"normalize": ""}, 200, {}),
+    ("PUT", "/config/small", {"defaultRuleSet": {"domainRules": [{"kind": "Q"}]}}, 400, 400),
+    ("PUT", "/config/small", {"defaultRuleSet": {"domainRules": [None, {"kind": 1, "disabled": 1}]}}, 200, {}),
+    ("PUT", "/config/small", {"defaultMetadata": {"properties": {}}}, 200, {"defaultMetadata": {}}),
+    ("GET", "/config/small", None, 200, {"compatibilityLevel": "BACKWARD", "defaultMetadata": {}}),
+    ("GET", "/config/small?defaultToGlobal=true", None, 200, {"compatibilityLevel": "BACKWARD", "defaultMetadata": {}}),
+    ("DELETE", "/config/small", None, 200, {"compatibilityLevel": "BACKWARD", "defaultMetadata": {}}),
+    ("POST", "/subjects/empty/versions", {"schema": '"int"', "metadata": {"x": 1}}, 200, None),
 ]
 
 
