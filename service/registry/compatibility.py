@@ -40,7 +40,13 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
         olds = tx.live_versions(subject) if version is None else one_version(tx, subject, version)
         strict = rules.validate_new
         parsed, content = parse_with_references(
-            registry, tx, subject, new, normalize=normalize or rules.normalize, strict=strict
+            registry,
+            tx,
+            subject,
+            new,
+            normalize=normalize or rules.normalize,
+            strict=strict,
+            validate_fields=rules.validate_fields,
         )
         problems = check_against(registry, tx, olds, parsed, content, rules)
         if registry.strict_logical_types and not problems:

@@ -9,7 +9,7 @@ from service.registry.identity import guid, identity, likeness
 from service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
-from service.schema_types.base import ReferencedText, SchemaParseError, SchemaValidityError
+from service.schema_types.base import ChecksFields, ReferencedText, SchemaParseError, SchemaValidityError
 from service.schema_types.parse import KINDS, ParsedSchema
 
 _SHOWN_TEXT = 10240
@@ -36,12 +36,19 @@ def understand(registry: Registry, new: NewSchema) -> UnderstoodSchema:
 
 
 def parse_with_references(
-    registry: Registry, tx: StoreReader, subject: str, new: NewSchema, *, normalize: bool, strict: bool = True
+    registry: Registry,
+    tx: StoreReader,
+    subject: str,
+    new: NewSchema,
+    *,
+    normalize: bool,
+    strict: bool = True,
+    validate_fields: bool = False,
 ) -> tuple[ParsedSchema, Content]:
     """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text.
 
-    `strict` False reads it as leniently as what is stored already. A schema that the context has may refer to versions
-    that are soft-deleted by now: it is registered again.
+    `strict` False reads it as leniently as what is stored already; `validate_fields` asks more of a strict one. A
+    schema that the context has may refer to versions that are soft-deleted by now: it is registered again.
     """
     context = context_of(subject)
     references = tuple(resolve_latest(tx, context, reference) for reference in new.references)
@@ -53,6 +60,8 @@ def parse_with_references(
             missing = error
             texts = referenced_texts(tx, context, references, deleted=True)
         parsed = registry.parse(new.kind, new.text, texts, strict=strict)
+        if strict and validate_fields and isinstance(parsed, ChecksFields):
+            parsed.check_fields()
         text = parsed.normalized_text() if normalize else parsed.text
     except ValueError as error:
         raise invalid_schema_error(subject, new, missing or error) from None

@@ -203,7 +203,9 @@ def parse_for_storage(
     has_id = new.id is not None
     normalize = (options.normalize or rules.normalize) and not has_id
     strict = rules.validate_new and not has_id
-    return parse_with_references(registry, tx, subject, new, normalize=normalize, strict=strict)
+    return parse_with_references(
+        registry, tx, subject, new, normalize=normalize, strict=strict, validate_fields=rules.validate_fields
+    )
 
 
 def fill_in(new: NewSchema, previous: StoredVersion | None, rules: config.EffectiveConfig, version: int) -> NewSchema:

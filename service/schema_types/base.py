@@ -176,6 +176,14 @@ class HasFields(Protocol):
 
 
 @runtime_checkable
+class ChecksFields(Protocol):
+    """More can be asked of a new schema where a config has `validateFields`."""
+
+    def check_fields(self) -> None:
+        """Raises SchemaValidityError."""
+
+
+@runtime_checkable
 class HasLogicalTypes(Protocol):
     """The meaning of a value can change while its physical type stays."""
 

@@ -65,6 +65,11 @@ class JsonSchema:
     def field_names(self) -> list[str]:
         return list(self.root.node.properties) if isinstance(self.root.node, Object) else []
 
+    def check_fields(self) -> None:
+        """Raises SchemaValidityError for a property of the outermost object that begins with `$$`."""
+        if any(name.startswith(_RESERVED_PREFIX) for name in self.field_names()):
+            raise SchemaValidityError("#: Field names cannot start with $$ prefix")
+
     def differences(self, writer: Comparable, reader_word: str, writer_word: str) -> list[str]:
         other = cast(JsonSchema, writer)
         if (self.text, self.referenced) == (other.text, other.referenced):
@@ -92,7 +97,7 @@ def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) ->
     """Parse a JSON schema; `referenced` is what it may refer to by name, the first of a name counts.
 
     Raises NotParsed if the text isn't JSON and NotValid if it is no JSON schema, each with Confluent's words first.
-    `strict` also refuses property names that Confluent reserves.
+    `strict` makes no difference here.
     """
     try:
         value = load(text)
@@ -104,12 +109,6 @@ def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) ->
         root = load_schema(value, [(one.name, load(one.text)) for one in referenced])
     except ValueError as error:
         raise SchemaValidityError(f"Invalid JSON: {error}") from None
-    if strict and isinstance(root.node, Object):
-        for name in root.node.properties:
-            if name.startswith(_RESERVED_PREFIX):
-                raise SchemaValidityError(
-                    f"Invalid JSON: #/properties/{name[:400]}: Field names cannot start with $$ prefix"
-                )
     return JsonSchema(dump_json(value), value, root, tuple(referenced))
 
 

@@ -84,7 +84,7 @@ def add_message(proto: Any, message: model.Message, proto3: bool, outer: Scope) 
     for numbers in message.extensions:
         for number in numbers:
             first, last = ends(number)
-            proto.extension_range.add(start=first, end=min(last + 1, 2**31 - 1))
+            proto.extension_range.add(start=first, end=min(last + 1, 2**31 - 1)).options.SetInParent()
     add_extends(proto.extension.add, message.extends, scope)
     set_options(proto, message.options)
 
@@ -97,7 +97,7 @@ def add_field(proto: Any, field: model.Field, proto3: bool, scope: Scope) -> Non
         if field.label == "optional" and proto3:
             proto_field.proto3_optional = True
             proto_field.oneof_index = len(proto.oneof_decl)
-            proto.oneof_decl.add(name=f"_{field.name}")
+            proto.oneof_decl.add(name=f"_{field.name}").options.SetInParent()
         return
     entry = proto.nested_type.add(name=map_entry_name(field.name))
     entry.options.map_entry = True

@@ -88,6 +88,17 @@ def test_reserved_fields_of_other_types(registry: Registry) -> None:
             register(registry, "s", NewSchema(text, kind, metadata=kept))
 
 
+def test_names_that_confluent_reserves(registry: Registry) -> None:
+    """They are refused where a config asks for it, and in the outermost object alone."""
+    outer, inner = ({"properties": {"$$a": {}}}, {"properties": {"a": {"properties": {"$$a": {}}}}})
+    for subject, schema in (("s", outer), ("t", inner)):
+        register(registry, subject, NewSchema(json.dumps(schema), "JSON"))
+    config.update(registry, "u", {"validateFields": True})
+    register(registry, "u", NewSchema(json.dumps(inner), "JSON"))
+    with pytest.raises(RegistryError, match=r"details: #: Field names cannot start with \$\$ prefix"):
+        register(registry, "u", NewSchema(json.dumps(outer), "JSON"))
+
+
 def test_new_schemas_may_be_read_leniently(registry: Registry) -> None:
     odd = NewSchema(record("R", column("a", default="text")))
     with pytest.raises(RegistryError):

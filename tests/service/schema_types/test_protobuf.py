@@ -93,6 +93,27 @@ def test_options_extensions_and_sorting() -> None:
     assert read(full).normalized_text() == full
 
 
+SERIALIZED: list[tuple[str, str]] = [
+    (
+        HEAD + "message A { optional int32 a = 1; }",
+        "CgdkZWZhdWx0IhsKAUESDgoBYRgBIAEoBUgAiAEBQgYKAl9hEgBiBnByb3RvMw==",
+    ),
+    (
+        'syntax = "proto2"; message A { extensions 5 to 9; } extend A { optional int32 e = 6; }',
+        "CgdkZWZhdWx0IgsKAUEqBggFEAoaADoMCgFlEgFBGAYgASgFYgZwcm90bzI=",
+    ),
+]
+"""What Confluent's own library makes of them: the oneof of an optional field and a range have options, empty ones."""
+
+
+def test_serialized() -> None:
+    def check(row: tuple[str, str]) -> None:
+        text, serialized = row
+        assert read(text).format_text("serialized") == serialized
+
+    check_rows(SERIALIZED, check)
+
+
 def test_serialized_can_be_read_again() -> None:
     schema = read(OPTIONS)
     back = from_base64(schema.format_text("serialized"))
