@@ -90,7 +90,8 @@ def test_reserved_fields_of_other_types(registry: Registry) -> None:
 
 def test_names_that_confluent_reserves(registry: Registry) -> None:
     """They are refused where a config asks for it, and in the outermost object alone."""
-    outer, inner = ({"properties": {"$$a": {}}}, {"properties": {"a": {"properties": {"$$a": {}}}}})
+    outer: Any = {"properties": {"$$a": {}}}
+    inner: Any = {"properties": {"a": outer}}
     for subject, schema in (("s", outer), ("t", inner)):
         register(registry, subject, NewSchema(json.dumps(schema), "JSON"))
     config.update(registry, "u", {"validateFields": True})
