@@ -227,7 +227,7 @@ RULES: Final = (
          "Give each table a topic: a dispatcher with matcher ['*.*'] and topic 'tidb_{schema}_{table}'",
          _AVRO_FILE),
     DoctorRule("topic-ambiguous", "info", lambda p: p.joined_rules() if p.uses(*AVRO) else [],
-         "In {what} the tables `a_b`.`c` and `a`.`b_c` have one topic, and so one subject; characters that a topic "
+         "In {what} the tables `a_b`.`c` and `a`.`b_c` share a topic, and so a subject; characters that a topic "
          "can't have become `_` as well", "Put a `-` between the names", _ROUTER),
     DoctorRule("topic-collision", "error", lambda p: p.collisions() if p.uses(*AVRO) else [],
          "Different tables share a subject: {what}", "Rename one, or give it a dispatcher of its own", _ROUTER),

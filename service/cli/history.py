@@ -276,7 +276,7 @@ def history_export(
             print(line)
     for one in export.left_out:
         print_line(f"history export: left out {one}")
-    print_line(f"history export: {export.tables} tables, {export.versions} versions, {len(export.left_out)} left out")
+    print_line(f"history export: tables {export.tables}, versions {export.versions}, left out {len(export.left_out)}")
     if export.left_out:
         raise typer.Exit(1)
 

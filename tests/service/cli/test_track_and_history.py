@@ -116,7 +116,7 @@ def test_diff_ends_as_diff_does(tmp_path: Path) -> None:
     done = run("history", "diff", "6", "8", "--inclusive", "--format", "json", cwd=tmp_path)
     assert (done.returncode, json.loads(done.stdout)["counts"]) == (1, {"created": 1, "unknown": 1})
     sql = run("history", "export", "--db", "d", cwd=tmp_path)
-    assert (sql.returncode, "CREATE TABLE `u`" in sql.stdout, "1 tables, 1 versions, 1 left out" in sql.stderr) == (
+    assert (sql.returncode, "CREATE TABLE `u`" in sql.stdout, "tables 1, versions 1, left out 1" in sql.stderr) == (
         1,
         True,
         True,
