@@ -7,6 +7,7 @@ from dataclasses import replace
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
+from schemas.ddl.parser.lexer import NUMBER
 from schemas.ddl.parser.statements import PartitionBy, PartitionDef
 
 
@@ -97,24 +98,35 @@ def less_than(c: Cursor) -> None:
         _values(c)
 
 
-def _values(c: Cursor) -> tuple[tuple[int, ...], bool]:
-    """(value, …): the widths of tuples in it (see PartitionDef), and whether MAXVALUE is among them."""
-    widths, has_maxvalue = list[int](), False
+def _values(c: Cursor) -> tuple[tuple[int, ...], bool, tuple[int, ...]]:
+    """(value, …): the widths of tuples in it (see PartitionDef), whether MAXVALUE is among them, and whole numbers."""
+    widths, has_maxvalue, numbers = list[int](), False, list[int]()
     c.expect("(")
     while True:
         if c.upper == "(":
-            inner, more = _values(c)
+            inner, more, _ = _values(c)
             widths.append(len(inner))
             has_maxvalue = has_maxvalue or more
         else:
             word = c.accept_any("MAXVALUE", "DEFAULT")
             has_maxvalue = has_maxvalue or word == "MAXVALUE"
             if not word:
+                at = c.at
                 expression(c)
+                numbers += _whole_number(c, at)
             widths.append(0)
         if not c.accept(","):
             c.expect(")")
-            return tuple(widths), has_maxvalue
+            return tuple(widths), has_maxvalue, tuple(numbers)
+
+
+def _whole_number(c: Cursor, at: int) -> list[int]:
+    """What has been read since `at`, if it is a whole number and nothing else."""
+    texts = [str(token.upper or token.value) for token in c.all[at : c.at]]
+    digits = texts[-1]
+    if c.all[c.at - 1].kind != NUMBER or not digits.isdecimal() or len(digits) > 20 or texts[:-1] not in ([], ["-"]):
+        return []
+    return [int("".join(texts))]
 
 
 def definitions(c: Cursor) -> tuple[PartitionDef, ...]:
@@ -133,11 +145,11 @@ def definition(c: Cursor) -> PartitionDef:
     one = PartitionDef(c.name("a partition's name"))
     if c.accept("VALUES", "LESS"):
         c.expect("THAN")
-        widths, has_maxvalue = ((0,), True) if c.accept("MAXVALUE") else _values(c)
-        one = replace(one, values="LESS THAN", widths=widths, has_maxvalue=has_maxvalue)
+        widths, has_maxvalue, numbers = ((0,), True, ()) if c.accept("MAXVALUE") else _values(c)
+        one = replace(one, values="LESS THAN", widths=widths, has_maxvalue=has_maxvalue, numbers=numbers)
     elif c.accept("VALUES", "IN"):
-        widths, has_maxvalue = _values(c)
-        one = replace(one, values="IN", widths=widths, has_maxvalue=has_maxvalue)
+        widths, has_maxvalue, numbers = _values(c)
+        one = replace(one, values="IN", widths=widths, has_maxvalue=has_maxvalue, numbers=numbers)
     elif c.accept("DEFAULT"):
         one = replace(one, values="IN")
     else:

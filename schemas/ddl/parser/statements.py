@@ -207,7 +207,8 @@ class ExchangePartition:
 @dataclass(frozen=True, slots=True)
 class PartitionDef:
     """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". widths: how many values are in each tuple of them,
-    0 for one without parentheses of its own. subpartitions: how many are written.
+    0 for one without parentheses of its own. numbers: those of them that are written as whole numbers. subpartitions:
+    how many are written.
     """
 
     name: str
@@ -215,6 +216,7 @@ class PartitionDef:
     widths: tuple[int, ...] = ()
     has_maxvalue: bool = False
     subpartitions: int = 0
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

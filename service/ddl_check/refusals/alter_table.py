@@ -29,7 +29,14 @@ from schemas.ddl.parser.statements import (
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Index, Table
 from service.ddl_check.refusals import dependencies, indexes
-from service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, generated_names, of_name
+from service.ddl_check.refusals.columns import (
+    NULL_IN_PRIMARY_KEY,
+    Refusal,
+    SqlModes,
+    generated_names,
+    of_column_name,
+    of_name,
+)
 from service.ddl_check.refusals.defaults import of_literal
 from service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
@@ -221,7 +228,7 @@ def _rename_column(work: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
     if work.find(clause.old) is None:
         yield work.unknown(clause.old)
         return
-    yield from of_name(clause.new, 1166, "Incorrect column name '{name}'")
+    yield from of_column_name(clause.new)
     if clause.old.lower() != clause.new.lower():
         yield from work.of_leaving(clause.old, dropped=False)
 

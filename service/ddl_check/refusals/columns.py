@@ -82,9 +82,7 @@ _TEXTS = re.compile(r"'(?:[^']|'')*'")
 
 def of_column(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator[Refusal]:
     """charset: the column's own, resolved."""
-    yield from of_name(defined.name, 1166, "Incorrect column name '{name}'")
-    if defined.name.lower() == "_tidb_rowid":
-        yield Refusal(1166, f"Incorrect column name '{defined.name}'")
+    yield from of_column_name(defined.name)
     yield from _of_sizes(defined, charset, modes)
     if defined.type.name in ("enum", "set"):
         yield from _of_elements(defined, charset)
@@ -100,6 +98,12 @@ def of_column(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator
         yield Refusal(1294, f"Invalid ON UPDATE clause for '{defined.name}' column")
     if defined.generated is not None:
         yield from _of_generated(defined)
+
+
+def of_column_name(name: str) -> Iterator[Refusal]:
+    yield from of_name(name, 1166, "Incorrect column name '{name}'")
+    if name.lower() == "_tidb_rowid":
+        yield Refusal(1166, f"Incorrect column name '{name}'")
 
 
 def of_name(name: str, wrong: int, text: str) -> Iterator[Refusal]:

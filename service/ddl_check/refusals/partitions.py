@@ -34,6 +34,7 @@ def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
     for one in spread.partitions:
         yield from _of_values(one, kind, width)
     yield from of_partition_names(spread.partitions, ())
+    yield from _of_order(spread.partitions, kind)
     yield from _of_columns(table, spread)
 
 
@@ -68,6 +69,19 @@ def _of_values(one: PartitionDef, kind: str, width: int) -> Iterator[Refusal]:
         yield _wrong_width("LIST", width)
     elif one.values == "IN" and one.has_maxvalue:
         yield Refusal(1656, "Cannot use MAXVALUE as value in VALUES IN")
+
+
+def _of_order(made: Sequence[PartitionDef], kind: str) -> Iterator[Refusal]:
+    """Of the values of the partitions that one statement makes, as far as they are whole numbers."""
+    single = [one for one in made if one.values == "LESS THAN" and len(one.widths) == 1]
+    if kind == "RANGE" and any(one.has_maxvalue for one in single[:-1]):
+        yield Refusal(1481, "MAXVALUE can only be used in last partition definition")
+    ends = [number for one in single for number in one.numbers]
+    if kind == "RANGE" and ends != sorted(set(ends)):
+        yield Refusal(1493, "VALUES LESS THAN value must be strictly increasing for each partition")
+    listed = [number for one in made if one.values == "IN" for number in one.numbers]
+    if kind == "LIST" and len(set(listed)) < len(listed):
+        yield Refusal(1495, "Multiple definition of same constant in list partitioning")
 
 
 def _wrong_width(kind: str, width: int) -> Refusal:
@@ -127,9 +141,12 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             yield from _of_unknown(spread, clause, 1507, "Error in list of partitions to REORGANIZE")
             gone = {name.lower() for name in clause.names}
             yield from of_partition_names(clause.added, [n for n in spread.names if n.lower() not in gone])
+            yield from _of_order(clause.added, method.partition(" ")[0])
         case "ADD PARTITION" if ranged:
+            kind = method.partition(" ")[0]
             for one in clause.added:
-                yield from _of_values(one, method.partition(" ")[0], len(spread.columns) if " " in method else 0)
+                yield from _of_values(one, kind, len(spread.columns) if " " in method else 0)
+            yield from _of_order(clause.added, kind)
             if not clause.lenient:
                 yield from of_partition_names(clause.added, spread.names)
 

@@ -12,6 +12,7 @@ from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import DEFAULT
 from schemas.ddl.executor.indexes import column_indexes
 from schemas.ddl.parser.statements import (
+    AlterDatabase,
     AlterTable,
     ColumnDef,
     CreateDatabase,
@@ -58,6 +59,8 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             yield from of_charset_names(statement.charset, statement.collate)
             if catalog.databases.get(statement.name) and not statement.if_not_exists:
                 yield Refusal(1007, f"Can't create database '{statement.name}'; database exists")
+        case AlterDatabase():
+            yield from of_charset_names(statement.charset, statement.collate)
         case CreateTable() if statement.from_select:
             yield Refusal(1105, "'CREATE TABLE ... SELECT' is not implemented yet")
         case CreateTable():
