@@ -132,7 +132,7 @@ class _Reader:
     def _setting(self, path: str, value: Any) -> None:
         table = path.rpartition(".")[0]
         other = next((t for t in OTHER_TABLES if table == t or table.startswith(t + ".")), None)
-        if other is not None:
+        if other is not None and path not in BY_PATH:
             if path[len(other) + 1 :].partition(".")[0] not in OTHER_TABLES[other]:
                 self.add_problem("error", f"the file has {path}, which TiCDC does not know and refuses")
             return

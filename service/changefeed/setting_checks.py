@@ -17,6 +17,7 @@ from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
 from schemas.ddl.parser.lexer import TYPED
 from schemas.model.errors import DdlError
+from schemas.model.table_filter import PatternError, TableFilter
 from service.changefeed.setting_keys import BY_PATH, BY_URI, KEYS, Key
 from service.changefeed.settings import Problem, texts
 
@@ -26,6 +27,8 @@ _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
 _ROUTE = re.compile(r"(?:[^{}]|\{schema\}|\{table\})*")
 _AVRO: Final = ("avro", "debezium-avro")
 _KAFKA: Final = ("kafka", "kafka+ssl")
+_LEAST_FLUSH: Final = 50
+_REDO_PLACE = re.compile(r"(?:blackhole[\w.+-]*|local|nfs|s3|gcs|gs|azblob|azure|file|noop)://")
 
 # Events that a filter may name (upstream ticdc `pkg/filter/utils.go`, SupportedEventTypes; names of tiflow as well).
 _EVENTS: Final = frozenset((
@@ -166,7 +169,30 @@ def _is_no_base64(s: _Settings) -> bool:
     return False
 
 
+def _redo(s: _Settings, *names: str) -> list[Any]:
+    """Settings of the redo log, which TiCDC checks where it is on; those that are 0 or empty are its defaults."""
+    on = s.get("consistent.level") == "eventual"
+    return [value for name in names if on and (value := s.get(f"consistent.{name}"))]
+
+
+def _split(s: _Settings, *names: str) -> list[int]:
+    """Settings of tables that are split over nodes, which TiCDC checks where that is on."""
+    on = s.get("scheduler.enable-table-across-nodes")
+    return [value for name in names if on and (value := s.get(f"scheduler.{name}")) is not None]
+
+
 _RULES: Final = (
+    _Rule(lambda s: any(value < _LEAST_FLUSH for value in _redo(s, "flush-interval", "meta-flush-interval")),
+          f"consistent.flush-interval and consistent.meta-flush-interval must be at least {_LEAST_FLUSH}"),
+    _Rule(lambda s: any(value not in ("none", "lz4") for value in _redo(s, "compression")),
+          "consistent.compression must be none or lz4"),
+    _Rule(lambda s: bool(_redo(s, "level")) and not _REDO_PLACE.match(s.get("consistent.storage") or ""),
+          "consistent.storage has to be a place for the redo log, such as s3://BUCKET/PATH or nfs:///PATH"),
+    _Rule(lambda s: any(n < 0 for n in _split(s, "region-threshold", "write-key-threshold",
+                                              "scheduling-task-count-per-node")),
+          "scheduler.region-threshold, write-key-threshold and scheduling-task-count-per-node must not be below 0"),
+    _Rule(lambda s: any(n <= 0 for n in _split(s, "region-count-per-span")),
+          "scheduler.region-count-per-span must be more than 0"),
     _Rule(lambda s: s.on_kafka and bool(s.get("enable-sync-point")),
           "enable-sync-point is on: a sync point is for MySQL and TiDB downstream only, TiCDC refuses it with Kafka"),
     _Rule(lambda s: s.on_kafka and bool(s.get("enable-active-active")),
@@ -199,6 +225,10 @@ _RULES: Final = (
 def _of_event_filters(filters: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     for one in filters:
         where = f"the event filter for {', '.join(texts(one.get('matcher'))) or 'no table'}"
+        try:
+            TableFilter(texts(one.get("matcher")))
+        except PatternError as error:
+            yield f"filter.event-filters: {error}"
         for event in texts(one.get("ignore-event")):
             if event not in _EVENTS:
                 yield f"{where}: ignore-event {event[:60]!r} is no event that TiCDC knows"

@@ -135,7 +135,7 @@ KEYS: Final[tuple[Key, ...]] = (
     Key(_SINK + "file-index-digit", "number"),
     Key(_SINK + "enable-kafka-sink-v2", "flag"),
     Key(_SINK + "safe-mode", "flag", "safe-mode"),
-    Key(_SINK + "advance-timeout-in-sec", "number"),
+    Key(_SINK + "advance-timeout-in-sec", "number", least=0),
     Key(_SINK + "send-bootstrap-interval-in-sec", "number", default=120),
     Key(_SINK + "send-bootstrap-in-msg-count", "number", default=10_000),
     Key(_SINK + "send-bootstrap-to-all-partition", "flag", default=True),
@@ -151,6 +151,14 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("memory-quota", "number", least=0),
     Key("event-collector-batch-count", "number", least=0, most=8192),
     Key("event-collector-batch-bytes", "number", least=0),
+    # ---- of other tables, those that TiCDC checks
+    Key("mounter.worker-num", "number"),
+    *(Key(f"consistent.{name}") for name in ("level", "storage", "compression")),
+    *(Key(f"consistent.{name}", "number") for name in ("flush-interval", "meta-flush-interval")),
+    Key("scheduler.enable-table-across-nodes", "flag", default=False),
+    *(Key(f"scheduler.{name}", "number") for name in (
+        "region-threshold", "region-count-per-span", "write-key-threshold", "scheduling-task-count-per-node",
+    )),
 )  # fmt: skip
 
 # Tables of the file that say nothing about what a Kafka message holds → the keys that TiCDC knows, new or classic.

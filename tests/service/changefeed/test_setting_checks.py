@@ -19,6 +19,8 @@ FILTER = "[[filter.event-filters]]\nmatcher = ['a.*']\n"
 KAFKA = "[sink.kafka-config]\n"
 GLUE = "[sink.kafka-config.glue-schema-registry-config]\n"
 ROUTE = "[sink]\ndispatchers = [{matcher = ['a.*'], %s}]\n"
+REDO = "[consistent]\nlevel = 'eventual'\nstorage = 's3://b/x'\n"
+SPLIT = "[scheduler]\nenable-table-across-nodes = true\n"
 
 # (what is added to the URI, the file, what the error names)
 REFUSED = (
@@ -57,6 +59,16 @@ REFUSED = (
     ("", FILTER + "ignore-nothing = 1", "ignore-nothing"), ("", "[scheduler]\nfoo = 1", "scheduler.foo"),
     ("", "[consistent]\nfoo = 1", "consistent.foo"), ("", "[mounter]\nworkers = 1", "mounter.workers"),
     ("", "[synced-status]\nx = 1", "synced-status.x"), ("", "[sink.csv]\nx = 1", "sink.csv.x"),
+    ("", FILTER.replace("a.*", "a") + "ignore-event = ['insert']", "filter.event-filters: pattern 'a'"),
+    ("", "[sink]\nadvance-timeout-in-sec = -1", "advance-timeout-in-sec"),
+    ("", "[mounter]\nworker-num = 'x'", "worker-num"), ("", REDO + "flush-interval = 10", "flush-interval"),
+    ("", REDO + "meta-flush-interval = 49", "meta-flush-interval"),
+    ("", REDO + "compression = 'zip'", "consistent.compression"),
+    ("", "[consistent]\nlevel = 'eventual'", "consistent.storage"),
+    ("", REDO.replace("s3://b/x", "b/x"), "consistent.storage"),
+    ("", SPLIT + "region-threshold = -1", "region-threshold"),
+    ("", SPLIT + "write-key-threshold = -1", "write-key-threshold"),
+    ("", SPLIT + "region-count-per-span = 0", "region-count-per-span"),
     ("", ROUTE % "target-table = '{foo}'", "target-table"), ("", ROUTE % "target-schema = 'a{'", "target-schema"),
 )  # fmt: skip
 REFUSED_AVRO = (
@@ -73,6 +85,9 @@ TAKEN = (
     ("", FILTER + "ignore-insert-value-expr = \"id >= 100 and name like '%x'\""),
     ("", FILTER + "ignore-delete-value-expr = 'exists (select 1)'"),
     ("", "[scheduler]\nenable-table-across-nodes = true\nregion-threshold = 1\n[mounter]\nworker-num = 8"),
+    ("", REDO + "flush-interval = 50\ncompression = 'lz4'"), ("", REDO.replace("s3://b/x", "blackhole-x://")),
+    ("", "[consistent]\nlevel = 'none'\nflush-interval = 1\nstorage = 'x'"), ("", REDO + "flush-interval = 0"),
+    ("", "[scheduler]\nregion-threshold = -1"), ("", SPLIT + "region-count-per-span = 10"),
     ("", "[consistent]\nlevel = 'none'\nmemory-usage = {memory-quota-percentage = 50}"),
     ("", ROUTE % "target-schema = 'x_{schema}', target-table = '{table}'"),
 )  # fmt: skip
