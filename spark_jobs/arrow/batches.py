@@ -22,7 +22,7 @@ from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, freeze
 from schemas.formats.framing import SCHEMA_HEADERS, is_carried
 from schemas.model.event import Message
 from spark_jobs.arrow.input_batches import messages_of_lines
-from spark_jobs.arrow.view_checks import view_of
+from spark_jobs.arrow.table_columns import table_columns_of
 from spark_jobs.arrow.worker_cache import get_cached
 from spark_jobs.io.message_files import rows_of
 from spark_jobs.io.parquet import HEADERS
@@ -272,7 +272,7 @@ class BatchReader(ABC):
     def __init__(self, side: CodecConfig, fits: bool, place: frozenset[str]) -> None:
         """fits: whether the compiled ones read what the side does. place: columns that a batch of messages needs."""
         self._side, self._fits, self._place = side, fits, place
-        self._view = view_of(side)
+        self._table = table_columns_of(side)
 
     @cached_property
     def _plain(self) -> Any:

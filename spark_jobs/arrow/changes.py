@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,8 +16,8 @@ from schemas.columnar.plain_lines import plain_texts
 from schemas.columnar.rows import ABSENT, NO_COMMIT_TS, Rows, RowsReader
 from spark_jobs.arrow import batches as cells
 from spark_jobs.arrow.batches import BatchReader, several_flags
+from spark_jobs.arrow.table_columns import LEFT, OURS
 from spark_jobs.arrow.table_rows import source_array
-from spark_jobs.arrow.view_checks import ViewCheck
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.result import Summary
 
@@ -26,6 +27,9 @@ pa: Any = pyarrow  # the stubs know less than the library
 _PLACE = frozenset(("topic", "partition", "offset", "timestamp"))
 _OP_BITS = 18  # of a TSO, below its milliseconds
 _MOST_BYTES = 1 << 30  # of texts at a time: offsets of Arrow's strings have 31 bits
+
+
+_BuildSide = Callable[[str, Any], Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class ChangeReader(BatchReader):
         """
         super().__init__(side, can_read_changes(side), _PLACE)
         self._schema = schema
+        self._is_typed = pa.types.is_struct(schema.field("before").type)
 
     @cached_property
     def _reader(self) -> RowsReader:
@@ -59,19 +64,60 @@ class ChangeReader(BatchReader):
     def _build_output(
         self, batch: Any, rows: Rows, left: Any, topics: Any, summary: Summary | None
     ) -> tuple[ChangeBatch, Any]:
-        texts = _texts(rows)
         slow = cells.other_messages(batch, rows, left)
         slow[rows.message[several_flags(rows)]] = True
-        if self._view is not None:
-            slow[rows.message[self._view.find_doubtful(rows, texts)]] = True
         slow |= cells.milliseconds(batch.column("timestamp"))[1]
+        build_side = self._structs(rows, slow) if self._is_typed else self._maps(rows, slow)
         mask = ~slow[rows.message]
         if self._side.chosen is not None:
             mask = cells.leave_out(rows, self._side.chosen, slow, summary)
-        events = _events(rows, np.flatnonzero(mask), texts, batch, self._schema, self._view)
+        chosen = np.flatnonzero(mask)
+        columns = _columns(rows, chosen, batch, self._schema) | self._names(rows, chosen)
+        columns |= {name: build_side(name, chosen) for name in ("before", "after")}
+        arrays = [columns[f.name] if f.name in columns else pa.nulls(len(chosen), f.type) for f in self._schema]
         if summary is not None:
             cells.count_rows(rows, {}, mask, topics, summary)
-        return ChangeBatch(rows.message[mask], events), slow
+        return ChangeBatch(rows.message[mask], pa.RecordBatch.from_arrays(arrays, schema=self._schema)), slow
+
+    def _names(self, rows: Rows, chosen: Any) -> dict[str, Any]:
+        """The columns that say of which table a row is."""
+        view = self._table.view if self._is_typed and self._table is not None else None
+        ours = [view is not None and view.has(s.table.id) for s in rows.shapes]
+        ids = [view.table.id if view and of else s.table.id for s, of in zip(rows.shapes, ours, strict=True)]
+        of_shape = {
+            "kind": ["row" if view is None or of else "other" for of in ours],
+            "db": [id_.db for id_ in ids], "table": [id_.table for id_ in ids],
+        }  # fmt: skip
+        shape = pa.array(rows.shape[chosen])
+        return {name: pa.array(values, pa.string()).take(shape) for name, values in of_shape.items()}
+
+    # Both: the messages (bool) of rows that the view may refuse become slow. Out: a side of chosen rows, by its name.
+    def _maps(self, rows: Rows, slow: Any) -> _BuildSide:
+        texts = _texts(rows)
+        if self._table is not None:
+            slow[rows.message[self._table.find_doubtful(rows)]] = True
+        return lambda name, chosen: _maps(rows, chosen, getattr(rows, name), texts, self._schema.field(name).type)
+
+    def _structs(self, rows: Rows, slow: Any) -> _BuildSide:
+        assert self._table is not None
+        status, places = self._table.place(rows)
+        slow[rows.message[status == LEFT]] = True
+        ours = np.flatnonzero((status == OURS) & ~slow[rows.message])
+        bad, structs = np.zeros(len(ours), np.bool_), dict[str, Any]()
+        for name in ("before", "after"):
+            kind = self._schema.field(name).type
+            structs[name] = self._table.build_struct(rows, getattr(rows, name), ours, places, kind, bad)
+        slow[rows.message[ours[bad]]] = True
+        numbers = np.full(len(status), -1)
+        numbers[ours] = np.arange(len(ours))
+
+        def build_side(name: str, chosen: Any) -> Any:
+            if len(chosen) == len(ours) and (chosen == ours).all():
+                return structs[name]
+            which = numbers[chosen]
+            return structs[name].take(pa.array(which, mask=which < 0))
+
+        return build_side
 
 
 def _texts(rows: Rows) -> Any:
@@ -82,44 +128,26 @@ def _texts(rows: Rows) -> Any:
     return cells.arrow_array(texts, pa.string())
 
 
-def _events(rows: Rows, chosen: Any, texts: Any, batch: Any, schema: Any, view: ViewCheck | None) -> Any:
-    """The chosen rows as a record batch of the schema."""
-    of, message = rows.shape[chosen], rows.message[chosen]
-    shape, count = pa.array(of), len(chosen)
-    stamps = rows.commit_ts[chosen]
-    unstamped = stamps == NO_COMMIT_TS
-    shapes = rows.shapes
+def _columns(rows: Rows, chosen: Any, batch: Any, schema: Any) -> dict[str, Any]:
+    """What the chosen rows have in the schema's columns, but their tables and sides."""
+    message, stamps = rows.message[chosen], rows.commit_ts[chosen]
+    shape, unstamped = pa.array(rows.shape[chosen]), stamps == NO_COMMIT_TS
     by_shape = {
-        "db": [s.table.id.db for s in shapes], "table": [s.table.id.table for s in shapes],
-        "schema_id": [s.schema_id for s in shapes], "table_version": [s.table_version for s in shapes],
-        "key": [list(s.key) for s in shapes],
+        "schema_id": [s.schema_id for s in rows.shapes], "table_version": [s.table_version for s in rows.shapes],
+        "key": [list(s.key) for s in rows.shapes],
     }  # fmt: skip
     columns = {name: pa.array(values, schema.field(name).type).take(shape) for name, values in by_shape.items()}
-    typed = pa.types.is_struct(schema.field("before").type)
-
-    def side(name: str, first: Any) -> Any:
-        kind = schema.field(name).type
-        if not typed:
-            return _maps(rows, chosen, first, texts, kind)
-        assert view is not None
-        return view.structs(rows, chosen, first, texts, kind)
-
-    kinds = view.kinds(shapes) if typed and view is not None else ["row"] * len(shapes)
     columns |= {
-        "kind": pa.array(kinds, pa.string()).take(shape),
         "op": cells.op_array(rows.op[chosen]),
         "commit_ts": pa.array(stamps, mask=unstamped),
         "commit_time": pa.array((stamps >> _OP_BITS) * 1000, mask=unstamped).view(schema.field("commit_time").type),
-        "before": side("before", rows.before),
-        "after": side("after", rows.after),
         "flags": _flags(rows, chosen, schema.field("flags").type),
         "row": pa.array(cells.numbers_in_message(message)),
         "source": source_array(batch, message, schema.field("source").type),
     }
     if "headers" in schema.names:
         columns["headers"] = cells.headers_array(batch, message)
-    arrays = [columns[f.name] if f.name in columns else pa.nulls(count, f.type) for f in schema]
-    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+    return columns
 
 
 def _maps(rows: Rows, chosen: Any, first: Any, texts: Any, kind: Any) -> Any:

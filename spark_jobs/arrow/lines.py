@@ -68,8 +68,8 @@ class LineReader(BatchReader):
         extra, untold = EXTRA_FIELDS[self._side.format](cells.binaries(batch.column("value")), rows.message)
         slow[rows.message[several_flags(rows) | untold]] = True
         texts = plain_texts(rows)
-        if self._view is not None:
-            slow[rows.message[self._view.find_doubtful(rows, cells.arrow_array(texts, pa.string()))]] = True
+        if self._table is not None:
+            slow[rows.message[self._table.find_doubtful(rows)]] = True
         lines = self._lines(rows, texts, batch, topics, extra)
         mask = ~slow[rows.message]
         if self._side.chosen is not None:

@@ -18,34 +18,30 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar import READERS
-from schemas.columnar.columns import ColumnValues, cells_of, read_columns
-from schemas.columnar.rows import NO_COMMIT_TS, Rows, RowShape, RowsReader
+from schemas.columnar.rows import NO_COMMIT_TS, Rows, RowsReader
 from schemas.formats.base import Decoder
-from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import WireError
 from schemas.model.event import Row, RowChange
 from schemas.model.ports import SchemaSource
-from schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
-from schemas.model.table import Column, Table
-from schemas.model.values import integer_limits
+from schemas.model.spark_types import EXACT
+from schemas.model.table import Table
 from spark_jobs.arrow.batches import headers_array, merge_in_order, numbers_in_message, op_array, read_rows, reader_of
 from spark_jobs.arrow.binary_rows import binary_rows
-from spark_jobs.arrow.columns import array_of_column, row_type
+from spark_jobs.arrow.columns import row_type
 from spark_jobs.arrow.event_rows import Batches, change_row, place_of
-from spark_jobs.arrow.view_checks import find_wrong_times
+from spark_jobs.arrow.table_columns import LEFT, OTHERS, OURS, TableColumns
 from spark_jobs.io.message_files import message_of_row
 from spark_jobs.io.parquet import HEADERS
 from spark_jobs.pipeline.arguments import result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import warn_of_mismatches
-from spark_jobs.pipeline.table_view import TableView, default_of
+from spark_jobs.pipeline.table_view import TableView
 
 pa: Any = pyarrow  # the stubs know less than the library
 pc: Any = pyarrow.compute
 
 FORMATS = tuple(READERS)
-_OURS, _OTHERS, _LEFT = 0, 1, 2
 _OF_ODD = ("kind", "db", "table", "schema_id", "key", "flags", "ddl_type", "query")
 
 
@@ -99,15 +95,13 @@ class TableRows:
 
     def _read(self, reader: RowsReader, decoder: Decoder, batch: Any) -> Any:
         rows, left, _ = read_rows(reader, batch)
-        views = [self._view_shape(shape) for shape in rows.shapes]
-        status = np.array([of for of, _ in views], np.int64)[rows.shape]
-        places = np.array([parts for _, parts in views], np.int64).reshape(len(views), len(self._columns))
+        status, places = self._table.place(rows, self.key)
         for name, flagged in rows.flags.items():
             if name != "op_unknown":  # which the schema has a column for
-                status[flagged & (status == _OURS)] = _LEFT
-        chosen, others = np.flatnonzero(status == _OURS), np.flatnonzero(status == _OTHERS)
+                status[flagged & (status == OURS)] = LEFT
+        chosen, others = np.flatnonzero(status == OURS), np.flatnonzero(status == OTHERS)
         fast, bad = self._build_batch(rows, chosen, places, batch)
-        slow = np.union1d(left, rows.message[np.concatenate((chosen[bad], np.flatnonzero(status == _LEFT)))])
+        slow = np.union1d(left, rows.message[np.concatenate((chosen[bad], np.flatnonzero(status == LEFT)))])
         if len(others):
             order = np.argsort(np.concatenate((chosen, others)))
             fast = pa.concat_batches([fast, self._build_others(rows, others, batch)]).take(pa.array(order))
@@ -117,31 +111,13 @@ class TableRows:
             fast, origin = fast.filter(pa.array(stays)), origin[stays]
         return merge_in_order(batch, slow, self.schema, lambda row: self._odd_rows(decoder, row), fast, origin)
 
-    # ---- shapes
     @cached_property
-    def _view(self) -> TableView:
-        assert self.side.view is not None
-        return self.side.view
+    def _table(self) -> TableColumns:
+        return TableColumns(self.side)
 
     @cached_property
-    def _columns(self) -> tuple[Column, ...]:
-        return tuple(self._view.visible_columns)
-
-    def _view_shape(self, shape: RowShape) -> tuple[int, list[int]]:
-        """What rows of a shape are, and where their cells are among the columns."""
-        none = [-1] * len(self._columns)
-        if not self._view.has(shape.table.id):
-            return _OTHERS, none
-        conversion = self._view.conversion_of(shape.table, older=True, tables=self.side.tables)
-        if conversion.renames or not all(step.widens for step in conversion.steps):
-            return _LEFT, none
-        types = {c.name: spark_type(c) for c in self._columns}
-        certain = self.side.tables is None or shape.table_version is not None
-        if not certain and not all(c.name in types for c in shape.columns):
-            return _LEFT, none
-        fits = all(c.name not in types or widens(spark_type(c), types[c.name]) for c in shape.columns)
-        places = cells_of(shape, self._columns) if fits and shape.key == self.key else None
-        return (_LEFT, none) if places is None else (_OURS, places)
+    def _exact(self) -> TableView:
+        return replace(self._table.view, types=EXACT)  # other types are made of these in SQL
 
     # ---- what the kernels took
     def _build_batch(self, rows: Rows, chosen: Any, places: Any, batch: Any) -> tuple[Any, Any]:
@@ -155,10 +131,10 @@ class TableRows:
             if not (first >= 0).any():
                 continue
             if is_binary:
-                sides[other], unfit = binary_rows(rows, shape, *cells, self._columns, places)
+                sides[other], unfit = binary_rows(rows, shape, *cells, self._table.columns, places)
                 bad |= unfit
             else:
-                arrays = self._build_side(rows, shape, cells, places, bad)
+                arrays = self._table.build_side(rows, shape, cells, places, bad)
                 sides[name] = pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0))
         stamps, versions = rows.commit_ts[chosen], [s.table_version for s in rows.shapes]
         unknown = rows.flags.get("op_unknown")
@@ -180,32 +156,11 @@ class TableRows:
 
     def _is_binary(self, rows: Rows) -> bool:
         """Whether both sides go as Spark's own rows: nothing is added to them, and no value is looked at."""
-        adds = self._view.missing == "default" and any(
-            c.name not in s.table.by_name for s in rows.shapes for c in self._columns if not s.key_only
+        return (
+            BINARY["after"] in self.schema.names
+            and not self._table.adds_defaults(rows)
+            and not self._table.view.types.kinds
         )
-        return BINARY["after"] in self.schema.names and not adds and not self._view.types.kinds
-
-    def _build_side(self, rows: Rows, shape: Any, cells: tuple[Any, Any], places: Any, bad: Any) -> list[Any]:
-        """The columns of one side. cells: first and step of each row; bad: gets the rows that can't be so."""
-        columns, unfit = read_columns(rows, shape, *cells, self._columns, places)
-        bad |= unfit
-        arrays, view = [], self._view
-        for typed in columns:
-            if typed.form in ("int", "uint"):
-                bad |= _find_too_large(typed)
-            column, array = typed.column, array_of_column(typed)
-            lack = [not s.key_only and column.name not in s.table.by_name for s in rows.shapes]
-            if view.missing == "default" and any(lack):
-                default = pa.scalar(python_value(column, default_of(column, self._zone)), array.type)
-                array = pc.if_else(pa.array(np.array(lack)[shape]), default, array)
-            if column.type.kind in view.types.kinds:
-                bad |= find_wrong_times(array, column.type.kind, self._zone)
-            arrays.append(array)
-        return arrays
-
-    @cached_property
-    def _zone(self) -> str:
-        return format_named(self.side.format).zone or self.side.options.time_zone
 
     def _build_others(self, rows: Rows, chosen: Any, batch: Any) -> Any:
         """Rows of other tables, with nothing but the table: they are counted."""
@@ -226,7 +181,7 @@ class TableRows:
             change = change_row(event)
             row = {name: change.get(name) for name in ("op", "commit_ts", "table_version")}
             row |= {"row": number, **place, "odd": {name: change.get(name) for name in _OF_ODD}}
-            if isinstance(event, RowChange) and self._view.has(event.table.id):
+            if isinstance(event, RowChange) and self._table.view.has(event.table.id):
                 try:
                     row |= {"before": self._values(event.before), "after": self._values(event.after)}
                 except (ValueError, ArithmeticError, pa.ArrowException) as broken:
@@ -240,9 +195,7 @@ class TableRows:
         return [{"row": 0, **place, "odd": odd | {"key_bytes": origin.key, "value_bytes": origin.value}}]
 
     def _values(self, row: Row | None) -> dict[str, Any] | None:
-        if row is None:
-            return None
-        values = {c.name: python_value(c, row[c.name]) for c in self._columns if c.name in row}
+        values = self._exact.row(row, self._table.zone)
         pa.array([values], self.schema.field("after").type)  # says which value is not one of the newest column's
         return values
 
@@ -255,16 +208,6 @@ class _NoNewest:
 
     def newest(self, subject: str) -> str | None:
         return None
-
-
-def _find_too_large(typed: ColumnValues) -> Any:
-    """Integers that their column's Spark type does not hold."""
-    bits = INTEGER_BITS.get(spark_type(typed.column), 65)
-    signed = typed.form == "int"
-    if bits > 64 or (bits == 64 and signed):
-        return np.zeros(len(typed.valid), np.bool_)
-    low, high = integer_limits(bits, unsigned=False)
-    return (typed.values > high) | (typed.values < (low if signed else 0))
 
 
 def source_array(batch: Any, message: Any, kind: Any) -> Any:

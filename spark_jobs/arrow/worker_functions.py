@@ -12,7 +12,6 @@ from typing import Any
 import pyarrow as pa
 
 from schemas.model.event import DdlEvent, Event, Message, RowChange
-from schemas.model.spark_types import python_value
 from schemas.model.table import Table, TableId
 from spark_jobs.arrow.event_rows import Batches, change_row, change_rows, message_rows, place_of
 from spark_jobs.io.message_files import message_of_row
@@ -20,6 +19,7 @@ from spark_jobs.pipeline.arguments import Function, result_in_python
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import MessageResult, warn_of_mismatches
+from spark_jobs.pipeline.table_view import TableView
 
 
 # ---- the DataFrame API
@@ -109,7 +109,7 @@ def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, 
 
     # Spark infers the kind of function from exactly these annotations.
     def events(keys: pa.Array, values: pa.Array, topics: pa.Array, headers: pa.Array) -> pa.Array:  # type: ignore[type-arg]
-        decoder = side.decoder()
+        decoder, view = side.decoder(), TableView(table)
         out: list[dict[str, Any] | None] = []
         columns = (column.to_pylist() for column in (keys, values, topics, headers))
         for key, value, topic, named in zip(*columns, strict=True):
@@ -122,22 +122,20 @@ def rescue(side: CodecConfig, table: Table, schema: Any) -> Callable[[Any, Any, 
             if result.error is not None:
                 out.append({"kind": "error", "code": result.error.code, "detail": result.error.detail})
             else:
-                out.append(_rescue_event(result.events[0], table))
+                out.append(_rescue_event(result.events[0], view))
         structs: pa.Array[Any] = pa.array(out, schema)
         return structs
 
     return events
 
 
-def _rescue_event(event: Event, table: Table) -> dict[str, Any]:
+def _rescue_event(event: Event, view: TableView) -> dict[str, Any]:
     change = change_row(event)
     id_ = event.table.id if isinstance(event, RowChange) else None
     if isinstance(event, DdlEvent):
         id_ = TableId(event.db, event.table)
-    if id_ is not None and id_.folded != table.id.folded:
+    if id_ is not None and not view.has(id_):
         return {"kind": "other"}
     if isinstance(event, RowChange):
-        for side, row in (("before", event.before), ("after", event.after)):
-            typed = {c.name: python_value(c, row[c.name]) for c in table.columns if c.name in row} if row else None
-            change[side] = typed
+        change |= {"before": view.row(event.before, event.zone), "after": view.row(event.after, event.zone)}
     return {**change, "code": None, "detail": None}

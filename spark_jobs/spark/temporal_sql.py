@@ -2,8 +2,8 @@
 (schemas.model.spark_types).
 
 A text that the type can't hold is never a NULL without a word. Rows of the in-process decoder and of the kernels were
-checked in the worker (spark_jobs.pipeline.table_view, spark_jobs.arrow.view_checks), whole messages at a time. Rows of
-a plan in the JVM are checked here: such a plan gives the message with each row, as `_key` and `_value`.
+checked in the worker (spark_jobs.pipeline.table_view, spark_jobs.arrow.table_columns), whole messages at a time.
+Rows of a plan in the JVM are checked here: such a plan gives the message with each row, as `_key` and `_value`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,237 @@
+"""One table's columns of what compiled readers read: whose rows are they, do their values fit, and what Arrow has of
+them.
+
+Used by all that makes typed rows of messages in batches: the workers of `decode(table=)`, `--table` in this process and
+the data source; and, for maps and lines, to find the rows that the view may refuse. What is not surely read as the
+plain codec does it is left to that codec, which says why (`spark_jobs.pipeline.table_view`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow
+import pyarrow.compute
+
+from schemas.columnar.columns import ColumnValues, cells_of, read_columns
+from schemas.columnar.rows import Rows, RowShape
+from schemas.inspect.format_lookup import format_named
+from schemas.model.spark_types import INTEGER_BITS, python_value, spark_type, widens
+from schemas.model.table import Column
+from schemas.model.types import Kind
+from schemas.model.values import integer_limits
+from spark_jobs.arrow.columns import array_of_column
+from spark_jobs.pipeline.codec_config import CodecConfig
+from spark_jobs.pipeline.table_view import READ, TableView, default_of, transition_dates
+
+pa: Any = pyarrow  # the stubs know less than the library
+pc: Any = pyarrow.compute
+
+OURS, OTHERS, LEFT = 0, 1, 2
+"""What rows of a shape are: the table's, another table's, or for the plain codec to read."""
+_DAY = r"-(0[1-9]|1[0-2])-(0[1-9]|1\d|2[0-8])"
+_CLOCK = r"([01]\d|2[0-3]):[0-5]\d:[0-5]\d(\.\d{1,6})?$"
+# Texts that surely fit; others are looked at one by one.
+_SURE = {
+    Kind.DATE: f"^[1-9]\\d{{3}}{_DAY}$",
+    Kind.DATETIME: f"^[1-9]\\d{{3}}{_DAY} {_CLOCK}",
+    Kind.TIMESTAMP: f"^(19[7-9]|20[0-3])\\d{_DAY} {_CLOCK}",
+    Kind.TIME: r"^-?\d\d\d?:[0-5]\d:[0-5]\d(\.\d{1,6})?$",
+}
+
+
+class TableColumns:
+    """The columns of the table that a side has in view. Not for several threads at once."""
+
+    def __init__(self, side: CodecConfig) -> None:
+        assert side.view is not None
+        self.view: TableView = side.view
+        self._side = side
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        return tuple(self.view.visible_columns)
+
+    @cached_property
+    def zone(self) -> str:
+        """Of the TIMESTAMP text that the readers give."""
+        return format_named(self._side.format).zone or self._side.options.time_zone
+
+    # ---- shapes
+    def place(self, rows: Rows, key: tuple[str, ...] | None = None) -> tuple[Any, Any]:
+        """(what each row is: OURS, OTHERS or LEFT; where the cells of each shape are among the columns).
+
+        key: the names of the key that our rows have; None: any.
+        """
+        shapes = [self._place_shape(shape, key) for shape in rows.shapes]
+        of_shape = np.array([of for of, _ in shapes], np.int64)
+        places = np.array([parts for _, parts in shapes], np.int64).reshape(len(shapes), len(self.columns))
+        return of_shape[rows.shape], places
+
+    def _place_shape(self, shape: RowShape, key: tuple[str, ...] | None) -> tuple[int, list[int]]:
+        none = [-1] * len(self.columns)
+        if not self.view.table.columns:
+            return LEFT if self._has_other_letters(shape) else OTHERS, none
+        if not self.view.has(shape.table.id):
+            return OTHERS, none
+        conversion = self.view.conversion_of(shape.table, older=True, tables=self._side.tables)
+        if conversion.renames or not all(step.widens for step in conversion.steps):
+            return LEFT, none
+        types = {c.name: spark_type(c) for c in self.columns}
+        certain = self._side.tables is None or shape.table_version is not None
+        if not certain and not all(c.name in types for c in shape.columns):
+            return LEFT, none
+        fits = all(c.name not in types or widens(spark_type(c), types[c.name]) for c in shape.columns)
+        places = cells_of(shape, self.columns) if fits and (key is None or shape.key == key) else None
+        return (LEFT, none) if places is None else (OURS, places)
+
+    def _has_other_letters(self, shape: RowShape) -> bool:
+        """Whether the names of a shape are not the definition's: merge, which follows them over time, wants those."""
+        tables = self._side.tables
+        if tables is None:
+            return False
+        if shape.table_version is None:
+            return self.view.has(shape.table.id)
+        version = tables.at(shape.table.id, shape.table_version + 1)
+        return version is None or any(c.name not in version.table.by_name for c in shape.columns)
+
+    def adds_defaults(self, rows: Rows) -> bool:
+        """Whether some of the rows may get a default for a column that they lack."""
+        return self.view.missing == "default" and any(
+            c.name not in s.table.by_name for s in rows.shapes for c in self.columns if not s.key_only
+        )
+
+    # ---- values
+    def build_side(self, rows: Rows, shape: Any, cells: tuple[Any, Any], places: Any, bad: Any) -> list[Any]:
+        """The columns of one side in their exact types: times are text.
+
+        cells: first and step of each row; bad: gets the rows that can't be so, whose values are of no account.
+        ValueError as of `read_columns`.
+        """
+        columns, unfit = read_columns(rows, shape, *cells, self.columns, places)
+        bad |= unfit
+        arrays, view = [], self.view
+        for typed in columns:
+            if typed.form in ("int", "uint"):
+                bad |= _find_too_large(typed)
+            column, array = typed.column, array_of_column(typed)
+            lack = [not s.key_only and column.name not in s.table.by_name for s in rows.shapes]
+            if view.missing == "default" and any(lack):
+                default = pa.scalar(python_value(column, default_of(column, self.zone)), array.type)
+                array = pc.if_else(pa.array(np.array(lack)[shape]), default, array)
+            if column.type.kind in view.types.kinds:
+                bad |= _find_wrong_times(array, column.type.kind, self.zone)
+            arrays.append(array)
+        return arrays
+
+    def build_struct(self, rows: Rows, first: Any, chosen: Any, places: Any, kind: Any, bad: Any) -> Any:
+        """One side of the chosen rows as a struct of the view's types (kind), NULL where a row lacks the side.
+
+        first: the side's first cells, of all rows. bad, ValueError: as of `build_side`.
+        """
+        first = first[chosen]
+        if not (first >= 0).any():
+            return pa.nulls(len(first), kind)
+        arrays = self.build_side(rows, rows.shape[chosen], (first, rows.step[chosen]), places, bad)
+        if self.view.types.kinds:
+            good = None if not bad.any() else pa.array(~bad)
+            for n, (column, field) in enumerate(zip(self.columns, kind, strict=True)):
+                if column.type.kind in self.view.types.kinds:
+                    texts = arrays[n] if good is None else pc.if_else(good, arrays[n], None)
+                    arrays[n] = self._cast_times(column, texts, field.type)
+        return pa.StructArray.from_arrays(arrays, fields=list(kind), mask=pa.array(first < 0))
+
+    def find_doubtful(self, rows: Rows) -> Any:
+        """Which rows (bool) of the table the view may refuse, flag, add to or write as other texts.
+
+        ValueError as of `read_columns`.
+        """
+        status, places = self.place(rows)
+        odd = np.array([self._has_other_texts(shape) for shape in rows.shapes], bool)[rows.shape]
+        wrong = (status == LEFT) | (odd & (status == OURS))
+        ours = np.flatnonzero((status == OURS) & ~wrong)
+        bad = np.zeros(len(ours), np.bool_)
+        for first in (rows.before, rows.after):
+            if len(ours) and (first[ours] >= 0).any():
+                self.build_side(rows, rows.shape[ours], (first[ours], rows.step[ours]), places, bad)
+        wrong[ours[bad]] = True
+        return wrong
+
+    def _has_other_texts(self, shape: RowShape) -> bool:
+        """Whether the table's name, or a value, may be another text in the newest columns than in the message."""
+        table = self.view.table
+        added = self.view.missing == "default" and not shape.key_only
+        if shape.table.id != table.id or (added and not {c.name for c in self.columns} <= shape.table.by_name.keys()):
+            return True
+        steps = self.view.conversion_of(shape.table, older=True, tables=self._side.tables).steps
+        return any((step.own.type.kind, step.new.type.kind) != (Kind.INTEGER, Kind.INTEGER) for step in steps)
+
+    def _cast_times(self, column: Column, texts: Any, kind: Any) -> Any:
+        """Texts of times that fit → the view's type of them."""
+        try:
+            return _cast(column, texts, self.zone, kind)
+        except pa.ArrowException:  # what Arrow reads less of than the codec
+            read = READ[column.type.kind]
+            return pa.array([None if text is None else read(text, self.zone) for text in texts.to_pylist()], kind)
+
+
+def table_columns_of(side: CodecConfig) -> TableColumns | None:
+    """The table in the side's view, where it or definitions know its columns: else it has nothing to say."""
+    if side.view is None or not (side.view.table.columns or side.tables is not None):
+        return None
+    return TableColumns(side)
+
+
+def _find_too_large(typed: ColumnValues) -> Any:
+    """Integers that their column's Spark type does not hold."""
+    bits = INTEGER_BITS.get(spark_type(typed.column), 65)
+    signed = typed.form == "int"
+    if bits > 64 or (bits == 64 and signed):
+        return np.zeros(len(typed.valid), np.bool_)
+    low, high = integer_limits(bits, unsigned=False)
+    return ((typed.values > high) | (typed.values < (low if signed else 0))) & typed.valid
+
+
+def _find_wrong_times(texts: Any, kind: Kind, zone: str) -> Any:
+    """Which texts (bool) are no value of their Spark type, or may be two times at once."""
+    sure = pc.match_substring_regex(texts, _SURE[kind])
+    if kind is Kind.TIMESTAMP and transition_dates(zone):
+        days = pa.array(sorted(transition_dates(zone)))
+        sure = pc.and_(sure, pc.invert(pc.is_in(pc.utf8_slice_codeunits(texts, 0, 10), days)))
+    doubtful = np.flatnonzero(np.asarray(pc.invert(pc.fill_null(sure, True))))
+    wrong = np.zeros(len(texts), bool)
+    if len(doubtful):
+        fits = _fits_text(READ[kind], zone, transition_dates(zone) if kind is Kind.TIMESTAMP else frozenset())
+        verdicts: dict[str, bool] = {}
+        for n, text in zip(doubtful, texts.take(pa.array(doubtful)).to_pylist(), strict=True):
+            if text not in verdicts:
+                verdicts[text] = fits(text)
+            wrong[n] = not verdicts[text]
+    return wrong
+
+
+def _fits_text(read: Callable[[str, str], Any], zone: str, twice: frozenset[str]) -> Callable[[str], bool]:
+    def fits(text: str) -> bool:
+        try:
+            read(text, zone)
+        except (ValueError, ArithmeticError):
+            return False
+        return text[:10] not in twice
+
+    return fits
+
+
+def _cast(column: Column, texts: Any, zone: str, kind: Any) -> Any:
+    """Texts of times → a type of Arrow. pa.ArrowException where that is not sure to be what the codec makes of them."""
+    if column.type.kind is Kind.TIMESTAMP:
+        if not pc.all(pc.match_substring_regex(texts, _SURE[Kind.TIMESTAMP])).as_py():
+            raise pa.ArrowInvalid("times of which the zone's rules are not sure")
+        local = texts.cast(pa.timestamp("us"))
+        name = "UTC" if zone.upper() in ("UTC", "Z") else zone
+        return pc.assume_timezone(local, name, ambiguous="raise", nonexistent="raise").cast(kind)
+    if pa.types.is_duration(kind):
+        raise pa.ArrowInvalid("not read from text")
+    return texts.cast(kind)
