@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -98,26 +98,13 @@ def create_app(
 
     histories = HistoryStore(opened)
     tracked = read_tracked(settings)
-    trackers = make_trackers(settings, histories, opened) if tracked and worker == 0 else None
-
-    def reports() -> Reports:
-        return trackers.progress() if trackers is not None else read_reports(memory.reports[0].read())
-
-    async def tell_others() -> None:
-        while True:
-            memory.reports[worker].write(write_reports(reports()))
-            await asyncio.sleep(_REPORT_SECONDS)
+    reports = TrackerReports(make_trackers(settings, histories, opened) if tracked and worker == 0 else None, memory)
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
         files.start()
-        if trackers is not None:
-            trackers.start()
-            telling = asyncio.create_task(tell_others())
-        yield
-        if trackers is not None:
-            telling.cancel()
-            trackers.stop()
+        async with reports.follow():
+            yield
         files.close()
         if store is None:
             opened.close()
@@ -131,7 +118,7 @@ def create_app(
         max_schema_bytes=settings.max_schema_bytes,
         max_references=settings.max_references,
         kafka=make_topics(settings.bootstrap_servers, settings.kafka_config),
-        trackers=lambda: tracker_forms(tracked, reports()),
+        trackers=lambda: tracker_forms(tracked, reports.read()),
         changefeeds={one.name: one.settings for one in tracked if one.settings is not None},
     )
     app.state.files = files
@@ -142,9 +129,40 @@ def create_app(
         app.add_middleware(Permissions, routes=app, open_metrics=settings.open_metrics)
     openapi.install(app)
     metrics.install(app, registry, memory, worker, access_log=settings.access_log)
-    app.state.metrics.collectors.register(TrackerMetrics(histories, reports))
+    app.state.metrics.collectors.register(TrackerMetrics(histories, reports.read))
     app.add_middleware(RawPaths)
     return app
+
+
+@dataclass(frozen=True, slots=True)
+class TrackerReports:
+    """What the trackers of this service say. They run in its first worker, which writes it down for the others.
+
+    trackers: those that this worker runs; None in the others.
+    """
+
+    trackers: Trackers | None
+    memory: WorkerMemory
+
+    def read(self) -> Reports:
+        return self.trackers.progress() if self.trackers is not None else read_reports(self.memory.reports[0].read())
+
+    @asynccontextmanager
+    async def follow(self) -> AsyncIterator[None]:
+        """Runs the trackers meanwhile."""
+        if self.trackers is None:
+            yield
+            return
+        self.trackers.start()
+        writing = asyncio.create_task(self._write())
+        yield
+        writing.cancel()
+        self.trackers.stop()
+
+    async def _write(self) -> None:
+        while True:
+            self.memory.reports[0].write(write_reports(self.read()))
+            await asyncio.sleep(_REPORT_SECONDS)
 
 
 def read_tracked(settings: Settings) -> list[TrackedChangefeed]:
