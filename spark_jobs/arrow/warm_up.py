@@ -79,8 +79,11 @@ def warm_transcode(read: str, write: str) -> bool:
 
 @cache
 @_tells_slow_work
-def warm_changes(read: str) -> bool:
-    """As `warm_transcode`, what decodes a format to change events with plain maps."""
+def warm_changes(read: str, in_view: bool = False) -> bool:
+    """As `warm_transcode`, what decodes a format to change events with plain maps.
+
+    in_view: a table's, whose values are held to its columns.
+    """
     from schemas import columnar
     from schemas.columnar.kernels.jit import COMPILED
     from schemas.columnar.plain_lines import plain_texts
@@ -91,7 +94,7 @@ def warm_changes(read: str) -> bool:
     reading, batch = _sample(read)
     rows, _, _ = cells.read_rows(cells.reader_of(reading, bare=True), batch)
     plain_texts(rows)
-    return True
+    return not in_view or warm_table_rows(read)
 
 
 @cache

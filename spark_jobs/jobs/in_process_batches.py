@@ -67,7 +67,7 @@ class BatchDecoder:
 
     def __init__(self, side: CodecConfig, summary: Summary, schema: Any = None) -> None:
         self._side, self._summary, self._schema = side, summary, schema
-        self._warming = KernelWarmUp(side.format, "warm_lines" if schema is None else "warm_changes")
+        self._warming = KernelWarmUp(side.format, "warm_lines" if schema is None else "warm_table_rows")
 
     def __call__(self, incoming: Iterable[Item]) -> Iterator[Any]:
         """Items, lists of text, and record batches."""

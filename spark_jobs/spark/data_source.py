@@ -48,7 +48,7 @@ from spark_jobs.arrow.change_schema import tidb_row
 from spark_jobs.arrow.changes import ChangeReader
 from spark_jobs.arrow.event_rows import change_row, place_of
 from spark_jobs.arrow.input_batches import batch_items, batch_of_messages
-from spark_jobs.arrow.warm_up import warm_changes
+from spark_jobs.arrow.warm_up import warm_changes, warm_table_rows
 from spark_jobs.io.endpoints import read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
@@ -230,7 +230,7 @@ class _PartitionDecoder:
         self._topic, self._kafka = options.given.get("topic"), options.settings if "topic" in options.given else {}
         self._side, self._schema = options.side, schema
         if self._side.tables is not None or self._side.format == "avro":
-            warm_changes(self._side.format)
+            (warm_changes if self._side.view is None else warm_table_rows)(self._side.format)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         schema = arrow_schema_of(self._schema)

@@ -215,8 +215,8 @@ def decoded_changes(frame: DataFrame, side: CodecConfig, name: str = "") -> Data
     """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
     from pyspark.sql import functions as F
 
-    if side.view is None and (side.tables is not None or side.format == "avro"):
-        warm_changes(side.format)
+    if side.tables is not None or side.format == "avro":
+        warm_changes(side.format, side.view is not None)
     columns = f"{CHANGES}, {HEADERS_COLUMN}" if "headers" in frame.columns else CHANGES
     changes = map_messages(frame, DecodeBatches(side, arrow_schema(columns)), columns)
     return without_skipped(changes, F.col("kind"), name)

@@ -92,7 +92,7 @@ class MicroBatchRunner:
         if work.write is not None and not (work.needs_order or self._form == "text"):
             warm_transcode(work.read.format, work.write.format)
         elif self._form == "change" and not work.needs_order:
-            warm_changes(work.read.format)
+            warm_changes(work.read.format, work.read.view is not None and work.merge is None)
         elif self._form == "line" and lines.can_write_lines(work.read, work.needs_order):
             warm_lines(work.read.format)
         self._sender: KafkaSender | None = None
