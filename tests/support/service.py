@@ -129,9 +129,10 @@ def workers_of(supervisor: int) -> list[int]:
 
 
 @contextmanager
-def process_service(folder: Path, *arguments: str) -> Iterator[tuple[Command, Client]]:
+def process_service(folder: Path, *arguments: str, **variables: str) -> Iterator[tuple[Command, Client]]:
     """The service as a process on a free port, its store in `folder`; killed at the end if it still runs."""
-    process = serve("--port", "0", "--store", f"sqlite:///{folder / 'registry.db'}", *arguments, cwd=folder)
+    store = f"sqlite:///{folder / 'registry.db'}"
+    process = serve("--port", "0", "--store", store, *arguments, cwd=folder, **variables)
     with process:
         try:
             yield process, Client(listening_at(process))

@@ -53,7 +53,7 @@ def test_64_registrations_of_one_subject_at_once(none: Client) -> None:
 
 def test_the_disk_is_full_for_a_while(tmp_path: Path) -> None:
     """The kernel refuses every write that makes a file longer than it is: what SQLite sees of a full disk."""
-    with process_service(tmp_path) as (process, client):
+    with process_service(tmp_path, BRIDGE_STORE_WAIT_SECONDS="3") as (process, client):
         client.level("NONE")
         told = Told()
         for number in range(5):

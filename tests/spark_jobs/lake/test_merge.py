@@ -59,9 +59,10 @@ def rows(spark: SparkSession, path: str, by_spark: bool = False) -> list[dict[st
 
 
 ENGINES = pytest.mark.parametrize("engine", ["deltalake", pytest.param("delta-spark", marks=pytest.mark.slow)])
-"""Both make the same table. By default delta-spark makes that of the next test and one of test_merge_history."""
+"""Both make the same table. In quick runs delta-spark merges in tests/e2e/test_kills.py alone."""
 
 
+@pytest.mark.slow  # the next test has them one by one
 def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSession) -> None:
     """ADD with and without default, MODIFY to a wider type, DROP, RENAME COLUMN and RENAME TABLE, a delete."""
     messages = numbered(AVRO)[:-1]  # the last one comes after TRUNCATE

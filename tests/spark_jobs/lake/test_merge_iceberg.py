@@ -46,7 +46,6 @@ SAME = (
     test_merge_order.test_deletes_from_avro_and_what_comes_again,
     test_merge_order.test_the_connectors_changes_in_the_order_of_the_binlog,
     test_merge_schema_changes.test_rows_get_the_values_of_their_columns_new_types,
-    test_merge_schema_changes.test_rows_get_the_values_of_some_new_types,
     test_merge_schema_changes.test_names_in_other_letters,
     test_merge_schema_changes.test_deleted_keys_follow_the_key,
     test_merge_schema_changes.test_a_table_made_anew_forgets_deletes,

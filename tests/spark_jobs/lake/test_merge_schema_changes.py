@@ -90,7 +90,7 @@ def run(how: str, ddl: Ddl, changes: Changes, split: int, table: str = "d.t") ->
     return merge(ddl, changes, how, (split,), table)
 
 
-@pytest.mark.slow  # the next test has some of them; test_conversions has all, without Spark
+@pytest.mark.slow  # test_conversions has them all, without Spark
 @pytest.mark.parametrize("how", ["fresh", "stepwise"])
 def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession, how: str) -> None:
     """What TiDB makes of them; a name in other letters is the same column."""
@@ -126,21 +126,6 @@ def test_rows_get_the_values_of_their_columns_new_types(spark: SparkSession, how
     ]  # fmt: skip
     assert run(how, ddl, [{"commit_ts": 10, "after": before}, {"commit_ts": 50, "after": after}], 30) == 0
     assert rows(spark, how, by_spark=True) == expected
-
-
-@both(default="fresh")
-def test_rows_get_the_values_of_some_new_types(spark: SparkSession, how: str) -> None:
-    create = "CREATE TABLE t (id int primary key, Name varchar(9), dc decimal(10,2), v varchar(9), x double)"
-    alter = "ALTER TABLE t MODIFY NAME varchar(20), MODIFY dc decimal(10,1), MODIFY v varbinary(9), MODIFY x int"
-    changes: Changes = [
-        {"commit_ts": 10, "after": {"id": "1", "Name": "x", "dc": "-1.25", "v": "é", "x": "2.4"}},
-        {"commit_ts": 50, "after": {"id": "2", "NAME": "y", "dc": "1.0", "v": {"hex": "ff"}, "x": "4"}},
-    ]
-    assert run(how, [(1, create), (40, alter)], changes, 30) == 0
-    assert rows(spark, how, by_spark=True) == [
-        {"id": 1, "NAME": "x", "dc": Decimal("-1.3"), "v": "é".encode(), "x": 2},
-        {"id": 2, "NAME": "y", "dc": Decimal("1.0"), "v": b"\xff", "x": 4},
-    ]
 
 
 _UNSURE = [(1, "CREATE TABLE t (id int primary key, v double)"), (40, "ALTER TABLE t MODIFY v decimal(5,1)")]
