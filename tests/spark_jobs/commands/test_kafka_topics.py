@@ -162,7 +162,7 @@ def test_unknown_topic_ends_with_2(kafka: Kafka, capsys: pytest.CaptureFixture[s
     assert not Path("o.jsonl").exists()
 
 
-@pytest.mark.parametrize("place", ["--in", "--dead-letter"])
+@pytest.mark.parametrize("place", ["--in", pytest.param("--dead-letter", marks=pytest.mark.slow)])  # 10 s each
 def test_a_broker_that_is_down_ends_with_2(place: str, capsys: pytest.CaptureFixture[str]) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
