@@ -83,6 +83,15 @@ class TableSource(Protocol):
 
 
 @runtime_checkable
+class TableVersions(TableSource, Protocol):
+    """A TableSource that can list versions."""
+
+    def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
+        """All versions that have these columns alone, by names as Avro sanitises them; the oldest first."""
+        ...
+
+
+@runtime_checkable
 class TableLineage(TableSource, Protocol):
     """A TableSource whose versions do not have the column ids of one history, and that can find them."""
 

@@ -12,7 +12,7 @@ from schemas.ddl.parser.statement_parser import parse
 from schemas.formats.base import Decoder
 from schemas.model.errors import DdlError
 from schemas.model.event import MAX_TSO, DdlEvent, Event, Message
-from schemas.model.ports import TableSource, TableSpans
+from schemas.model.ports import TableSource, TableSpans, TableVersions
 from schemas.model.table import TableId, TableVersion
 from spark_jobs.pipeline.codec_config import CodecConfig
 
@@ -71,6 +71,10 @@ class StreamDefinitions:
 
     def sanitised(self, table: TableId, columns: tuple[str, ...], commit_ts: int | None) -> TableVersion | None:
         return self._given.sanitised(table, columns, commit_ts) if self._given else None
+
+    def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
+        """As what is given beforehand has it (schemas.model.ports.TableVersions)."""
+        return self._given.with_columns(table, columns) if isinstance(self._given, TableVersions) else []
 
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """As what is given beforehand has it (schemas.model.ports.TableSpans)."""

@@ -107,10 +107,8 @@ class HistoryTables(JsonClient):
         state = self._read_sealed()
         self.changefeed, self._zone = state.name, self._zone or state.zone
         if not state.marked:
-            text = (
-                f"warning: --history: changefeed {state.name} has no watermarks; DDL that it has not read is not known"
-            )
-            print(text, file=sys.stderr)
+            begin = f"warning: --history: changefeed {state.name} has no watermarks;"
+            print(begin, "DDL that it has not read is not known", file=sys.stderr)
         return self
 
     # ---- schemas.model.ports.TableSource
@@ -131,7 +129,7 @@ class HistoryTables(JsonClient):
     def _span(self, table: TableId, commit_ts: int) -> _Span:
         spans = self._told.spans.get(table)
         if spans:
-            index = bisect_left(spans, commit_ts, key=_from_ts)
+            index = bisect_left(spans, commit_ts, key=lambda one: one.from_ts)
             if index and (span := spans[index - 1]).until >= commit_ts and span.expires >= time.monotonic():
                 return span
         return self._ask_resolved(table, commit_ts)
@@ -152,6 +150,11 @@ class HistoryTables(JsonClient):
         if entry[1] is None and error is not None:
             raise error
         return entry[1]
+
+    def with_columns(self, table: TableId, columns: tuple[str, ...]) -> list[TableVersion]:
+        """As schemas.model.ports.TableVersions has it."""
+        every = [version for id_ in self._find_by_avro_name(table) for version in self._all(id_)]
+        return TableDefinitions(every).with_columns(table, columns)
 
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""
@@ -267,7 +270,7 @@ class HistoryTables(JsonClient):
             spans.remove(one)
             if one.version == span.version:  # decoders are compiled by object
                 span = _Span(span.from_ts, span.until, span.expires, one.version, span.error)
-        insort(spans, span, key=_from_ts)
+        insort(spans, span, key=lambda one: one.from_ts)
         return span
 
     def _newest(self, table: TableId) -> _Span:
@@ -375,10 +378,6 @@ class HistoryTables(JsonClient):
                     break
             answers.names_at = now
         return answers.names.get(table, [])
-
-
-def _from_ts(span: _Span) -> int:
-    return span.from_ts
 
 
 def _number(word: str, text: str, otherwise: int) -> int:

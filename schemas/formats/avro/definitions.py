@@ -11,7 +11,7 @@ from schemas.formats.definitions import in_letters, join_definition
 from schemas.model import values
 from schemas.model.names import in_letters_of, own_names, sanitise_name
 from schemas.model.options import Options
-from schemas.model.ports import TableSource
+from schemas.model.ports import TableSource, TableVersions
 from schemas.model.table import Column, DefinitionMismatch, TableId, TableVersion
 from schemas.model.types import Kind
 
@@ -25,22 +25,45 @@ class _Entry(NamedTuple):
     joined: Joined
 
 
+_Versions = tuple[RecordReader, tuple[TableVersion, ...], TableVersion | None]
+"""A record, the versions with its columns, and the one that it is of."""
+
+
 class DefinitionsOfRecords:
     """Looks for definitions; a record and a version are compared once."""
 
     def __init__(self, tables: TableSource | None, options: Options) -> None:
         self._tables, self._options = tables, options
         self._entries: BoundedCache[tuple[int, int], _Entry] = BoundedCache(10_000)
+        self._same: BoundedCache[tuple[int, ...], _Versions] = BoundedCache(10_000)
 
     def find(self, record: RecordReader, commit_ts: int | None) -> Joined:
         """The definition in force at commit_ts. WireError DEFINITION_MISMATCH, and as the source of tables says."""
         if self._tables is None:
             return None, None
         version = self._tables.sanitised(record.id, tuple(c.name for c in record.columns), commit_ts)
+        if version is None and commit_ts is None:
+            version = self._by_types(record)
         if version is not None:
             return self._join(record, version)
         other = self._other_version(record.id, commit_ts)
         return None, None if other is None else self._join(record, other)[1]
+
+    def _by_types(self, record: RecordReader) -> TableVersion | None:
+        """Of versions with the record's columns, the newest whose types are the record's; None where their columns
+        differ in anything else: nothing says which of them the record is of.
+        """
+        if not isinstance(self._tables, TableVersions):
+            return None
+        versions = tuple(self._tables.with_columns(record.id, tuple(c.name for c in record.columns)))
+        key = id(record), *map(id, versions)
+        entry = self._same.get(key)
+        if entry is None:
+            lenient = replace(self._options, definition_mismatch="warn")
+            some = [v for v in versions if _compare(record, v, lenient)[1] is None]
+            is_one = len({tuple((c, c.id) for c in v.table.columns) for v in some}) == 1
+            entry = self._same[key] = record, versions, some[-1] if is_one else None
+        return entry[2]
 
     def _other_version(self, id_: TableId, commit_ts: int | None) -> TableVersion | None:
         """The table's definition, which has other columns; None where it can't be known which one is meant: without a
