@@ -20,11 +20,19 @@ PLACE = "struct<topic:string,partition:int,offset:bigint,time:timestamp,deleted_
 commit_ts of what it deleted.
 """
 
+CLOCKS_AGREE = "coalesce(min(unix_millis(source.timestamp) - shiftright(commit_ts, 18)) >= 0, false)"
+"""SQL: whether no message of these changes was in Kafka before its commit, by Kafka's clock and TiDB's."""
+
 
 def place_of_source() -> Column:
     """The place of a change event (spark_jobs.arrow.change_schema.SOURCE), as `place`."""
     fields = ("source.topic", "source.partition", "source.offset", "source.timestamp", F.lit(None).cast("bigint"))
     return F.struct(*fields).cast(PLACE).alias("place")
+
+
+def is_since(emptied: int) -> Column:
+    """Whether a change is newer than a commit_ts, or has none."""
+    return F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
 
 
 def is_before(one: str, other: str, or_same: bool = False) -> Column:
@@ -38,42 +46,81 @@ def is_before(one: str, other: str, or_same: bool = False) -> Column:
     return F.expr(f"coalesce(if({same}, {within}, {one}.time < {other}.time), false)")
 
 
-def place_bare_deletes(changes: DataFrame, names: Sequence[str], rows: DataFrame, buried: DataFrame) -> DataFrame:
-    """The changes, each delete without a commit_ts with that of the change before it, in the input or in the table.
+def place_bare_deletes(
+    changes: DataFrame, names: Sequence[str], rows: DataFrame, buried: DataFrame, clocks_agree: bool, emptied: int = -1
+) -> DataFrame:
+    """The changes, each delete without a commit_ts with that of the newest change before it, in the input or the table.
 
-    changes: commit_ts, turn, position, row, place, `known` (it has a commit_ts), key columns `names`. rows, buried:
-    the commit_ts (_row_ts) of the rows that are there; that up to which changes of deleted keys are late (_buried), and
-    the last such delete's place (_delete_place).
+    changes: commit_ts, turn, position, row, place, `known` (it has a commit_ts), key columns `names`. rows: the
+    commit_ts (_row_ts) of the rows that are there. buried: of deleted keys up to where changes are late (_buried) and
+    the last such delete's place (_delete_place), as Tombstones.by_key has them; both are kept. clocks_agree: Kafka has
+    no message before its commit, so a delete that it had before the row's commit is older than the row. emptied: the
+    commit_ts of the last TRUNCATE.
 
-    A delete comes after that change, also where the change comes again: `bound` is where older changes end. Of a key
-    that was deleted before, a delete may be that one sent again, and the change that follows the row's: there the order
-    of the input decides. One that was read before is left out. `delete_place`: of the key's last one.
+    Of a key that was deleted before, a delete may be that one sent again, and the change that follows the row's: there
+    the order of the input decides. Another one ends also what comes again. `bound`: up to where other changes are late
+    after the delete. A delete that was read before is left out. `delete_place`: of the key's last one.
     """
     from pyspark.sql import Window
 
     bare, key = ~F.col("known"), Window.partitionBy(*names)
     of = changes.where(bare).select(*names).distinct()
-    placed = changes.join(of.join(rows, [*names], "left").join(buried, [*names], "left"), [*names], "left")
+    placed = changes.join(of.join(rows, [*names], "left"), [*names], "left").join(buried, [*names], "left")
     placed = placed.where(F.col("known") | ~_was_applied())
     where = F.struct("place.topic", "place.partition")
     moment = F.when(F.min(where).over(key) < F.max(where).over(key), F.col("place.time"))
     placed = placed.withColumn("moment", moment)
     input_order = key.orderBy("moment", "position", "row")
     before, so_far = (input_order.rowsBetween(Window.unboundedPreceding, end) for end in (-1, 0))
-    placed = placed.withColumn("slot", F.coalesce("commit_ts", F.max("commit_ts").over(so_far), "_row_ts"))
+    is_older = F.expr("place.time < timestamp_millis(shiftright(_row_ts, 18))") if clocks_agree else F.lit(False)
+    placed = placed.withColumn("is_older", bare & F.coalesce(is_older, F.lit(False)))
+    # What the table has is before the delete, too: a change of the input before it may be one that was sent again. Not
+    # if that is older than a TRUNCATE: then the delete is.
+    newest, row_ts = F.max("commit_ts").over(so_far), F.expr("if(is_older, _row_ts - 1, _row_ts)")
+    slot = F.when(newest <= emptied, newest).otherwise(F.greatest(newest, row_ts))
+    placed = placed.withColumn("slot", F.coalesce("commit_ts", slot))
     # Of a delete that nothing came before, nobody knows the commit_ts: -1, before all others.
     earlier_slot = F.min(F.when(bare, F.coalesce("slot", F.lit(-1)))).over(before)
     buried_slot = F.when(F.col("_was_deleted"), F.coalesce(F.col("_buried") - 1, F.lit(-1)))
-    again = F.coalesce(F.least(earlier_slot, buried_slot) < F.col("slot"), F.lit(False))
+    again = F.coalesce(F.least(earlier_slot, buried_slot) < F.col("slot"), F.lit(False)) | F.col("is_older")
     placed = placed.withColumn("again", again)
     turn = F.when(F.col("known"), F.col("turn")).when(F.col("again"), 1).otherwise(2)
-    bound = F.when(bare & ~F.col("again"), F.col("slot") + 1)
+    bound = F.when(bare, F.when(F.col("again"), F.col("slot")).otherwise(F.col("slot") + 1))
     place = F.col("place").withField("deleted_ts", F.col("slot")).alias("place")
     last = F.max(F.when(bare, F.struct("moment", "position", "row", place))).over(key)
     placed = placed.withColumns(
         {"turn": turn, "bound": bound, "commit_ts": F.col("slot"), "delete_place": last["place"]}
     )
-    return placed.drop("_row_ts", "_buried", "_delete_place", "_was_deleted", "slot", "again")
+    return placed.drop("_row_ts", "_was_deleted", "slot", "again", "is_older")
+
+
+def order_by_places(changes: DataFrame, names: Sequence[str]) -> tuple[DataFrame, Column, list[Column]]:
+    """The changes with `early` (`is_early`); up to where other changes of their key are late; what orders a key's.
+
+    changes: of place_bare_deletes, or with what Tombstones.by_key has where no delete is among them.
+    """
+    from pyspark.sql import Window
+
+    key, order = Window.partitionBy(*names), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
+    changes = changes.withColumn("early", F.coalesce(is_early(), F.lit(False)))
+    bound = F.max(F.when(F.col("early"), F.col("commit_ts"))).over(key)
+    if "bound" in changes.columns:
+        bound, order = F.greatest(bound, F.max("bound").over(key)), [*order, F.desc("moment")]
+    return changes, bound, [F.asc("early"), *order]
+
+
+def is_early() -> Column:
+    """Whether a change (`known`, `turn`, `place`) that brings a row was in Kafka before its key's stored delete."""
+    return F.col("known") & (F.col("turn") == 1) & is_before("place", "_delete_place")
+
+
+def with_row_back(place: str, commit_ts: str) -> Column:
+    """The place of a delete (a column's name) after a change that may follow it: that brings the row back that it
+    deleted, which is no row that is left of a job that was killed (`_was_applied`).
+    """
+    is_back = F.expr(f"coalesce({commit_ts} <= {place}.deleted_ts, false)")
+    without = F.col(place).withField("deleted_ts", F.col(commit_ts) - 1)
+    return F.when(is_back, without).otherwise(F.col(place))
 
 
 def _was_applied() -> Column:

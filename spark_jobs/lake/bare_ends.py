@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
 
-from spark_jobs.lake.bare_deletes import is_before, place_bare_deletes
+from spark_jobs.lake.bare_deletes import is_early, place_bare_deletes, with_row_back
 from spark_jobs.lake.tombstones import Tombstones
 
 if TYPE_CHECKING:
@@ -33,24 +33,27 @@ def message_of_place(place: str) -> str:
     return f"CAST(named_struct({values}) AS {MESSAGE})"
 
 
-def place_ends(events: DataFrame, names: Sequence[str], newest: DataFrame, tombstones: Tombstones) -> DataFrame:
+def place_ends(
+    events: DataFrame, names: Sequence[str], newest: DataFrame, tombstones: Tombstones, clocks_agree: bool, emptied: int
+) -> DataFrame:
     """The events of a batch, those of deletes without a commit_ts at the commit_ts of the change that they follow.
 
     events: `turn`, `opens`, `ts`, `time`, `position`, `row`, `place`, `known`, key columns `names`, values. newest: the
     commit_ts of each key's newest version that is open, or that such a delete ended (_row_ts), and of the open one
-    (_open_ts).
+    (_open_ts). clocks_agree, emptied: as place_bare_deletes has them.
     Added: `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of keys that
-    were deleted before `_buried`, `_delete_place`; `late_ts`: of the newest change that Kafka had before that delete,
-    and not after it too.
+    were deleted before `_buried`, `_delete_place`; `early`: whether it opens a version that is not open, and Kafka had
+    it before that delete; `late_ts`: the newest commit_ts of these.
     """
     from pyspark.sql import Window
 
     deleted = tombstones.by_key(names)
-    placed = place_bare_deletes(events.withColumnRenamed("ts", "commit_ts"), names, newest.drop("_open_ts"), deleted)
-    placed = placed.withColumnRenamed("commit_ts", "ts").join(deleted.drop("_was_deleted"), [*names], "left")
-    placed = placed.join(newest.drop("_row_ts"), [*names], "left")
-    is_late = F.col("opens") & is_before("place", "_delete_place") & ~F.col("ts").eqNullSafe(F.col("_open_ts"))
-    late_ts = F.max(F.when(is_late, F.col("ts"))).over(Window.partitionBy(*names))
+    placed = events.withColumnRenamed("ts", "commit_ts")
+    placed = place_bare_deletes(placed, names, newest.drop("_open_ts"), deleted, clocks_agree, emptied)
+    placed = placed.withColumnRenamed("commit_ts", "ts").join(newest.drop("_row_ts"), [*names], "left")
+    early = is_early() & F.col("opens") & ~F.col("ts").eqNullSafe(F.col("_open_ts"))
+    placed = placed.withColumn("early", F.coalesce(early, F.lit(False)))
+    late_ts = F.max(F.when(F.col("early"), F.col("ts"))).over(Window.partitionBy(*names))
     message = F.when(~F.col("known"), F.expr(message_of_place("place")))
     placed = placed.withColumns({"message": message, "late_ts": late_ts})
     # It is made of tables that are written next.
@@ -62,14 +65,14 @@ def earlier_deletes(placed: DataFrame, names: Sequence[str]) -> DataFrame:
     columns = {"ts": "late_ts", "time": "_delete_place.time", "message": message_of_place("_delete_place")}
     ends = placed.where("late_ts > coalesce(_delete_place.deleted_ts, -1)")
     ends = ends.select(*names, *(F.expr(text).alias(name) for name, text in columns.items())).dropDuplicates([*names])
-    return ends.withColumns({"opens": F.lit(False), "turn": F.lit(_SURE), "position": F.lit(-1).cast("bigint")})
+    return ends.withColumns({"opens": F.lit(False), "turn": F.lit(_ORDERED), "position": F.lit(-1).cast("bigint")})
 
 
 def turn_of_stored() -> str:
     """SQL: the turn of such a delete that ended a version which is in the table, of columns `ts` (the version's),
     `_buried`, `_delete_place` and `late_ts`.
     """
-    is_sure = "_delete_place IS NULL OR coalesce(ts < greatest(_buried, late_ts + 1), false)"
+    is_sure = "_delete_place IS NULL OR coalesce(ts < greatest(_buried, late_ts), false)"
     return f"if({is_sure}, {_SURE}, {_ORDERED})"
 
 
@@ -80,7 +83,7 @@ def with_messages(events: DataFrame, names: Sequence[str]) -> DataFrame:
     same = Window.partitionBy(*names, "ts")
     order = F.struct("moment", "position", "row")
     bare = F.col("message").isNotNull()
-    opened = F.max(F.when(F.col("opens"), order)).over(same)
+    opened = F.max(F.when(F.col("opens") & ~F.coalesce("early", F.lit(False)), order)).over(same)
     counts = bare & ((F.col("turn") == _SURE) | opened.isNull() | (order > opened))
     by_time = F.struct("message.timestamp", "message")
     first = F.min(F.when(counts, by_time)).over(same)
@@ -90,8 +93,15 @@ def with_messages(events: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def deletions(placed: DataFrame, names: Sequence[str]) -> DataFrame:
     """The keys to remember, as Tombstones.add_deleted takes them."""
-    late = F.expr("if(late_ts IS NOT NULL, late_ts + 1, NULL)")
+    rows = placed.where("opens AND NOT early AND ts >= coalesce(_buried, ts)")
+    stored = with_row_back("_delete_place", "ts")
+    back = rows.select(*names, F.when(F.expr("ts <= _delete_place.deleted_ts"), stored).alias("back"))
+    back = back.groupBy(*names).agg(F.max("back").alias("back"))
+    last = F.max(F.struct("moment", "position", "row", "ts", "opens")).alias("last")
     keys = placed.groupBy(*names).agg(
-        F.max(F.greatest("bound", late)).alias("buried"), F.max("delete_place").alias("delete_place")
+        F.max(F.greatest("bound", "late_ts")).alias("buried"), F.max("delete_place").alias("delete_place"), last
     )
+    keys = keys.join(back, [*names], "left")
+    place = F.when(F.col("last.opens"), with_row_back("delete_place", "last.ts")).otherwise(F.col("delete_place"))
+    keys = keys.select(*names, "buried", F.coalesce(place, "back").alias("delete_place"))
     return keys.where("buried IS NOT NULL OR delete_place IS NOT NULL")

@@ -16,9 +16,11 @@ from schemas.model.table import Table, TableId
 from spark_jobs.pipeline.event_order import BINLOG_ORDER, BINLOG_SERVER
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
     from pyspark.sql import Column, DataFrame
+
+    from spark_jobs.lake.engines.base import LakeTable
 
 ORDER, SERVERS = "bridge.order", "bridge.binlog_servers"
 """Table properties: "binlog" where positions order the changes; whose they are (`check_servers`)."""
@@ -27,8 +29,9 @@ _TRUNCATE = 11  # TiDB's ActionType
 _MISMATCH = "definition_mismatch:"
 
 
-def are_by_binlog(changes: DataFrame, ours: Column, id_: TableId) -> bool:
-    """Whether positions order these changes (spark_jobs.arrow.change_schema.CHANGES); ours: events of the table.
+def are_by_binlog(changes: DataFrame, ours: Column, id_: TableId) -> bool | None:
+    """Whether positions order these changes (spark_jobs.arrow.change_schema.CHANGES); None: they do not say, as where
+    there are only null values. ours: events of the table.
 
     SetupError STOPPED where some have a commit_ts, or a TRUNCATE stands among them: nobody can tell what comes before
     it.
@@ -49,7 +52,13 @@ def are_by_binlog(changes: DataFrame, ours: Column, id_: TableId) -> bool:
             " table, and the changes after it"
         )
         raise SetupError("STOPPED", where=str(id_), details=details)
-    return bool(found["binlog"])
+    return bool(found["binlog"]) if found["binlog"] or found["timed"] else None
+
+
+def stored_order(tables: Iterable[LakeTable]) -> bool | None:
+    """Whether positions order the rows of the first of the tables that is there; None: none is."""
+    there = next((table for table in tables if table.exists()), None)
+    return None if there is None else there.properties().get(ORDER) == "binlog"
 
 
 def check_columns(changes: DataFrame, table: Table) -> None:

@@ -269,3 +269,15 @@ _ZERO = {
     Kind.DATE: "0000-00-00", Kind.DATETIME: "0000-00-00 00:00:00", Kind.TIMESTAMP: "0000-00-00 00:00:00",
     Kind.TIME: "00:00:00",
 }  # fmt: skip
+
+
+def emptied_at(steps: list[SchemaChange]) -> int:
+    """The commit_ts of the last TRUNCATE or the like; -1: there was none."""
+    return max((step.commit_ts for step in steps if step.emptied), default=-1)
+
+
+def unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
+    """The last statement after which nobody can tell which rows or columns are there, unless the table was emptied
+    since.
+    """
+    return next((step for step in reversed(steps) if (step.unsure or step.unclear) and step.commit_ts > emptied), None)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
+from spark_jobs.lake.bare_deletes import is_since
+from spark_jobs.lake.column_history import emptied_at
 from spark_jobs.lake.engines.base import TableColumn, Upsert
 from spark_jobs.lake.engines.spark_sql import keep_rows
-from spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget, emptied_at, is_since
+from spark_jobs.lake.merge import ROW_PLACE, ChangeCounts, MergeTarget
 from spark_jobs.lake.tombstones import COMMIT_TS
 
 if TYPE_CHECKING:

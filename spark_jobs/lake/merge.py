@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
@@ -19,12 +19,14 @@ from pyspark.sql import functions as F
 from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
-from spark_jobs.lake.bare_deletes import PLACE, place_bare_deletes, place_of_source
+from spark_jobs.lake import bare_deletes
+from spark_jobs.lake.bare_deletes import PLACE, is_since
 from spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_servers
-from spark_jobs.lake.column_history import SchemaChange, types_over_time
+from spark_jobs.lake.column_history import SchemaChange, emptied_at, types_over_time, unsure_step
 from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.engines.spark_sql import keep_rows
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS
+from spark_jobs.lake.null_values import IS_DELETE, IS_NULL
 from spark_jobs.lake.row_values import RowValues
 from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.result import Summary, TableMerge
@@ -53,8 +55,8 @@ class ChangeCounts:
     emptied: older than the table's last TRUNCATE; the others are not. unfit: with a value that its column's type can't
     hold. unsure: older than a statement after which nobody can tell which rows are there. untimed: neither a delete
     nor with a commit_ts. bare_deletes: deletes without one (Avro). key_only: without their values. first_…: the oldest
-    commit_ts of these. rows: all others but deletes; first_rows likewise. newest_ts: the newest of all. changes, size:
-    how many there are, and the bytes of their values.
+    commit_ts of these. rows: all others but deletes; first_rows likewise. newest_ts: the newest of all. clocks_agree:
+    see CLOCKS_AGREE. changes, size: how many there are, and the bytes of their values.
     """
 
     emptied: int
@@ -68,6 +70,7 @@ class ChangeCounts:
     first_key_only: int | None
     first_rows: int | None
     newest_ts: int | None
+    clocks_agree: bool
     changes: int
     size: int | None
 
@@ -128,7 +131,7 @@ class MergeTarget(RowValues):
         emptied = emptied_at(steps)
         stays = is_since(emptied)
         self._refuse_older_key(changes.where(stays), steps)
-        unsure = _unsure_step(steps, emptied)
+        unsure = unsure_step(steps, emptied)
         counts = self._count(changes, stays, table, steps, unsure)
         if unsure is not None and (counts.unsure or self._has_rows_before(unsure, emptied)):
             self._refuse_unsure(unsure)
@@ -176,7 +179,10 @@ class MergeTarget(RowValues):
             changes = changes.where(is_since(emptied_at(steps)))
         if counts.are_few:
             changes = changes.coalesce(1)  # no shuffle then
-        newest = self._newest(changes, table, tombstones, steps, bool(counts.bare_deletes))
+        if self.null_values and counts.bare_deletes:
+            changes = self._without_null_values(changes, steps, tombstones)
+            counts = replace(counts, bare_deletes=changes.where(IS_NULL).count())
+        newest = self._newest(changes, table, tombstones, steps, counts)
         # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
         # which each delete would then look like one that was read before.
         newest = keep_rows(tombstones.mark_late(newest, counts.first_rows), counts.are_few)
@@ -187,7 +193,7 @@ class MergeTarget(RowValues):
         """Brings the columns of the Delta table, if there is one, to where the history is. As `merge` without rows."""
         if self.delta.exists() and self.delta.properties().get(ORDER) != "binlog":
             emptied = emptied_at(steps)
-            unsure = _unsure_step(steps, emptied)
+            unsure = unsure_step(steps, emptied)
             if unsure is not None and self._has_rows_before(unsure, emptied):
                 self._refuse_unsure(unsure)
             self._follow(table, steps)
@@ -196,7 +202,7 @@ class MergeTarget(RowValues):
     def _count(
         self, changes: DataFrame, stays: Any, table: Table, steps: list[SchemaChange], unsure: SchemaChange | None
     ) -> ChangeCounts:
-        """stays: whether a change is newer than the last TRUNCATE. unsure: the statement of `_unsure_step`."""
+        """stays: whether a change is newer than the last TRUNCATE. unsure: the statement of `unsure_step`."""
         row = stays & (F.col("op") != "d")
         conditions = {
             "emptied": ~stays,
@@ -209,11 +215,12 @@ class MergeTarget(RowValues):
         }
         size = F.expr("aggregate(map_values(after), 0L, (sum, value) -> sum + coalesce(octet_length(value), 0))")
         named = (condition.alias(name) for name, condition in conditions.items())
-        kinds = changes.select("commit_ts", *named, size.alias("size"))
+        kinds = changes.select("commit_ts", *named, size.alias("size"), "source")
         counts = (F.count_if(name).alias(name) for name in conditions)
         oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST)
         whole = F.max("commit_ts").alias("newest_ts"), F.count(F.lit(1)).alias("changes"), F.sum("size").alias("size")
-        return ChangeCounts(**kinds.agg(*counts, *oldest, *whole).collect()[0].asDict())
+        agree = F.expr(bare_deletes.CLOCKS_AGREE).alias("clocks_agree")
+        return ChangeCounts(**kinds.agg(*counts, *oldest, *whole, agree).collect()[0].asDict())
 
     def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
         """Whether the Delta table has rows from before a statement that it does not follow yet."""
@@ -276,12 +283,12 @@ class MergeTarget(RowValues):
         return NewestCounts(row["keys"], row["deleted"], row["late"])
 
     def _newest(
-        self, rows: DataFrame, table: Table, tombstones: Tombstones, steps: list[SchemaChange], bare_deletes: bool
+        self, rows: DataFrame, table: Table, tombstones: Tombstones, steps: list[SchemaChange], counts: ChangeCounts
     ) -> DataFrame:
         """One row a key: its last change. A row whose key was updated is deleted under its old key.
 
-        bare_deletes: some have no commit_ts. `buried`: up to where older changes bring no row of the key back;
-        `delete_place`: of the last delete without a commit_ts; `place`: of the change, where that may matter.
+        `buried`: up to where older changes bring no row of the key back. Where deletes have no commit_ts:
+        `delete_place`, of the last one; `early`, `_buried`, `_delete_place` as Tombstones.mark_late takes them.
         """
         from pyspark.sql import Window
 
@@ -293,30 +300,45 @@ class MergeTarget(RowValues):
         old = [c.alias(f"k_{n}") for n, c in enumerate(old_keys)]
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
-        placed = bare_deletes or tombstones.have_places()
-        place = [F.col("commit_ts"), F.col("position"), F.col("row"), *([place_of_source()] if placed else [])]
+        placed = bool(counts.bare_deletes) or tombstones.have_places()
+        place = [
+            F.col("commit_ts"),
+            F.col("position"),
+            F.col("row"),
+            *([bare_deletes.place_of_source()] if placed else []),
+        ]
+        place += [F.expr(f"if({IS_DELETE}, source, NULL)").alias("message")] if self.null_values else []
         changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
         bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
         upserts = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
         none.append(F.lit(None).cast("string").alias("bad"))
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
         names = [f"k_{n}" for n in range(len(keys))]
-        key = Window.partitionBy(*names)
         both = upserts.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
         both = both.withColumn("gone", (F.col("turn") == 0) | ~F.col("known"))
-        bound, moments = F.lit(None).cast("bigint"), list[Any]()
-        if bare_deletes:
-            both = place_bare_deletes(both, names, self._row_times(keys, names), tombstones.by_key(names))
-            both = both.where(~F.col("known") | is_since(emptied_at(steps)))
-            bound, moments = F.max("bound").over(key), [F.desc("moment")]
-        elif placed:
-            both = both.withColumn(_PLACED, F.lit(None).cast(PLACE))
         # At one commit_ts a delete comes before an insert.
-        order = (F.desc_nulls_last("commit_ts"), F.desc("turn"), *moments, F.desc("position"), F.desc("row"))
-        last = key.orderBy(*order)
+        bound, order = F.lit(None).cast("bigint"), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
+        if placed:
+            deleted, emptied = tombstones.by_key(names), emptied_at(steps)
+            if counts.bare_deletes:
+                agree = counts.clocks_agree and not self.by_binlog
+                both = bare_deletes.place_bare_deletes(
+                    both, names, self._row_times(keys, names), deleted, agree, emptied
+                )
+                both = both.where(~F.col("known") | is_since(emptied))
+            else:
+                both = both.join(deleted.drop("_was_deleted"), names, "left")
+                both = both.withColumn(_PLACED, F.lit(None).cast(PLACE))
+            both, bound, order = bare_deletes.order_by_places(both, names)
+        last = Window.partitionBy(*names).orderBy(*order, F.desc("position"), F.desc("row"))
         both = both.withColumn("_n", F.row_number().over(last)).withColumn("buried", bound)
-        newest = both.where("_n = 1").drop("_n", "position", "row", "turn", "bound", "moment")
-        return newest.withColumn("buried", F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)")))
+        buried = F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)"))
+        if self.null_values:
+            key = Window.partitionBy(*names)
+            both = both.withColumn("messages", F.collect_set("message").over(key))
+            buried = F.greatest(buried, F.max(F.when(F.col("message").isNotNull(), F.col("commit_ts"))).over(key))
+        both = both.withColumn("buried", buried)
+        return both.where("_n = 1").drop("_n", "position", "row", "turn", "bound", "moment", "place", "message")
 
     def _newest_ts(self) -> int | None:
         """The newest commit_ts, or position, of the rows that are there."""
@@ -347,9 +369,10 @@ class MergeTarget(RowValues):
             f"s.gone AND (s.commit_ts > t.{COMMIT_TS}"
             f" OR NOT s.known AND (s.commit_ts IS NULL OR s.commit_ts >= t.{COMMIT_TS}))"
         )
-        update_if = f"NOT s.gone AND s.commit_ts >= t.{COMMIT_TS}"
-        changes = newest.where("NOT late").drop("bad", "buried", "late", "place", _PLACED)
-        self.delta.merge(changes, Upsert(pairs, values, update_if, "NOT s.gone", delete_if))
+        # All rows of all snapshots stand at one binlog position; else the row is that of this commit_ts already.
+        update_if = f"NOT s.gone AND s.commit_ts {'>=' if self.by_binlog else '>'} t.{COMMIT_TS}"
+        rows = newest.where("NOT late").drop("bad", "buried", "late", "messages", _PLACED)
+        self.delta.merge(rows, Upsert(pairs, values, update_if, "NOT s.gone", delete_if))
         return counts.keys
 
     def _refuse_forgotten(self, newest: DataFrame, keys: Sequence[Column], until: int) -> None:
@@ -364,23 +387,6 @@ class MergeTarget(RowValues):
                 " can tell whether its row was deleted. Merge the whole changelog into a new table"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
-
-
-def is_since(emptied: int) -> Any:
-    """Whether a change is newer than a commit_ts, or has none."""
-    return F.col("commit_ts").isNull() | (F.col("commit_ts") > emptied)
-
-
-def emptied_at(steps: list[SchemaChange]) -> int:
-    """The commit_ts of the last TRUNCATE or the like; -1: there was none."""
-    return max((step.commit_ts for step in steps if step.emptied), default=-1)
-
-
-def _unsure_step(steps: list[SchemaChange], emptied: int) -> SchemaChange | None:
-    """The last statement after which nobody can tell which rows or columns are there, unless the table was emptied
-    since.
-    """
-    return next((step for step in reversed(steps) if (step.unsure or step.unclear) and step.commit_ts > emptied), None)
 
 
 def _is_deleted(newest: DataFrame) -> Any:

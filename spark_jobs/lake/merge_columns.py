@@ -48,6 +48,7 @@ NUMBERS = (Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 class MergeColumns:
     """A Delta table that mirrors a table of TiDB. engine: what writes it. zone: of TIMESTAMP text. names: the table's,
     by time (history_names.table_names). by_binlog: binlog positions stand for commit_ts.
+    null_values: their format has null values after deletes (spark_jobs.lake.null_values).
     """
 
     spark: SparkSession
@@ -58,6 +59,7 @@ class MergeColumns:
     zone: str = "UTC"
     names: Sequence[tuple[int, TableId | None]] = ()
     by_binlog: bool = False
+    null_values: bool = False
 
     time_column: ClassVar[str] = COMMIT_TS
     """That of the metadata columns which tells the commit_ts of a row."""

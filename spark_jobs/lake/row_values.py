@@ -11,6 +11,8 @@ from schemas.model.errors import SetupError
 from schemas.model.table import Column, Table
 from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
 from spark_jobs.lake.merge_columns import MergeColumns
+from spark_jobs.lake.null_values import without_null_values
+from spark_jobs.lake.tombstones import Tombstones
 from spark_jobs.pipeline.conversions import converter
 from spark_jobs.pipeline.table_view import OnLossy
 from spark_jobs.spark.sql_expressions import sql_literal
@@ -51,6 +53,11 @@ class RowValues(MergeColumns):
                 " definitions and messages from before that statement, then with all"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _without_null_values(self, changes: DataFrame, steps: list[SchemaChange], tombstones: Tombstones) -> DataFrame:
+        """The changes without the null values after deletes."""
+        keys = [self._value("before", c, steps) for c in tombstones.keys]
+        return without_null_values(changes, keys, tombstones.messages())
 
     def _find_unfit(self, table: Table, steps: list[SchemaChange]) -> Any:
         """Whether a value is none that its column's type can hold: such a zero date has no Spark type but text."""

@@ -17,11 +17,13 @@ from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
 from spark_jobs.lake import bare_ends
-from spark_jobs.lake.bare_deletes import place_of_source
+from spark_jobs.lake.bare_deletes import CLOCKS_AGREE, place_of_source
 from spark_jobs.lake.column_history import SchemaChange
 from spark_jobs.lake.dropped_columns import ClearingStatement, WholeHistory
 from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.lake.null_values import IS_DELETE, IS_NULL
 from spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
+from spark_jobs.lake.tombstones import Tombstones
 from spark_jobs.pipeline.result import Summary
 
 if TYPE_CHECKING:
@@ -70,21 +72,28 @@ class RowVersions(PastRows):
         history = self._history(changes, table, steps)
         self._check_values(changes, history, summary)
         self._refuse_older_key(changes, history.steps)
-        has_bare = self._check_times(changes)
+        has_bare, clocks_agree = self._check_times(changes)
         self._refuse_unsure(history, changes)
         self._prepare(history)
         self._apply_clearing(history)
         columns = [c for c in history.table.columns if not c.virtual]
         keys = [c for c in columns if c.handle_key]
+        tombstones = self._tombstones(keys)
+        if self.null_values and has_bare:
+            changes = self._without_null_values(changes, history.steps, tombstones)
+            has_bare = not changes.where(IS_NULL).isEmpty()
         events = self._events(changes, columns, keys, history)
         self._refuse_unknown_keys(events, keys)
-        tombstones = self._tombstones(keys)
         if not (has_bare or tombstones.have_places()):
             there = self._events_there(events, columns, keys).where("message IS NULL")
             events = events.unionByName(there, allowMissingColumns=True).withColumn("message", F.col("told"))
-            return self._write(_versions(events, len(keys), history.clearing), columns, keys)
+            count = self._write(_versions(events, len(keys), history.clearing), columns, keys)
+            self._keep_messages(changes, history, tombstones)
+            return count
         names = [f"k_{n}" for n in range(len(keys))]
-        placed = bare_ends.place_ends(events, names, self._newest_times(keys, names), tombstones)
+        emptied = max((one.commit_ts for one in history.clearing if one.is_sure), default=-1)
+        newest = self._newest_times(keys, names)
+        placed = bare_ends.place_ends(events, names, newest, tombstones, clocks_agree, emptied)
         there = self._events_there(placed, columns, keys)
         marks = placed.select(*names, "_buried", "_delete_place", "late_ts").dropDuplicates(names)
         turn = F.when(F.col("message").isNotNull(), F.expr(bare_ends.turn_of_stored())).otherwise(F.col("turn"))
@@ -95,7 +104,19 @@ class RowVersions(PastRows):
         versions = _versions(bare_ends.with_messages(events, names), len(keys), history.clearing)
         count = self._write(versions, columns, keys)
         tombstones.add_deleted(bare_ends.deletions(placed, names))  # a run that is cut off before it finds the same
+        self._keep_messages(changes, history, self._tombstones(keys))
         return count
+
+    def _keep_messages(self, changes: DataFrame, history: WholeHistory, tombstones: Tombstones) -> None:
+        """Of deletes after which null values may come."""
+        if not self.null_values:
+            return
+        keys = [self._value("before", c, history.steps).alias(f"k_{n}") for n, c in enumerate(tombstones.keys)]
+        deletes = changes.where(IS_DELETE).select(
+            *keys, F.col("commit_ts").alias("buried"), F.array("source").alias("messages")
+        )
+        if not deletes.isEmpty():
+            tombstones.add_deleted(deletes)
 
     def _prepare(self, history: WholeHistory) -> None:
         super()._prepare(history)
@@ -103,14 +124,16 @@ class RowVersions(PastRows):
             self.delta.add(TableColumn(MESSAGE, bare_ends.MESSAGE))
 
     # ---- what can't be known
-    def _check_times(self, changes: DataFrame) -> bool:
-        """Whether some are deletes without a commit_ts. SetupError STOPPED for other changes without one, and for such
-        deletes of which Kafka's time is not known.
+    def _check_times(self, changes: DataFrame) -> tuple[bool, bool]:
+        """Whether some are deletes without a commit_ts; whether Kafka had no message before its commit. SetupError
+        STOPPED for other changes without one, and for such deletes of which Kafka's time is not known.
         """
-        untimed = changes.where("commit_ts IS NULL").agg(
-            F.count_if(F.col("op") != "d").alias("rows"),
-            F.count_if(F.col("op") == "d").alias("deletes"),
-            F.count_if((F.col("op") == "d") & F.col("source.timestamp").isNull()).alias("no_time"),
+        is_untimed, is_delete = F.col("commit_ts").isNull(), F.col("op") == "d"
+        untimed = changes.agg(
+            F.count_if(is_untimed & ~is_delete).alias("rows"),
+            F.count_if(is_untimed & is_delete).alias("deletes"),
+            F.count_if(is_untimed & is_delete & F.col("source.timestamp").isNull()).alias("no_time"),
+            F.expr(CLOCKS_AGREE).alias("clocks_agree"),
         )
         counts, details = untimed.collect()[0], None
         if counts["rows"]:
@@ -122,7 +145,7 @@ class RowVersions(PastRows):
             )
         if details is not None:
             raise SetupError("STOPPED", where=str(self.id), details=details)
-        return bool(counts["deletes"])
+        return bool(counts["deletes"]), counts["clocks_agree"] and not self.by_binlog
 
     def _refuse_unsure(self, history: WholeHistory, changes: DataFrame | None) -> None:
         """A statement after which nobody can tell which rows are left, unless all were removed since."""

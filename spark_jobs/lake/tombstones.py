@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 
 from schemas.model.names import quote_name
 from schemas.model.table import Column
-from spark_jobs.lake.bare_deletes import PLACE, is_before
+from spark_jobs.lake.bare_deletes import PLACE, with_row_back
 from spark_jobs.lake.column_history import SchemaChange
 from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn, Upsert
+from spark_jobs.lake.null_values import MESSAGE
 
 if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
@@ -31,6 +32,8 @@ _PLACE = "_place"
 """Column of deleted keys, where deletes have no commit_ts: the last one's place. Its commit_ts is NULL where it was not
 known what it deleted.
 """
+_MESSAGE = "_message"
+"""Column of deleted keys, where null values come after deletes: the message of a delete."""
 
 
 @dataclass(frozen=True)
@@ -57,26 +60,43 @@ class Tombstones:
         """Whether some are deletes without a commit_ts (spark_jobs.lake.bare_deletes)."""
         return self.stored is not None and _PLACE in self.stored.columns
 
+    def messages(self) -> DataFrame | None:
+        """The deleted keys (k_0 …) and the messages of their deletes; None: none are kept."""
+        if self.stored is None or _MESSAGE not in self.stored.columns:
+            return None
+        names = [F.col(quote_name(c.name)).alias(f"k_{n}") for n, c in enumerate(self.keys)]
+        return self.stored.where(F.col(_MESSAGE).isNotNull()).select(*names, F.col(_MESSAGE).alias("message"))
+
     def add_deleted(self, deletions: DataFrame, tidy: bool = False) -> None:
         """Takes deleted keys (k_0 …, buried: up to which commit_ts changes are late; of deletes without a commit_ts
-        `delete_place`). tidy: write the table anew, with one row a key.
+        `delete_place`; `messages` of deletes after which null values may come). tidy: write the table anew, with one
+        row a key.
         """
         names = [F.col(f"k_{n}").alias(c.name) for n, c in enumerate(self.keys)]
-        has_places = "delete_place" in deletions.columns
-        places = [F.col("delete_place").alias(_PLACE)] if has_places else []
-        rows = deletions.select(*names, F.col("buried").alias(COMMIT_TS), *places)
+        places = [F.col("delete_place").alias(_PLACE)] if "delete_place" in deletions.columns else []
+        messages = [F.explode_outer("messages").alias(_MESSAGE)] if "messages" in deletions.columns else []
+        rows = deletions.select(*names, F.col("buried").alias(COMMIT_TS), *places, *messages)
         if self.stored is None:
             self.table.overwrite(rows)
-        elif has_places:
-            self._add_placed(rows)
+            return
+        if messages and _MESSAGE not in self.stored.columns:
+            self.table.add(TableColumn(_MESSAGE, MESSAGE))
+        if places:
+            self._add_placed(rows.drop(_MESSAGE).dropDuplicates([c.name for c in self.keys]))
+        if not places or messages:
+            rows = rows.where(F.col(_MESSAGE).isNotNull()).drop(_PLACE) if places else rows
+            self._add_rows(rows, tidy)
+
+    def _add_rows(self, rows: DataFrame, tidy: bool) -> None:
+        stored = self.table.read()
+        for name, kind in ((_PLACE, PLACE), (_MESSAGE, MESSAGE)):
+            if name in stored.columns and name not in rows.columns:
+                rows = rows.withColumn(name, F.lit(None).cast(kind))
+        rows = rows.select(*map(quote_name, stored.columns))
+        if tidy:
+            self.table.overwrite(self._one_a_key(stored.union(rows), by_message=True))
         else:
-            if self.have_places():
-                rows = rows.withColumn(_PLACE, F.lit(None).cast(PLACE))
-            rows = rows.select(*map(quote_name, self.stored.columns))
-            if tidy:
-                self.table.overwrite(self._one_a_key(self.stored.union(rows)))
-            else:
-                self.table.add_rows(rows)
+            self.table.add_rows(rows)
 
     def _add_placed(self, rows: DataFrame) -> None:
         """Rows with the places of deletes, of which a key's last one counts."""
@@ -93,33 +113,44 @@ class Tombstones:
         values = [*keys, (COMMIT_TS, COMMIT_TS), (_PLACE, _PLACE)]
         self.table.merge(rows.localCheckpoint(), Upsert(keys, values, update="true"))
 
-    def _one_a_key(self, frame: DataFrame) -> DataFrame:
+    def _one_a_key(self, frame: DataFrame, by_message: bool = False) -> DataFrame:
+        """One row a key; by_message: and topic and partition of the messages of its deletes, with the last one."""
         places = [F.max(_PLACE).alias(_PLACE)] if _PLACE in frame.columns else []
         names = [quote_name(c.name) for c in self.keys]
-        return frame.groupBy(*names).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *places)
+        if not by_message or _MESSAGE not in frame.columns:
+            return frame.groupBy(*names).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *places)
+        parts = [F.col(f"{_MESSAGE}.{name}").alias(f"_{name}") for name in ("topic", "partition")]
+        last = F.max(_MESSAGE).alias(_MESSAGE)
+        tidied = frame.groupBy(*names, *parts).agg(F.max(COMMIT_TS).alias(COMMIT_TS), *places, last)
+        return tidied.select(*map(quote_name, frame.columns))
 
     def mark_late(self, newest: DataFrame, oldest_ts: int | None) -> DataFrame:
-        """Changes (k_0 …, commit_ts, gone, buried) with `late`: whether they are older than their key's delete.
+        """Changes (k_0 …, commit_ts, gone) with `late`: whether they are older than their key's delete.
 
-        One that is by its place in Kafka tells up to which commit_ts others are: `buried`. oldest_ts: of those that
-        are not deletes, None where there are none; Spark skips files of deletes that are all older.
+        oldest_ts: of those that are not deletes, None where there are none; Spark skips files of deletes that are all
+        older. Changes that have `early` (spark_jobs.lake.bare_deletes.is_early) have `_buried` of by_key, too.
         """
         stored, stays = self.stored, ~F.col("s.gone")
-        by_place = "place" in newest.columns and self.have_places()
-        if stored is None or (oldest_ts is None and not by_place):
+        if "early" in newest.columns:
+            return self._mark_early(newest)
+        if stored is None or oldest_ts is None:
             return newest.withColumn("late", F.lit(False))
-        if not by_place:
-            stored = stored.where(F.col(COMMIT_TS) > F.lit(oldest_ts))
-        stored = self._one_a_key(stored).alias("b")
+        stored = self._one_a_key(stored.where(F.col(COMMIT_TS) > F.lit(oldest_ts))).alias("b")
         condition = self._has_key("s", [f"k_{n}" for n in range(len(self.keys))])
         joined = newest.alias("s").join(stored, condition, "left")
         late = F.coalesce(stays & (F.col(f"b.{COMMIT_TS}") > F.col("s.commit_ts")), F.lit(False))
-        if not by_place:
-            return joined.select("s.*", late.alias("late"))
-        is_earlier = stays & is_before("s.place", f"b.{_PLACE}")
-        buried = F.greatest("s.buried", F.when(is_earlier, F.col("s.commit_ts") + 1)).alias("buried")
-        others = [F.col(f"s.{name}") for name in newest.columns if name != "buried"]
-        return joined.select(*others, buried, (late | is_earlier).alias("late"))
+        return joined.select("s.*", late.alias("late"))
+
+    @staticmethod
+    def _mark_early(newest: DataFrame) -> DataFrame:
+        """Places of deletes are known: `delete_place` is what to keep of the key's."""
+        late = F.expr("NOT gone AND (early OR coalesce(_buried > commit_ts, false))")
+        newest = newest.withColumn("late", late)
+        is_back = F.expr("NOT gone AND NOT late")
+        stored = F.when(F.expr("commit_ts <= _delete_place.deleted_ts"), with_row_back("_delete_place", "commit_ts"))
+        back = F.coalesce(with_row_back("delete_place", "commit_ts"), stored)
+        place = F.when(is_back, back).otherwise(F.col("delete_place"))
+        return newest.withColumn("delete_place", place).drop("_buried", "_delete_place", "early")
 
     def by_key(self, names: Sequence[str]) -> DataFrame:
         """Deleted keys (`names`) as spark_jobs.lake.bare_deletes.place_bare_deletes takes them."""
@@ -143,11 +174,12 @@ class Tombstones:
     # ---- the key as it changes
     def forget(self, commit_ts: int) -> None:
         """Of deletes up to here: the table was emptied then, and no older change is applied any more. But of those
-        without a commit_ts: where one comes again, only its place tells that it is older.
+        without a commit_ts, and of null values: where one comes again, only its place tells that it is older.
         """
         columns = self.table.read().columns if self.table.exists() else []
         if COMMIT_TS in columns:
-            self.table.delete(f"{COMMIT_TS} <= {commit_ts}" + (f" AND {_PLACE} IS NULL" if _PLACE in columns else ""))
+            others = (f" AND {name} IS NULL" for name in (_PLACE, _MESSAGE) if name in columns)
+            self.table.delete(f"{COMMIT_TS} <= {commit_ts}" + "".join(others))
 
     def follow(self, step: SchemaChange, conversions: Mapping[str, SparkColumn]) -> int | None:
         """The key's columns under their new names and, by old names, with the values that `conversions` has for them.
@@ -181,8 +213,8 @@ class Tombstones:
         if not self.table.exists():
             return None
         frame = self.table.read()
-        places = [_PLACE] if _PLACE in frame.columns else []
-        have = dict(frame.drop(_PLACE).dtypes)
+        places = [name for name in (_PLACE, _MESSAGE) if name in frame.columns]
+        have = dict(frame.drop(_PLACE, _MESSAGE).dtypes)
         types = {c.name: kind for c, kind in zip(self.keys, self.types, strict=True)}
         if have == {**types, COMMIT_TS: "bigint"}:
             return None

@@ -13,10 +13,11 @@ from schemas.model.spark_types import EXACT
 from schemas.model.table import Table, TableId
 from spark_jobs.io.locations import TableLocation, table_location_of
 from spark_jobs.lake import tables
-from spark_jobs.lake.binlog_changes import are_by_binlog
+from spark_jobs.lake.binlog_changes import are_by_binlog, stored_order
 from spark_jobs.lake.column_history import schema_changes, sort_statements
 from spark_jobs.lake.engines.base import AUTO, Engine
 from spark_jobs.lake.name_history import table_names
+from spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from spark_jobs.pipeline.result import OTHER_TABLE, REPEATED, Summary
@@ -58,11 +59,18 @@ def merge_table(
         table = definition or (newest_table(work.read, id_) if changes is not None else None)
     if table is not None and changes is not None and not steps and work.read.format == "avro":
         table = _with_key(table, id_, changes)
-    by_binlog = changes is not None and work.read.format in _CONNECTORS
-    by_binlog = by_binlog and are_by_binlog(changes, _is_of(names[-1][1]), id_)  # type: ignore[arg-type]
-    names = names[-1:] if by_binlog else names
     has_key = table is None or any(c.handle_key for c in table.columns)
-    targets = _targets(session, work, id_, location, names, by_binlog, has_key)
+    by_binlog: bool | None = False
+    if changes is not None and work.read.format in _CONNECTORS:
+        by_binlog = are_by_binlog(changes, _is_of(names[-1][1]), id_)
+    targets = _targets(session, work, id_, location, names, bool(by_binlog), has_key)
+    if by_binlog is None and (stored := stored_order(target.delta for target in targets)) is not None:
+        by_binlog = stored
+    elif by_binlog is None:
+        by_binlog = work.read.format == "debezium-mysql"
+    if by_binlog:
+        names = names[-1:]
+        targets = _targets(session, work, id_, location, names, True, has_key)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
@@ -88,7 +96,7 @@ def _targets(
     from spark_jobs.lake.row_versions import RowVersions
 
     types, on_lossy = (work.read.view.types, work.read.view.on_lossy) if work.read.view else (EXACT, "error")
-    more = types, zone_of(work.read), names, by_binlog, on_lossy
+    more = types, zone_of(work.read), names, by_binlog, work.read.format in NULL_VALUES, on_lossy
     targets, untimed = list[MergeTarget | Changelog | RowVersions](), _UNTIMED.get(work.read.format, _UNTIMED[""])
 
     def engine_of(place: TableLocation) -> Engine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -11,7 +12,7 @@ from typing import Any
 from schemas.model.event import Message
 
 START = 463_299_738_777_157_634
-_STEP = 5 << 18  # 5 ms
+_STEP = 500 << 18  # 500 ms
 _DDL_KINDS = ("add", "add", "drop", "rename", "widen", "readd", "truncate", "swap")
 _WIDER = {"int": "bigint", "varchar(10)": "varchar(40)", "decimal(8,2)": "decimal(12,4)", "smallint": "int"}
 _TYPES = (*_WIDER, "bigint", "varchar(40)")
@@ -185,7 +186,8 @@ def comparable(value: Any) -> Any:
 class Delivery:
     """How Kafka gives a history's messages to a reader: partitions, what is sent again, batches.
 
-    by_key: all changes of a key in one partition (Avro's deletes tell no commit_ts); else in any.
+    by_key: all changes of a key in one partition, until the topic gets its last one (Avro's deletes tell no commit_ts);
+    else in any.
     """
 
     history: History
@@ -197,14 +199,14 @@ class Delivery:
         """(messages as a batch reads them, the newest commit_ts sent so far). Each message has its place and time."""
         random_ = random.Random(f"{self.history.seed} delivery")
         logs: list[list[tuple[Message, int]]] = [[] for _ in range(self.partitions)]
-        growth = random_.randrange(2 * len(self.encoded))  # then the topic gets its last partition
-        for clock, n in enumerate(self._sent(random_)):
-            partitions = self.partitions - (clock < growth)
+        now = 0
+        for n, has_grown in self._sent(random_):
+            partitions, commit_ts = self.partitions - (not has_grown), self.history.changes[n].commit_ts
             where = self._partition(n) % partitions if self.by_key else random_.randrange(partitions)
             log = logs[where]
+            now = max(now, commit_ts >> 18) + 1
             for message in self.encoded[n]:
-                placed = Message(message.key, message.value, "t", where, len(log), 1_767_348_246_678 + clock)
-                log.append((placed, self.history.changes[n].commit_ts))
+                log.append((Message(message.key, message.value, "t", where, len(log), now), commit_ts))
         ends = [[*sorted(random_.randint(0, len(log)) for _ in range(count - 1)), len(log)] for log in logs]
         begun, newest = [0] * len(logs), START
         for number in range(count):
@@ -225,26 +227,48 @@ class Delivery:
     def _partition(self, n: int) -> int:
         return hash_of(min(self.history.changes[n].ids))
 
-    def _sent(self, random_: random.Random) -> Iterator[int]:
-        """Numbers of changes as a changefeed sends them: it restarts at an earlier checkpoint, and repeats one."""
-        changes, n = self.history.changes, 0
-        restarts = 3
+    def _sent(self, random_: random.Random) -> Iterator[tuple[int, bool]]:
+        """Numbers of changes as a changefeed sends them, and whether the topic has all its partitions, which it gets
+        between two transactions. It restarts earlier (by_key: not back over that), and repeats a change.
+        """
+        changes, n, last, least, restarts = self.history.changes, 0, 0, 0, 3
+        grows_at, has_grown = random_.randrange(len(changes)), False
         while n < len(changes):
-            yield n
-            n += 1
-            if random_.random() < 0.04 and (changes[n - 1].op != "d" or not self.by_key):
-                yield random_.randrange(n) if not self.by_key else self._earlier_row(random_, n)
-            if restarts and random_.random() < 0.03:
+            grows = n == last >= grows_at and not has_grown and self._begins_transaction(n)
+            if restarts and random_.random() < (0.5 if grows else 0.03):
                 restarts -= 1
-                n = max(0, n - random_.randint(1, 40))
+                n = max(least, n - random_.randint(1, 40))
                 # A changefeed begins after a commit_ts: with all changes of a transaction.
-                while n and changes[n - 1].commit_ts == changes[n].commit_ts:
+                while n > least and not self._begins_transaction(n):
                     n -= 1
+            if grows:
+                has_grown, least = True, n if self.by_key else 0
+            yield n, has_grown
+            n += 1
+            last = max(last, n)
+            again = range(n) if not self.by_key else self._rows_to_repeat(n, last)
+            if again and random_.random() < 0.04:
+                yield random_.choice(again), has_grown
 
-    def _earlier_row(self, random_: random.Random, n: int) -> int:
-        """A change that is no delete: of Avro's a lone one that comes again looks like another."""
-        rows = [i for i in range(n) if self.history.changes[i].op != "d"]
-        return random_.choice(rows) if rows else n - 1
+    def _begins_transaction(self, n: int) -> bool:
+        changes = self.history.changes
+        return n == 0 or changes[n - 1].commit_ts != changes[n].commit_ts
+
+    def _rows_to_repeat(self, n: int, last: int) -> list[int]:
+        """Of Avro's changes before the nth those that may come again alone: no delete, as it looks like another; no row
+        of a key that gets another partition; nor the last one of a key that was deleted again, which looks as if it
+        came back. last: how many were sent.
+        """
+        deletes, ends = Counter[str](), dict[str, int]()
+        for number, change in enumerate(self.history.changes[:last]):
+            id_ = min(change.ids)
+            deletes[id_] += change.op == "d"
+            ends[id_] = number if change.op != "d" else -1
+        stays = [
+            i for i in range(n) if self._partition(i) % self.partitions == self._partition(i) % (self.partitions - 1)
+        ]
+        ids = {i: min(self.history.changes[i].ids) for i in stays if self.history.changes[i].op != "d"}
+        return [i for i, id_ in ids.items() if deletes[id_] < 2 or ends[id_] >= 0]
 
 
 def hash_of(text: str) -> int:

@@ -20,6 +20,7 @@ from spark_jobs.io.locations import TableLocation
 from spark_jobs.lake import tables
 from tests.spark_jobs.commands.test_encode import found, written
 from tests.spark_jobs.lake import (
+    test_binlog_order,
     test_changelog,
     test_merge,
     test_merge_order,
@@ -44,7 +45,8 @@ SAME = (
     test_merge.test_names_that_stand_for_other_columns,
     test_merge.test_types_that_change,
     test_merge_order.test_deletes_from_avro_and_what_comes_again,
-    test_merge_order.test_the_connectors_changes_in_the_order_of_the_binlog,
+    test_binlog_order.test_the_connectors_changes_in_the_order_of_the_binlog,
+    test_binlog_order.test_null_values_after_deletes,
     test_merge_schema_changes.test_rows_get_the_values_of_their_columns_new_types,
     test_merge_schema_changes.test_names_in_other_letters,
     test_merge_schema_changes.test_deleted_keys_follow_the_key,
@@ -121,6 +123,7 @@ def test_as_by_delta(
     for module in (test_merge, test_merge_order, test_merge_schema_changes, test_changelog, test_row_versions):
         monkeypatch.setattr(module, "main", by_iceberg)
         monkeypatch.setattr(module, "rows", rows)
+    monkeypatch.setattr(test_binlog_order, "rows", rows)
     own = {"how": "stepwise", "engine": "iceberg-spark"}
     names = inspect.signature(test).parameters
     test(**{name: own[name] if name in own else request.getfixturevalue(name) for name in names})

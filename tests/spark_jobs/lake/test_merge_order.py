@@ -9,23 +9,19 @@ import json
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
 from schemas.codec.varint import uvarint, zigzag
-from schemas.model.errors import SetupError
 from schemas.model.event import Message
-from schemas.model.table import TableId
 from spark_jobs.commands.main import main
-from spark_jobs.lake.binlog_changes import check_servers
-from spark_jobs.pipeline.event_order import BINLOG_SERVER
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.support.table import check_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from pyspark.sql import SparkSession
 
@@ -37,7 +33,7 @@ def _elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-def _merge(engine: str, *more: str) -> int:
+def merge_orders(engine: str, *more: str) -> int:
     return main(["merge", "--table", "shop.orders", "--out", "delta:lake", "--engine", engine, *more])
 
 
@@ -84,6 +80,9 @@ AVRO: list[tuple[Sequence[str], str | None]] = [
     (["A-B-", "A"], None),
     (["A-B-", "A-B-"], None),
     (["A-B-C", "-B-C"], "C"),
+    (["A-B-C-", "B"], None),
+    (["AB", "A-"], None),
+    (["A-B", "A-", "B"], "B"),
     (["-", "A"], "A"),
     (["-B-B"], "B"),
     (["-B", "-B"], "B"),
@@ -98,6 +97,13 @@ AVRO: list[tuple[Sequence[str], str | None]] = [
     (["-", "A", "0"], "A"),
     (["A-", "0", "B", "0"], "B"),
     (["A-B", "0", "-", "0"], None),
+    (["A-B", "-", "0", "B"], "B"),
+    (["A-B", "-", "0", "1", "B", "0"], "B"),
+    (["A-B", "-", "B", "1"], "B"),
+    (["A-B", "-B", "1"], "B"),
+    (["A-B", "-", "1", "B", "1"], "B"),
+    (["A-B", "-", "B", "-", "1"], None),
+    (["A", "-", "B", "-", "1", "B", "3"], "B"),
     # The topic has more partitions than before.
     (["A>-"], None),
     (["A<-"], None),
@@ -113,7 +119,8 @@ AVRO: list[tuple[Sequence[str], str | None]] = [
     ([">-", "A|0"], None),
     ([">-B", "A|0"], "B"),
     ([">-", "B|1", "A|0"], "B"),
-    (["A", ">-", "B|0", ">B"], None),
+    (["A", ">-", "-B|0", ">B"], "B"),
+    (["A", ">-", "B|0"], None),
 ]
 
 
@@ -121,8 +128,11 @@ def _long(number: int) -> bytes:
     return uvarint(zigzag(number))
 
 
-def _runs(sequence: Sequence[str], key: int) -> list[list[Message]]:
-    """The messages of a key, by runs."""
+def runs_of_key(
+    sequence: Sequence[str], key: int, message: Callable[[int, str, int, int, int], Message] | None = None
+) -> list[list[Message]]:
+    """The messages of a key, by runs. message: makes that of a step, else one of Avro."""
+    message = message or _avro_message
     runs = list[list[Message]]()
     offsets = [1000 * key] * 3
     for number, steps in enumerate(sequence):
@@ -135,7 +145,7 @@ def _runs(sequence: Sequence[str], key: int) -> list[list[Message]]:
             if step in "<>":
                 partition = 0 if step == "<" else 2
                 continue
-            made.append(_avro_message(key, step, partition, offsets[partition], T0 + clock))
+            made.append(message(key, step, partition, offsets[partition], T0 + clock))
             offsets[partition] += 1
             clock += 1
         runs.append(made)
@@ -143,13 +153,24 @@ def _runs(sequence: Sequence[str], key: int) -> list[list[Message]]:
 
 
 def _avro_message(key: int, step: str, partition: int, offset: int, time: int) -> Message:
-    data = b"\0\0\0\0\1" + _long(key)
-    if step == "-":
-        return Message(data, None, "orders", partition, offset, time)
-    commit_ts = BASE + (ord(step) << 20)
-    text = step.encode()
-    value = _long(key) + b"\x02" + _long(1) + text + b"\x02c" + _long(commit_ts) + _long(commit_ts >> 18)
-    return Message(data, b"\0\0\0\0\2" + value, "orders", partition, offset, time)
+    commit_ts = None if step == "-" else BASE + (ord(step) << 20)
+    return avro_message(key, commit_ts, step, Place(partition, offset, time))
+
+
+class Place(NamedTuple):
+    partition: int
+    offset: int
+    time: int
+
+
+def avro_message(key: int, commit_ts: int | None, name: str, place: Place) -> Message:
+    """A row of the name, or without a commit_ts its delete."""
+    data, value = b"\0\0\0\0\1" + _long(key), None
+    if commit_ts is not None:
+        text = name.encode()
+        row = _long(key) + b"\x02" + _long(len(text)) + text + b"\x02c" + _long(commit_ts) + _long(commit_ts >> 18)
+        value = b"\0\0\0\0\2" + row
+    return Message(data, value, "orders", *place)
 
 
 def write_avro_schemas() -> str:
@@ -168,12 +189,12 @@ def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str
     schemas = write_avro_schemas()
     runs = defaultdict[int, list[Message]](list)
     for key, (sequence, _) in enumerate(AVRO):
-        for run, made in enumerate(_runs(sequence, key)):
+        for run, made in enumerate(runs_of_key(sequence, key)):
             runs[run] += made
     for run, messages in sorted(runs.items()):
         messages.sort(key=lambda m: (m.partition, m.offset))  # as Kafka gives them
         place = written(messages, f"{run}.jsonl")
-        assert _merge(engine, "--format", "avro", "--schemas", schemas, "--in", place) == 0
+        assert merge_orders(engine, "--format", "avro", "--schemas", schemas, "--in", place) == 0
     there = {row["id"]: row["name"] for row in rows(spark, "lake")}
     wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(AVRO) if there.get(n) != last}
     assert not wrong
@@ -208,12 +229,12 @@ def test_deletes_from_avro_around_a_truncate(spark: SparkSession, known: int) ->
     argv = ["--format", "avro", "--schemas", write_avro_schemas(), "--ddl", "ddl.jsonl", "--versions", "delta:v"]
     runs = defaultdict[int, list[Message]](list)
     for key, (sequence, _) in enumerate(TRUNCATED):
-        for run, made in enumerate(_runs(sequence, key)):
+        for run, made in enumerate(runs_of_key(sequence, key)):
             runs[run] += made
     for run, messages in sorted(runs.items()):
         statements = [create, truncate] if run >= known else [create]
         Path("ddl.jsonl").write_text("".join(json.dumps(one) + "\n" for one in statements))
-        assert _merge("deltalake", *argv, "--in", written(messages, f"{run}.jsonl")) == 0
+        assert merge_orders("deltalake", *argv, "--in", written(messages, f"{run}.jsonl")) == 0
     there = {row["id"]: row["name"] for row in rows(spark, "lake")}
     wrong = {str(sequence): there.get(n) for n, (sequence, last) in enumerate(TRUNCATED) if there.get(n) != last}
     assert not wrong
@@ -256,107 +277,75 @@ def test_updates_from_avro_before_another_key(spark: SparkSession, capsys: pytes
     check_rows(cases, check, lambda case: case[0])
 
 
-# ---------------------------------------------------------------------------------- the connector's positions
-# (op, name, file, pos, row) of the changes of a key, by runs; and the name at last.
-_Step = tuple[str, str, str, int, int]
-BINLOG: list[tuple[Sequence[Sequence[_Step]], str | None]] = [
-    ([[("r", "a", "bin.000003", 4, 0), ("u", "b", "bin.000003", 23, 0), ("u", "c", "bin.000003", 123, 0)]], "c"),
-    ([[("u", "c", "bin.000003", 123, 0), ("u", "b", "bin.000003", 23, 0), ("r", "a", "bin.000009", 4, 0)]], "c"),
-    ([[("c", "a", "bin.000009", 900, 0)], [("u", "b", "bin.000123", 4, 0)], [("c", "a", "bin.000009", 900, 0)]], "b"),
-    ([[("u", "b", "bin.999999", 900, 0), ("u", "c", "bin.1000000", 4, 0)]], "c"),
-    ([[("u", "b", "bin.1", 900, 1), ("u", "a", "bin.1", 900, 0)]], "b"),
-    ([[("c", "a", "bin.1", 900, 0), ("d", "a", "bin.1", 901, 0)], [("c", "a", "bin.1", 900, 0)]], None),
-    ([[("r", "a", "bin.1", 900, 0)], [("d", "a", "bin.1", 950, 0)], [("r", "a", "bin.1", 900, 0)]], None),
-    ([[("c", "a", "bin.1", 5, 0), ("d", "a", "bin.1", 6, 0), ("c", "b", "bin.1", 7, 0)]], "b"),
-    ([[("c", "a", "bin.1", (1 << 32) - 1, 0), ("u", "b", "bin.2", 4, 0)]], "b"),
+# Changes of keys before a RENAME TABLE, in one topic, and after it, in another; the row's name at last.
+RENAMED: list[tuple[str, str, str | None]] = [
+    ("A", "", "A"),
+    ("A", "N", "N"),
+    ("A-", "", None),
+    ("A", "-", None),
+    ("", "N", "N"),
+    ("A-", "N", "N"),
+    ("A", "N-", None),
+    ("A-B", "-N", "N"),
+    ("A-B-", "N-P", "P"),
+    ("AB", "-", None),
 ]
-_DDL = {"commit_ts": 1, "db": "shop", "query": "CREATE TABLE orders (id INT PRIMARY KEY, name VARCHAR(20))"}
-
-
-def _connector_message(key: int, step: _Step, offset: int, **source: Any) -> Message:
-    op, name, file, pos, number = step
-    row = {"id": key, "name": name}
-    value = {
-        "before": row if op in "ud" else None, "after": None if op == "d" else row, "op": op, "ts_ms": 1,
-        "source": {
-            "connector": "mysql", "ts_ms": 1764000000000, "db": "shop", "table": "orders", "file": file, "pos": pos,
-            "row": number, **source,
-        },
-    }  # fmt: skip
-    return Message(json.dumps({"id": key}).encode(), json.dumps(value).encode(), "orders", 0, offset)
+# Which topics are read by each run.
+READ: list[Sequence[str]] = [("both",), ("orders", "sales"), ("sales", "orders"), ("sales", "both"), ("both", "orders")]
 
 
 @pytest.mark.slow
-@ENGINES
-def test_the_connectors_changes_in_the_order_of_the_binlog(
-    spark: SparkSession, engine: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    Path("ddl.jsonl").write_text(json.dumps(_DDL) + "\n")
-    connector = ("--format", "debezium-mysql", "--ddl", "ddl.jsonl")
-    runs = defaultdict[int, list[Message]](list)
-    for key, (sequence, _) in enumerate(BINLOG):
-        for run, steps in enumerate(sequence):
-            runs[run] += [_connector_message(key, step, 100 * key + n) for n, step in enumerate(steps)]
-    for run, messages in sorted(runs.items()):
-        assert _merge(engine, *connector, "--in", written(messages, f"{run}.jsonl")) == 0
-    there = {row["id"]: row["name"] for row in rows(spark, "lake")}
-    wrong = {n: there.get(n) for n, (_, last) in enumerate(BINLOG) if there.get(n) != last}
-    assert not wrong
-
-    # What nobody can order is refused, and the reason names no switch of another product.
-    step = ("u", "z", "bin.5", 4, 0)
-    refused: list[tuple[list[Message], str]] = [
-        ([_connector_message(1, step, 0, commit_ts=BASE)], "ordered by binlog position"),
-        ([_connector_message(1, step, 0), _connector_message(2, step, 1, commit_ts=BASE)], "merge them apart"),
-        ([_connector_message(1, ("u", "z", "", 0, 0), 0)], "debezium-mysql"),
-        (
-            [_connector_message(1, ("u", name, file, 4, 0), n, gtid=f"{server * 36}:7") for n, (name, file, server)
-             in enumerate((("y", "bin.7", "a"), ("z", "bin.1", "b")))], "failover",
-        ),
-    ]  # fmt: skip
-    for messages, words in refused:
-        capsys.readouterr()
-        assert _merge(engine, *connector, "--in", written(messages)) == 2
-        told = capsys.readouterr().err
-        assert words in told
-        assert "enable-tidb-extension" not in told
-
-
-_Change = tuple[int, str, int, int]
-"""partition, server, number of the transaction, position."""
-# What is kept of earlier batches, the newest position then, the changes of this one; what is kept after it, or "!".
-SERVERS: list[tuple[str | None, int | None, list[_Change], str | None]] = [
-    (None, None, [(0, "a", 1, 10), (0, "a", 2, 20), (1, "a", 3, 5)], '{"a": null}'),
-    ('{"a": null}', 20, [(0, "a", 1, 10), (0, "a", 3, 30)], None),
-    ('{"a": null}', 20, [(0, "b", 1, 30)], '{"a": null, "b": 1}'),  # it reads a replica, whose source is another now
-    ('{"a": null}', 20, [(0, "b", 1, 10)], "!"),
-    ('{"a": null}', 20, [(0, "a", 9, 25), (0, "b", 1, 10)], "!"),
-    ('{"a": 9, "b": 1}', 30, [(0, "a", 4, 10), (0, "b", 1, 30), (0, "b", 2, 40)], '{"a": 9, "b": 2}'),  # sent again
-    ('{"a": 9, "b": 1}', 30, [(0, "a", 10, 20)], "!"),  # the first server is read again
-    (None, None, [(0, "a", 8, 20), (0, "b", 1, 4)], "!"),
-    (None, None, [(0, "a", 8, 20), (1, "b", 1, 4)], '{"a": 8, "b": 1}'),  # another partition may be behind
-    (None, None, [(0, "a", 8, 20), (0, "b", 1, 30), (0, "a", 8, 20), (0, "b", 1, 30)], '{"a": 8, "b": 1}'),
-    ('{"server_id 1": null}', 20, [(0, "server_id 2", 0, 10)], "!"),
-    ('{"server_id 1": null}', 20, [(0, "server_id 2", 0, 30)], '{"server_id 1": null, "server_id 2": 0}'),
-]
+@pytest.mark.parametrize("engine", ["deltalake", "delta-spark"])
+def test_a_table_renamed_over_two_topics(spark: SparkSession, engine: str) -> None:
+    """With changelog and row versions, whichever topic is read first."""
+    schemas = [json.loads(line) for line in Path(write_avro_schemas()).read_text().splitlines()]
+    sales = [{**one, "id": one["id"] + 2, "subject": one["subject"].replace("orders", "sales"),
+              "schema": one["schema"].replace("orders", "sales")} for one in schemas]  # fmt: skip
+    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*schemas, *sales]))
+    statements = [(1, "CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)"),
+                  (BASE + (ord("M") << 26), "RENAME TABLE orders TO sales")]  # fmt: skip
+    lines = [json.dumps({"commit_ts": ts, "db": "shop", "query": text}) + "\n" for ts, text in statements]
+    Path("ddl.jsonl").write_text("".join(lines))
+    topics = dict[str, list[Message]](orders=[], sales=[])
+    for key, (before, after, _) in enumerate(RENAMED):
+        for topic, steps in (("orders", before), ("sales", after)):
+            time = T0 + (ord("A" if topic == "orders" else "N") << 8)
+            for step in steps:
+                commit_ts = None if step == "-" else BASE + (ord(step) << 26)
+                time = max(time + 50, (commit_ts or 0) >> 18) + 1
+                message = avro_message(key, commit_ts, step, Place(0, len(topics[topic]), time))
+                topics[topic].append(message if topic == "orders" else _of_sales(message))
+    expected = {key: last for key, (_, _, last) in enumerate(RENAMED) if last is not None}
+    logs = dict[int, set[Any]]()
+    for number, runs in enumerate(READ):
+        places = [f"--{name}=delta:{name}{number}" for name in ("out", "changelog", "versions")]
+        for run in runs:
+            messages = topics["orders"] + topics["sales"] if run == "both" else topics[run]
+            argv = ["--format", "avro", "--schemas", "schemas.jsonl", "--ddl", "ddl.jsonl", "--engine", engine]
+            assert main(["merge", "--table", "shop.sales", *argv, *places, "--in", written(messages)]) == 0
+        assert {row["id"]: row["name"] for row in rows(spark, f"out{number}")} == expected, runs
+        versions = rows(spark, f"versions{number}")
+        assert {row["id"]: row["name"] for row in versions if row["_valid_to"] is None} == expected, runs
+        logs[number] = {(r["_change"], r["_tidb_op"], r["name"]) for r in rows(spark, f"changelog{number}")}
+        assert len(logs[number]) == sum(map(len, topics.values()))
+    assert all(log == logs[0] for log in logs.values())
 
 
+def _of_sales(message: Message) -> Message:
+    """With the ids of the other table's schemas."""
+    key, value = message.key or b"", message.value
+    value = value and value[:4] + b"\4" + value[5:]
+    return replace(message, topic="sales", key=key[:4] + b"\3" + key[5:], value=value)
+
+
+# ---------------------------------------------------------------------------------- what changes nothing
 @pytest.mark.slow
-def test_positions_of_another_server_after_a_failover(spark: SparkSession) -> None:
-    source = "struct<topic:string,partition:int>"
-    columns = f"commit_ts bigint, position bigint, row int, source {source}, flags array<string>"
-
-    def check(row: tuple[str | None, int | None, list[_Change], str | None]) -> None:
-        stored, newest, changes, kept = row
-        rows = [
-            (position, n, 0, ("t", partition), [BINLOG_SERVER + f"{number} {server}"])
-            for n, (partition, server, number, position) in enumerate(changes)
-        ]
-        frame = spark.createDataFrame(rows, columns)
-        if kept == "!":
-            with pytest.raises(SetupError, match="failover"):
-                check_servers(frame, stored, lambda: newest, TableId("shop", "orders"))
-        else:
-            assert check_servers(frame, stored, lambda: newest, TableId("shop", "orders")) == kept
-
-    check_rows(SERVERS, check)
+@pytest.mark.parametrize("engine", ["deltalake", "delta-spark"])
+def test_a_change_that_comes_again_makes_no_commit(spark: SparkSession, engine: str) -> None:
+    place = written(runs_of_key(["ABC"], 1)[0] + runs_of_key(["A"], 2)[0])
+    commits = list[int]()
+    for _ in "12":
+        assert merge_orders(engine, "--format", "avro", "--schemas", write_avro_schemas(), "--in", place) == 0
+        commits.append(len(list(Path("lake/_delta_log").glob("*.json"))))
+    assert commits[0] == commits[1]
+    assert [row["name"] for row in rows(spark, "lake")] == ["C", "A"]

@@ -18,7 +18,7 @@ from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_changelog import STATEMENTS, open_messages, write_statements
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import AVRO, BASE, T0, _avro_message, write_avro_schemas
-from tests.spark_jobs.lake.test_merge_order import _runs as avro_runs
+from tests.spark_jobs.lake.test_merge_order import runs_of_key as avro_runs
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
