@@ -51,11 +51,10 @@ class RowVersions(PastRows):
 
     @property
     def metadata(self) -> tuple[TableColumn, ...]:
-        own = (
+        return (
             TableColumn(FROM, "timestamp"), TableColumn(TO, "timestamp"),
-            TableColumn(FROM_TS, "bigint"), TableColumn(TO_TS, "bigint"),
+            TableColumn(FROM_TS, "bigint"), TableColumn(TO_TS, "bigint"), TableColumn(MESSAGE, bare_ends.MESSAGE),
         )  # fmt: skip
-        return own if self.by_binlog else (*own, TableColumn(MESSAGE, bare_ends.MESSAGE))
 
     def merge(self, changes: DataFrame, table: Table, steps: list[SchemaChange], summary: Summary) -> int:
         """Applies row changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`); how many versions it
@@ -120,7 +119,7 @@ class RowVersions(PastRows):
 
     def _prepare(self, history: WholeHistory) -> None:
         super()._prepare(history)
-        if not self.by_binlog and MESSAGE not in self._columns():  # of an earlier release
+        if MESSAGE not in self._columns():  # of an earlier release
             self.delta.add(TableColumn(MESSAGE, bare_ends.MESSAGE))
 
     # ---- what can't be known
@@ -208,11 +207,10 @@ class RowVersions(PastRows):
         """
         names = [f"k_{n}" for n in range(len(keys))]
         types = {field.name: field.dataType for field in events.schema.fields}
-        message = F.lit(None).cast(bare_ends.MESSAGE) if self.by_binlog else F.col(MESSAGE)
         there = self.delta.read().select(
             *(F.col(quote_name(c.name)).cast(types[name]).alias(name) for name, c in zip(names, keys, strict=True)),
             *(F.col(quote_name(c.name)).cast(types[f"v_{n}"]).alias(f"v_{n}") for n, c in enumerate(columns)),
-            *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)), message.alias("told"),
+            *(F.col(name) for name in (FROM, TO, FROM_TS, TO_TS)), F.col(MESSAGE).alias("told"),
         )  # fmt: skip
         there = there.join(events.select(*names).distinct(), names, "left_semi")
         is_mark = F.expr(f"coalesce({FROM_TS} = {TO_TS}, false)")
@@ -252,8 +250,7 @@ class RowVersions(PastRows):
         if count:
             pairs = [*((c.name, f"k_{n}") for n, c in enumerate(keys)), (FROM_TS, "ts")]
             values = [(c.name, f"v_{n}") for n, c in enumerate(columns) if not c.handle_key]
-            values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time")]
-            values += [] if self.by_binlog else [(MESSAGE, "message")]
+            values += [*pairs, (FROM, "time"), (TO_TS, "to_ts"), (TO, "to_time"), (MESSAGE, "message")]
             self.delta.merge(new, Upsert(pairs, values, "NOT s.gone", "NOT s.gone", "s.gone"))
         return count
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 ROUNDS = int(os.environ.get("BRIDGE_SOAK", "1"))
 SEED = os.environ.get("BRIDGE_SEED", "1")
-_KEYS, _RUNS, _PARTITIONS = 3000, 4, 3
+_KEYS, _RUNS, _PARTITIONS = 1000, 3, 3
 _SECOND = 1000 << 18
 
 
