@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -150,13 +149,13 @@ def test_null_values_after_deletes(spark: SparkSession, engine: str) -> None:
 
 
 def _null_message(key: int, step: str, partition: int, offset: int, time: int) -> Message:
-    if step == ".":
-        schema = {"type": "struct", "name": "s.shop.orders.Key", "fields": [{"field": "id", "type": "int32"}]}
-        message = Message(json.dumps({"schema": schema, "payload": {"id": key}}).encode(), None)
-    else:
-        op = "d" if step.islower() else "c"
-        message = _connector_message(key, (op, step, "bin.1", 100 * ord(step.upper()), 0), 0)
-    return replace(message, topic="s.shop.orders", partition=partition, offset=offset, timestamp=time)
+    fields = [{"field": "id", "type": "int32", "optional": False}]
+    schema = {"type": "struct", "name": "s.shop.orders.Key", "optional": False, "fields": fields}
+    op, value = "d" if step.islower() else "c", None
+    if step != ".":
+        value = _connector_message(key, (op, step, "bin.1", 100 * ord(step.upper()), 0), 0).value
+    data = json.dumps({"schema": schema, "payload": {"id": key}}).encode()
+    return Message(data, value, "s.shop.orders", partition, offset, time)
 
 
 _Change = tuple[int, str, int, int]
