@@ -94,18 +94,28 @@ def place_bare_deletes(
     return placed.drop("_row_ts", "_was_deleted", "slot", "again", "is_older")
 
 
-def order_by_places(changes: DataFrame, names: Sequence[str]) -> tuple[DataFrame, Column, list[Column]]:
-    """The changes with `early` (`is_early`); up to where other changes of their key are late; what orders a key's.
+def place_changes(
+    changes: DataFrame, names: Sequence[str], rows: DataFrame | None, buried: DataFrame, clocks_agree: bool,
+    emptied: int,
+) -> tuple[DataFrame, Column, list[Column]]:  # fmt: skip
+    """The changes with `delete_place` and `early` (`is_early`), up to where others of their key are late, and what
+    orders a key's, the last one first.
 
-    changes: of place_bare_deletes, or with what Tombstones.by_key has where no delete is among them.
+    As place_bare_deletes; rows None: no delete without a commit_ts is among them.
     """
     from pyspark.sql import Window
 
     key, order = Window.partitionBy(*names), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
+    bound = F.lit(None).cast("bigint")
+    if rows is None:
+        changes = changes.join(buried.drop("_was_deleted"), [*names], "left")
+        changes = changes.withColumn("delete_place", F.lit(None).cast(PLACE))
+    else:
+        changes = place_bare_deletes(changes, names, rows, buried, clocks_agree, emptied)
+        changes = changes.where(~F.col("known") | is_since(emptied))
+        bound, order = F.max("bound").over(key), [*order, F.desc("moment")]
     changes = changes.withColumn("early", F.coalesce(is_early(), F.lit(False)))
-    bound = F.max(F.when(F.col("early"), F.col("commit_ts"))).over(key)
-    if "bound" in changes.columns:
-        bound, order = F.greatest(bound, F.max("bound").over(key)), [*order, F.desc("moment")]
+    bound = F.greatest(bound, F.max(F.when(F.col("early"), F.col("commit_ts"))).over(key))
     return changes, bound, [F.asc("early"), *order]
 
 

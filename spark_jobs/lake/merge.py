@@ -19,8 +19,7 @@ from pyspark.sql import functions as F
 from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Table
-from spark_jobs.lake import bare_deletes
-from spark_jobs.lake.bare_deletes import PLACE, is_since
+from spark_jobs.lake.bare_deletes import CLOCKS_AGREE, is_since, place_changes, place_of_source
 from spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_servers
 from spark_jobs.lake.column_history import SchemaChange, emptied_at, types_over_time, unsure_step
 from spark_jobs.lake.engines.base import Upsert
@@ -219,7 +218,7 @@ class MergeTarget(RowValues):
         counts = (F.count_if(name).alias(name) for name in conditions)
         oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST)
         whole = F.max("commit_ts").alias("newest_ts"), F.count(F.lit(1)).alias("changes"), F.sum("size").alias("size")
-        agree = F.expr(bare_deletes.CLOCKS_AGREE).alias("clocks_agree")
+        agree = F.expr(CLOCKS_AGREE).alias("clocks_agree")
         return ChangeCounts(**kinds.agg(*counts, *oldest, *whole, agree).collect()[0].asDict())
 
     def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
@@ -301,12 +300,7 @@ class MergeTarget(RowValues):
         values = [self._value("after", c, steps).alias(f"v_{n}") for n, c in enumerate(columns)]
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
         placed = bool(counts.bare_deletes) or tombstones.have_places()
-        place = [
-            F.col("commit_ts"),
-            F.col("position"),
-            F.col("row"),
-            *([bare_deletes.place_of_source()] if placed else []),
-        ]
+        place = [F.col("commit_ts"), F.col("position"), F.col("row"), *([place_of_source()] if placed else [])]
         place += [F.expr(f"if({IS_DELETE}, source, NULL)").alias("message")] if self.null_values else []
         changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
         bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
@@ -319,17 +313,9 @@ class MergeTarget(RowValues):
         # At one commit_ts a delete comes before an insert.
         bound, order = F.lit(None).cast("bigint"), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
         if placed:
-            deleted, emptied = tombstones.by_key(names), emptied_at(steps)
-            if counts.bare_deletes:
-                agree = counts.clocks_agree and not self.by_binlog
-                both = bare_deletes.place_bare_deletes(
-                    both, names, self._row_times(keys, names), deleted, agree, emptied
-                )
-                both = both.where(~F.col("known") | is_since(emptied))
-            else:
-                both = both.join(deleted.drop("_was_deleted"), names, "left")
-                both = both.withColumn(_PLACED, F.lit(None).cast(PLACE))
-            both, bound, order = bare_deletes.order_by_places(both, names)
+            times = self._row_times(keys, names) if counts.bare_deletes else None
+            clocks = counts.clocks_agree and not self.by_binlog
+            both, bound, order = place_changes(both, names, times, tombstones.by_key(names), clocks, emptied_at(steps))
         last = Window.partitionBy(*names).orderBy(*order, F.desc("position"), F.desc("row"))
         both = both.withColumn("_n", F.row_number().over(last)).withColumn("buried", bound)
         buried = F.greatest("buried", F.expr("if(gone AND known, commit_ts, NULL)"))
