@@ -41,16 +41,16 @@ def place_ends(
     events: `turn`, `opens`, `ts`, `time`, `position`, `row`, `place`, `known`, key columns `names`, values. newest: the
     commit_ts of each key's newest version that is open, or that such a delete ended (_row_ts), and of the open one
     (_open_ts). clocks_agree, emptied: as place_bare_deletes has them.
-    Added: `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of keys that
-    were deleted before `_buried`, `_delete_place`; `early`: whether it opens a version that is not open, and Kafka had
-    it before that delete; `late_ts`: the newest commit_ts of these.
+    Added: these; `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of
+    keys that were deleted before `_buried`, `_delete_place`; `early`: whether it opens a version that is not open, and
+    Kafka had it before that delete; `late_ts`: the newest commit_ts of these.
     """
     from pyspark.sql import Window
 
     deleted = tombstones.by_key(names)
     placed = events.withColumnRenamed("ts", "commit_ts")
     placed = place_bare_deletes(placed, names, newest.drop("_open_ts"), deleted, clocks_agree, emptied)
-    placed = placed.withColumnRenamed("commit_ts", "ts").join(newest.drop("_row_ts"), [*names], "left")
+    placed = placed.withColumnRenamed("commit_ts", "ts").join(newest, [*names], "left")
     early = is_early() & F.col("opens") & ~F.col("ts").eqNullSafe(F.col("_open_ts"))
     placed = placed.withColumn("early", F.coalesce(early, F.lit(False)))
     late_ts = F.max(F.when(F.col("early"), F.col("ts"))).over(Window.partitionBy(*names))
@@ -70,9 +70,9 @@ def earlier_deletes(placed: DataFrame, names: Sequence[str]) -> DataFrame:
 
 def turn_of_stored() -> str:
     """SQL: the turn of such a delete that ended a version which is in the table, of columns `ts` (the version's),
-    `_buried`, `_delete_place` and `late_ts`.
+    `_buried`, `_delete_place`, `late_ts` and `_row_ts` (place_ends): only the newest one may come back.
     """
-    is_sure = "_delete_place IS NULL OR coalesce(ts < greatest(_buried, late_ts), false)"
+    is_sure = "_delete_place IS NULL OR coalesce(ts < greatest(_buried, late_ts, _row_ts), false)"
     return f"if({is_sure}, {_SURE}, {_ORDERED})"
 
 

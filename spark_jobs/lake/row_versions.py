@@ -94,7 +94,7 @@ class RowVersions(PastRows):
         newest = self._newest_times(keys, names)
         placed = bare_ends.place_ends(events, names, newest, tombstones, clocks_agree, emptied)
         there = self._events_there(placed, columns, keys)
-        marks = placed.select(*names, "_buried", "_delete_place", "late_ts").dropDuplicates(names)
+        marks = placed.select(*names, "_buried", "_delete_place", "late_ts", "_row_ts").dropDuplicates(names)
         turn = F.when(F.col("message").isNotNull(), F.expr(bare_ends.turn_of_stored())).otherwise(F.col("turn"))
         there = there.join(marks, names, "left").withColumn("turn", turn)
         events = placed.where("ts IS NOT NULL")
