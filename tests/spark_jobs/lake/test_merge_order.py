@@ -9,7 +9,7 @@ import json
 from collections import defaultdict
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import pytest
 
@@ -275,6 +275,66 @@ def test_updates_from_avro_before_another_key(spark: SparkSession, capsys: pytes
             assert (code, words in capsys.readouterr().err) == (2 if words else 0, True)
 
     check_rows(cases, check, lambda case: case[0])
+
+
+# Changes of keys before a RENAME TABLE, in one topic, and after it, in another; the row's name at last.
+RENAMED: list[tuple[str, str, str | None]] = [
+    ("A", "", "A"),
+    ("A", "N", "N"),
+    ("A-", "", None),
+    ("A", "-", None),
+    ("", "N", "N"),
+    ("A-", "N", "N"),
+    ("A", "N-", None),
+    ("A-B", "-N", "N"),
+    ("A-B-", "N-P", "P"),
+    ("AB", "-", None),
+]
+# Which topics are read by each run.
+READ: list[Sequence[str]] = [("orders", "sales"), ("sales", "orders"), ("both", "orders")]
+
+
+@pytest.mark.slow
+def test_a_table_renamed_over_two_topics(spark: SparkSession) -> None:
+    """With changelog and row versions, whichever topic is read first."""
+    schemas = [json.loads(line) for line in Path(write_avro_schemas()).read_text().splitlines()]
+    sales = [{**one, "id": one["id"] + 2, "subject": one["subject"].replace("orders", "sales"),
+              "schema": one["schema"].replace("orders", "sales")} for one in schemas]  # fmt: skip
+    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in [*schemas, *sales]))
+    statements = [(1, "CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)"),
+                  (BASE + (ord("M") << 26), "RENAME TABLE orders TO sales")]  # fmt: skip
+    lines = [json.dumps({"commit_ts": ts, "db": "shop", "query": text}) + "\n" for ts, text in statements]
+    Path("ddl.jsonl").write_text("".join(lines))
+    topics = dict[str, list[Message]](orders=[], sales=[])
+    for key, (before, after, _) in enumerate(RENAMED):
+        for topic, steps in (("orders", before), ("sales", after)):
+            time = T0 + (ord("A" if topic == "orders" else "N") << 8)
+            for step in steps:
+                commit_ts = None if step == "-" else BASE + (ord(step) << 26)
+                time = max(time + 50, (commit_ts or 0) >> 18) + 1
+                message = avro_message(key, commit_ts, step, Place(0, len(topics[topic]), time))
+                topics[topic].append(message if topic == "orders" else _of_sales(message))
+    expected = {key: last for key, (_, _, last) in enumerate(RENAMED) if last is not None}
+    logs = dict[int, set[Any]]()
+    for number, runs in enumerate(READ):
+        places = [f"--{name}=delta:{name}{number}" for name in ("out", "changelog", "versions")]
+        for run in runs:
+            messages = topics["orders"] + topics["sales"] if run == "both" else topics[run]
+            argv = ["--format", "avro", "--schemas", "schemas.jsonl", "--ddl", "ddl.jsonl", "--engine", "deltalake"]
+            assert main(["merge", "--table", "shop.sales", *argv, *places, "--in", written(messages)]) == 0
+        assert {row["id"]: row["name"] for row in rows(spark, f"out{number}")} == expected, runs
+        versions = rows(spark, f"versions{number}")
+        assert {row["id"]: row["name"] for row in versions if row["_valid_to"] is None} == expected, runs
+        logs[number] = {(r["_change"], r["_tidb_op"], r["name"]) for r in rows(spark, f"changelog{number}")}
+        assert len(logs[number]) == sum(map(len, topics.values()))
+    assert all(log == logs[0] for log in logs.values())
+
+
+def _of_sales(message: Message) -> Message:
+    """With the ids of the other table's schemas."""
+    key, value = message.key or b"", message.value
+    value = value and value[:4] + b"\4" + value[5:]
+    return replace(message, topic="sales", key=key[:4] + b"\3" + key[5:], value=value)
 
 
 # ---------------------------------------------------------------------------------- what changes nothing
