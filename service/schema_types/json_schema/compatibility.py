@@ -32,6 +32,8 @@ from service.schema_types.json_schema.differences import (
     multiple_of,
     name_of,
     node_of,
+    pattern_change,
+    values_change,
     widens,
 )
 from service.schema_types.json_schema.pattern import TimeBudget, UnusablePattern, matches
@@ -119,9 +121,9 @@ class _Comparison:
         self.spend(len(differences))
         return [one.below(*steps) for one in differences] if differences else differences
 
-    def of(self, type_: str, *steps: str) -> _Found:
-        """One difference, unless the policy accepts it."""
-        return [] if type_ in self.accepted else [SchemaDifference(type_).below(*steps)]
+    def of(self, type_: str | None, *steps: str) -> _Found:
+        """One difference, unless there is none or the policy accepts it."""
+        return [] if not type_ or type_ in self.accepted else [SchemaDifference(type_).below(*steps)]
 
     def compare(
         self, original: model.SchemaLocation | None, update: model.SchemaLocation | None, brief: bool = False
@@ -151,13 +153,11 @@ class _Comparison:
             return []
         if original is None:
             return self.of("SCHEMA_ADDED")
-        if original.is_reference_to_reference() != update.is_reference_to_reference():
-            # Confluent follows one reference: one that leads to another is a type of its own.
-            combined = isinstance(node_of(original.target()), model.Combined) or isinstance(
-                node_of(update.target()), model.Combined
-            )
-            if not combined:
-                return self.type_changed(original, update)
+        # Confluent follows one reference: one that leads to another is a type of its own.
+        if original.is_reference_to_reference() != update.is_reference_to_reference() and not any(
+            isinstance(node_of(one.target()), model.Combined) for one in (original, update)
+        ):
+            return self.type_changed(original, update)
         original, update = original.target(), update.target()
         self.spend(1)
         pair = (id(original), id(update))
@@ -174,11 +174,11 @@ class _Comparison:
             return self.type_changed(original, update)
         match before, after:
             case model.Text(), model.Text():
-                return self.limits("Text", before, after) + self.pattern(before, after)
+                return self.limits("Text", before, after) + self.of(pattern_change(before, after), "pattern")
             case model.Numeric(), model.Numeric():
                 return self.limits("Numeric", before, after) + self.numbers(before, after)
             case model.Values(), model.Values():
-                return self.values(before, after)
+                return self.of(values_change(before, after), before.keyword)
             case (model.Object(), _) | (model.Array(), _) | (model.Not(), _):
                 return None
         return []
@@ -215,21 +215,10 @@ class _Comparison:
         changes = bounds(ORDER[kind], before.limits, after.limits)
         return [one for type_, keyword in changes for one in self.of(type_, keyword)]
 
-    def pattern(self, before: model.Text, after: model.Text) -> _Found:
-        if after.pattern is None or after.pattern == before.pattern:
-            return []
-        return self.of("PATTERN_ADDED" if before.pattern is None else "PATTERN_CHANGED", "pattern")
-
     def numbers(self, before: model.Numeric, after: model.Numeric) -> _Found:
         changed = multiple_of(before.limits.get("multipleOf"), after.limits.get("multipleOf"))
-        differences = self.of(changed, "multipleOf") if changed else []
+        differences = self.of(changed, "multipleOf")
         return differences + (self.of("TYPE_NARROWED") if after.integer and not before.integer else [])
-
-    def values(self, before: model.Values, after: model.Values) -> _Found:
-        if before.values <= after.values:
-            return []
-        narrowed = before.keyword == "enum" and before.values > after.values
-        return self.of("ENUM_ARRAY_NARROWED" if narrowed else "ENUM_ARRAY_CHANGED", before.keyword)
 
     def combined(self, before: model.Combined, after: model.Combined) -> _Task:
         if before.criterion != after.criterion and not widens(before, after):
