@@ -182,8 +182,9 @@ def test_workers_of_the_api(golden: Golden) -> None:
     messages, own = _mixed(golden, "api")
     error = pa.struct([("code", pa.string()), ("detail", pa.string())])
     changes = pa.schema([("kind", pa.string()), ("db", pa.string()), ("table", pa.string()), ("error", error),
-                         ("key", pa.list_(pa.string())), ("after", pa.map_(pa.string(), pa.string())),
-                         ("flags", pa.list_(pa.string())), ("query", pa.string())])  # fmt: skip
+                         ("key", pa.list_(pa.string())), ("before", pa.map_(pa.string(), pa.string())),
+                         ("after", pa.map_(pa.string(), pa.string())), ("flags", pa.list_(pa.string())),
+                         ("query", pa.string())])  # fmt: skip
     rows = [r for b in DecodeBatches(golden.side(), changes)(_batches(messages)) for r in b.to_pylist()]
     assert sum(r["kind"] == "error" for r in rows) == own.count(False)
     if FORMATS[golden.format].carries_ddl:

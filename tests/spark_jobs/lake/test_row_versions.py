@@ -152,7 +152,7 @@ def test_what_has_no_versions(capsys: pytest.CaptureFixture[str]) -> None:
     """No place at all, one place for two tables, rules and places mixed."""
     argv = ["merge", "--format", "open", "--table", "d.t", "--in", "x.jsonl"]
     refused = [
-        ([], "Give one or more of --out, --changelog, --versions"),
+        ([], "merge: where to? Add --out"),
         (["--out", "delta:a", "--versions", "delta:a"], "are the same place"),
         (["--changelog", "x.parquet"], "merge writes --changelog delta:PATH or iceberg:"),
         (["--out", "delta:a", "--changelog", "delta:{schema}/{table}"], "or none"),
