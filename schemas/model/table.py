@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
 
+from schemas.model.names import sanitise_name
 from schemas.model.types import TidbType
 
 Value = str | bytes | None
@@ -157,6 +158,11 @@ class Table:
     def handle_key(self) -> tuple[str, ...]:
         """The columns TiCDC identifies a row by: primary key, else the chosen NOT NULL unique key; table order."""
         return tuple(c.name for c in self.columns if c.handle_key)
+
+    @cached_property
+    def avro_names(self) -> tuple[str, ...]:
+        """The columns' names as Avro has them, in lower case."""
+        return tuple(sanitise_name(c.name).lower() for c in self.columns)
 
     @cached_property
     def primary_key(self) -> tuple[str, ...]:

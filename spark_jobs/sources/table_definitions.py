@@ -68,8 +68,8 @@ class TableDefinitions:
         # The columns tell which: all of a version's, or (a key-only delete) some of them. Where they fit versions that
         # differ, or two tables that Avro calls the same, none is taken: the registered schema is what is known.
         columns = tuple(name.lower() for name in columns)
-        same = [v for v in candidates if _avro_names(v) == columns] or [
-            v for v in candidates if set(columns) <= set(_avro_names(v))
+        same = [v for v in candidates if v.table.avro_names == columns] or [
+            v for v in candidates if set(columns) <= set(v.table.avro_names)
         ]
         return same[-1] if len({v.table for v in same}) == 1 else None
 
@@ -77,7 +77,7 @@ class TableDefinitions:
         """As schemas.model.ports.TableVersions has it."""
         columns = tuple(name.lower() for name in columns)
         candidates = (v for id_ in self._by_avro.get(table.folded, []) for v in self._by_id[id_])
-        return [v for v in candidates if _avro_names(v) == columns]
+        return [v for v in candidates if v.table.avro_names == columns]
 
     def sanitised_span(self, table: TableId, commit_ts: int) -> tuple[int, int]:
         """After and up to which commit_ts `sanitised` says the same (schemas.model.ports.TableSpans)."""
@@ -122,10 +122,6 @@ def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:
 
 def _avro_id(id_: TableId) -> TableId:
     return TableId(sanitise_name(id_.db), sanitise_name(id_.table))
-
-
-def _avro_names(version: TableVersion) -> tuple[str, ...]:
-    return tuple(sanitise_name(c.name).lower() for c in version.table.columns)
 
 
 def _newest_before(versions: list[TableVersion], commit_ts: int | None) -> TableVersion | None:
