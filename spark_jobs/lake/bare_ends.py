@@ -41,7 +41,7 @@ def place_ends(
     events: `turn`, `opens`, `ts`, `time`, `position`, `row`, `place`, `known`, key columns `names`, values. newest: the
     commit_ts of each key's newest version that is open, or that such a delete ended (_row_ts), and of the open one
     (_open_ts). clocks_agree, emptied: as place_bare_deletes has them.
-    Added: these; `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of
+    Added: `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of
     keys that were deleted before `_buried`, `_delete_place`; `early`: whether it opens a version that is not open, and
     Kafka had it before that delete; `late_ts`: the newest commit_ts of these.
     """

@@ -63,14 +63,12 @@ def merge_table(
     by_binlog: bool | None = False
     if changes is not None and work.read.format in _CONNECTORS:
         by_binlog = are_by_binlog(changes, _is_of(names[-1][1]), id_)
-    targets = _targets(session, work, id_, location, names, bool(by_binlog), has_key)
-    if by_binlog is None and (stored := stored_order(target.delta for target in targets)) is not None:
-        by_binlog = stored
-    elif by_binlog is None:
+    if by_binlog is None:
+        by_binlog = stored_order(one.delta for one in _targets(session, work, id_, location, names, False, has_key))
+    if by_binlog is None:
         by_binlog = work.read.format == "debezium-mysql"
-    if by_binlog:
-        names = names[-1:]
-        targets = _targets(session, work, id_, location, names, True, has_key)
+    names = names[-1:] if by_binlog else names
+    targets = _targets(session, work, id_, location, names, by_binlog, has_key)
     if changes is None or table is None:
         if definition is not None:
             for target in targets:
