@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import Response
 
+from schemas.model.errors import RegistryError
 from service.api import responses
 from service.api.request import ApiCall, java_int
 from service.api.routing import KNOWN, PAGE, SCHEMA_FORM, STRING, Called, Parameter, Router
@@ -18,6 +19,11 @@ _PAGE = 1000
 _LATEST_ONLY = Parameter("latestOnly", "Only the latest version of each subject")
 _ALIASES = Parameter("aliases", "Versions of subjects with an alias that begins so, too")
 _RULE_TYPE = Parameter("ruleType", "Schemas with rules of this type: there are none", STRING)
+_ASSOCIATED = (
+    Parameter("resourceType", "Schemas associated with resources of this type: there are none", STRING),
+    Parameter("associationType", "Schemas with an association of this type: there are none", STRING),
+    Parameter("lifecycle", "Schemas with an association that is STRONG or WEAK (none), or NONE without one", STRING),
+)
 _MAX_ID = Parameter("fetchMaxId", "The answer also says the highest id")
 
 
@@ -27,17 +33,27 @@ async def types(call: Called) -> Response:
     return call.answer(list(KINDS))
 
 
-@router.declare("GET", needs=KNOWN, query=("subjectPrefix", "deleted", _LATEST_ONLY, _ALIASES, _RULE_TYPE, *PAGE))
+@router.declare(
+    "GET", needs=KNOWN, query=("subjectPrefix", "deleted", _LATEST_ONLY, _ALIASES, _RULE_TYPE, *_ASSOCIATED, *PAGE)
+)
 def search(call: Called) -> Response:
     prefix, deleted = call.text("subjectPrefix"), call.flag("deleted")
     matches = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=call.flag("latestOnly"))
-    matches = [] if call.text("ruleType") else matches  # there are no rules
+    matches = [] if call.text("ruleType") or _asks_associations(call) else matches  # there are neither
     if call.flag("aliases"):
         both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted)
         return call.answer(
             [responses.aliased_schema(one, plain_view(call, one.stored)) for one in call.page(both, _PAGE)]
         )
     return call.answer([responses.schema(stored, plain_view(call, stored)) for stored in call.page(matches, _PAGE)])
+
+
+def _asks_associations(call: Called) -> bool:
+    """Whether only schemas with an association are wanted. Raises ROUTE_NOT_FOUND for an unknown lifecycle."""
+    lifecycles = call.texts("lifecycle")
+    if not {"NONE", "STRONG", "WEAK"}.issuperset(lifecycles):
+        raise RegistryError("ROUTE_NOT_FOUND")
+    return "NONE" not in lifecycles and any(call.texts(one.name) for one in _ASSOCIATED)
 
 
 @router.declare("GET", "/ids/{id}", needs=KNOWN, query=("subject", _MAX_ID, *SCHEMA_FORM), cacheable=True)

@@ -248,7 +248,8 @@ def add(
     full = new if importing else fill_in(new, latest, rules, following)
     if not full.text.strip():
         raise RegistryError("INVALID_SCHEMA", details="Empty schema")
-    if understood is not None and full == new and rules.validate_new and not (options.normalize or rules.normalize):
+    changed = options.normalize or rules.normalize or rules.validate_fields or not rules.validate_new
+    if understood is not None and full == new and not changed:
         parsed, content = understood.parsed, understood.content
     else:
         parsed, content = parse_for_storage(registry, tx, subject, full, rules, options)

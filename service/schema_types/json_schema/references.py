@@ -1,7 +1,8 @@
 """What a `$ref` leads to: a place in the same text, a schema with an id or anchor, or a schema registered by name.
 
 Names of references are URIs relative to the `$id` of the schema that was sent (captures `json-references` of
-json-protobuf.jsonl). Nothing is ever fetched. The meta-schemas of JSON Schema itself stand for "anything".
+json-protobuf.jsonl). Nothing is ever fetched. Of JSON Schema's own meta-schemas only the types of
+most keywords are known; another part of one stands for "anything".
 """
 
 from __future__ import annotations
@@ -18,10 +19,38 @@ DRAFT_4: Final = 4
 MAX_URI: Final = 1024
 """Characters of a resolved URI; keeps a text with many ids below a long one from becoming much longer in memory."""
 
+_TYPES_OF_KEYWORDS: Final[dict[str, str]] = {
+    "string": "$schema title description pattern", "number": "multipleOf maximum minimum",
+    "integer": "maxLength minLength maxItems minItems maxProperties minProperties", "boolean": "uniqueItems",
+    "array": "required enum", "object": "definitions properties patternProperties dependencies",
+}  # fmt: skip
+"""What JSON Schema's keywords hold in every draft (draft-07, 6 and 9; draft-04, validation, 5)."""
+_OF_DRAFT: Final[dict[str, dict[str, str]]] = {
+    "draft-04": {"string": "id", "boolean": "exclusiveMaximum exclusiveMinimum"},
+    "draft-06": {"string": "$id $ref", "number": "exclusiveMaximum exclusiveMinimum"},
+    "draft-07": {
+        "string": "$id $ref $comment contentMediaType", "number": "exclusiveMaximum exclusiveMinimum",
+        "boolean": "readOnly",
+    },
+}  # fmt: skip
+
+
+def _meta_schema(address: str) -> Json:
+    """A meta-schema as far as types of keywords tell it from other schemas."""
+    draft = next((name for name in _OF_DRAFT if f"/{name}/" in address), "draft-07")
+    both = [*_TYPES_OF_KEYWORDS.items(), *_OF_DRAFT[draft].items()]
+    keywords: dict[str, Json] = {word: {"type": kind} for kind, words in both for word in words.split()}
+    positive: Json = {"type": "integer", "minimum": 0}
+    definitions: dict[str, Json] = {"positiveInteger" if draft == "draft-04" else "nonNegativeInteger": positive}
+    kinds: Json = "object" if draft == "draft-04" else ["object", "boolean"]
+    return {"type": kinds, "properties": keywords, "definitions": definitions}
+
+
 Found = tuple[Document, Json, str]
 """A document, a value in it, and the base URI there."""
 
-_META_SCHEMA: Final = re.compile(r"https?://json-schema\.org/(?:schema|draft[-/][\w-]+/)")
+_META_SCHEMA: Final = re.compile(r"https?://json-schema\.org/(?:schema|draft-0[467]/)")
+_MODERN_META_SCHEMA: Final = re.compile(r"https?://json-schema\.org/(?:schema|draft[-/][\w-]+/)")
 _FILE: Final = re.compile(r"[\w-][\w.-]*")
 _PATH: Final = re.compile(r"https?://[\w.:-]+/[\w./-]*\Z")
 _INDEX: Final = re.compile(r"0|[1-9]\d{0,8}")
@@ -63,6 +92,7 @@ class Library:
         base = rebase("", root.root, root)
         self.documents: dict[str, Document] = {base: root, "": root}
         self.named: dict[str, Document] = {}
+        self._meta_schema = _MODERN_META_SCHEMA if root.modern else _META_SCHEMA
         for name, value in referenced:
             uri = join_uri(base, name)
             draft = draft_of(value, root.draft)
@@ -91,8 +121,9 @@ class Library:
             target = self.named.get(key) or (self.documents.get(key) if key else None)
             if target is not None:
                 return whole_of(target)
-        if _META_SCHEMA.match(address):
-            return Document(address, True, False, 7), True, address
+        if self._meta_schema.match(address):
+            form = _meta_schema(address)
+            return Document(address, form, False, 7), form, address
         return None
 
     def find_embedded(self, document: Document, uri: str) -> Found | None:
@@ -107,8 +138,6 @@ class Library:
         if location is None or not fragment:
             return location
         document, value, base = location
-        if value is True:  # inside a meta-schema
-            return location
         if not fragment.startswith("/"):
             return self.find_embedded(document, join_uri(base, f"#{fragment}")) or self.find_embedded(
                 document, f"#{fragment}"
@@ -116,7 +145,7 @@ class Library:
         for step in fragment[1:].split("/"):
             inner = child_values(value, unquote(step).replace("~1", "/").replace("~0", "~"))
             if not inner:
-                return None
+                return (document, True, base) if self._meta_schema.match(document.uri) else None
             value = inner[0]
             base = rebase(base, value, document)
         return document, value, base

@@ -19,6 +19,7 @@ from service.schema_types.protobuf.built_in import known_files, known_types
 from service.schema_types.protobuf.canonical import text_of
 from service.schema_types.protobuf.compatibility import ComparedSchema, incompatibilities
 from service.schema_types.protobuf.descriptor import from_base64
+from service.schema_types.protobuf.descriptor_check import check_descriptor
 from service.schema_types.protobuf.model import File, Message
 from service.schema_types.protobuf.parse import parse
 from service.schema_types.protobuf.scopes import OWN, DeclaredNames, Origin
@@ -74,6 +75,10 @@ class ProtobufSchema:
             there = self.dependencies.keys() | known_files().keys()
             return serialize_file(self.file, there, self.types().scope(self.file.package))
         return self.text
+
+    def check_fields(self) -> None:
+        """Raises SchemaValidityError where no descriptor can be made of the schema."""
+        check_descriptor(self.file, {path: file for path, (file, _) in self.dependencies.items()})
 
     def field_names(self) -> list[str]:
         """Those of the first message, which is the one a value is of unless it says otherwise."""

@@ -356,6 +356,17 @@ SMALL: list[tuple[str, str, dict[str, Any] | None, int, Any]] = [
     ("GET", "/config/small?defaultToGlobal=true", None, 200, {"compatibilityLevel": "BACKWARD", "defaultMetadata": {}}),
     ("DELETE", "/config/small", None, 200, {"compatibilityLevel": "BACKWARD", "defaultMetadata": {}}),
     ("POST", "/subjects/empty/versions", {"schema": '"int"', "metadata": {"x": 1}}, 200, None),
+    *(
+        ("GET", f"/schemas?subjectPrefix=empty&{query}", None, status, answer)
+        for query, status, answer in (
+            ("resourceType=topic", 200, []),
+            ("resourceType=", 200, []),
+            ("associationType=value", 200, []),
+            ("lifecycle=STRONG", 200, []),
+            ("lifecycle=weak", 404, 404),
+            ("lifecycle=NONE&lifecycle=WEAK", 200, None),
+        )
+    ),
 ]
 
 

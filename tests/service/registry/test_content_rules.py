@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from service.registry import compatibility, config, mode, schemas, subjects
 from service.registry.lookup import lookup
 from service.registry.model import NewSchema
 from service.registry.names import LATEST
-from service.registry.register import register, tag
+from service.registry.references import UnderstoodSchema, understand
+from service.registry.register import NeedsFullPath, RegisterOptions, register, register_plain, tag
 from service.registry.registry import Registry
 from service.schema_types.base import TaggedPart
 from service.testing import running_service
@@ -86,6 +88,62 @@ def test_reserved_fields_of_other_types(registry: Registry) -> None:
     ):
         with pytest.raises(RegistryError, match="conflicts with the reserved field a"):
             register(registry, "s", NewSchema(text, kind, metadata=kept))
+
+
+# Protobuf that is a schema, but of which no descriptor can be made; and near them what one can be made of.
+NO_DESCRIPTOR = (
+    "message A { optional int32 a = 1; optional int32 b = 1; }",
+    "message A { optional int32 a = 1; optional int32 a = 2; }",
+    "enum E { }",
+    "enum E { A = 0; A = 1; }",
+    "message A { optional google.protobuf.Any a = 1; }",
+    "message A { map<int32,Nope> a = 1; }",
+    "message A { oneof o { int32 a = 1; string a = 2; } }",
+    "message A { optional int32 a = 1 [packed=true]; }",
+    "message A { repeated string a = 1 [packed=true]; }",
+    'import "google/type/datetime.proto"; message A { optional google.protobuf.Duration t = 2; }',
+    'message A { optional int32 a = 1 [default="x"]; }',
+    "message A { optional int32 a = 1 [default=99999999999]; }",
+    "enum E { A = 0; } message M { optional E e = 1 [default=B]; }",
+    "message M { extensions 5 to 9; } extend M { optional int32 z = 15; }",
+)
+DESCRIBED = (
+    "message A { map<string,int32> a_b = 1; map<string,string> aB = 2; }",
+    "enum E { A = 1; }",
+    'import "google/protobuf/any.proto"; message A { optional google.protobuf.Any a = 1; }',
+    "enum E { A=0; } enum F { A=0; }",
+    "message A { oneof o { int32 a = 1; } oneof o { int32 b = 2; } }",
+    "message A { repeated int32 a = 1 [packed=true]; }",
+    "message A { optional int32 f = 1 [default=0x7f]; optional bool b = 2 [default=maybe]; }",
+    "message M { extensions 5 to 9; } extend M { optional int32 z = 5; }",
+)
+
+
+def test_schemas_without_descriptor(registry: Registry) -> None:
+    """They are refused where a config asks for it, whichever way a registration goes."""
+    config.update(registry, "u", {"validateFields": True, "compatibility": "NONE"})
+
+    def check_row(row: tuple[bool, str]) -> None:
+        refused, text = row
+        new = NewSchema(f'syntax = "proto2"; {text}', "PROTOBUF")
+        register(registry, "s" + text, new)
+        understood = understand(registry, new)
+        for attempt in (
+            lambda: register(registry, "u", new),
+            lambda: _plainly(registry, "u", new, understood),
+        ):
+            if refused:
+                with pytest.raises(RegistryError, match="Invalid protobuf schema definition: "):
+                    attempt()
+            else:
+                attempt()
+
+    check_rows([*((True, one) for one in NO_DESCRIPTOR), *((False, one) for one in DESCRIBED)], check_row)
+
+
+def _plainly(registry: Registry, subject: str, new: NewSchema, understood: UnderstoodSchema) -> None:
+    with registry.store.write() as tx, suppress(NeedsFullPath):
+        register_plain(registry, tx, subject, new, RegisterOptions(), understood)
 
 
 def test_names_that_confluent_reserves(registry: Registry) -> None:

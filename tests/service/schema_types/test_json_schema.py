@@ -366,6 +366,33 @@ def test_references_inside_a_schema() -> None:
     check_rows(INSIDE, check)
 
 
+META = "http://json-schema.org/draft-0{}/schema#"
+# Before, after, and the kind of difference. Confluent's server gave these verdicts.
+META_SCHEMAS: list[tuple[Any, Any, str]] = [
+    ({"$ref": META.format(7)}, {"$ref": META.format(7)[:-1]}, ""),
+    ({"$ref": META.format(7)}, {"type": "string"}, "TYPE_CHANGED"),
+    ({"type": "string"}, {"$ref": META.format(4)}, "TYPE_CHANGED"),
+    ({"type": "object"}, {"$ref": META.format(4)}, "OPTIONAL_PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"),
+    ({"$ref": META.format(4)}, {"$ref": META.format(7)}, "TYPE_CHANGED"),
+    ({"$ref": META.format(6)}, {"$ref": META.format(7)}, "COMBINED_TYPE_SUBSCHEMAS_CHANGED"),
+    ({"$ref": META.format(7)}, {}, ""),
+    ({"$ref": META.format(7) + "/definitions/nonNegativeInteger"}, {"type": "integer"}, ""),
+    ({"$ref": META.format(7)}, {"$ref": META.format(7) + "/definitions/nonNegativeInteger"}, "TYPE_CHANGED"),
+]
+
+
+def test_meta_schemas_are_no_empty_schemas() -> None:
+    def check(row: tuple[Any, Any, str]) -> None:
+        before, after, kind = row
+        found = differences({"properties": {"c": before}}, {"properties": {"c": after}})
+        assert any(kind in one for one in found) if kind else found == []
+
+    check_rows(META_SCHEMAS, check)
+    with pytest.raises(ValueError, match="can't resolve reference"):
+        parsed({"$ref": DRAFT[2020]})
+    parsed({"$schema": DRAFT[2020], "$ref": DRAFT[2020]})
+
+
 def test_definitions_are_no_other_way_round() -> None:
     for schema in (
         {"$ref": "#/definitions/X", "$defs": {"X": {}}},
