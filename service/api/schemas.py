@@ -53,7 +53,8 @@ def _asks_associations(call: Called) -> bool:
     lifecycles = call.texts("lifecycle")
     if not {"NONE", "STRONG", "WEAK"}.issuperset(lifecycles):
         raise RegistryError("ROUTE_NOT_FOUND")
-    return "NONE" not in lifecycles and any(call.texts(one.name) for one in _ASSOCIATED)
+    asked = bool(lifecycles or call.texts("resourceType") or call.texts("associationType"))
+    return asked and "NONE" not in lifecycles
 
 
 @router.declare("GET", "/ids/{id}", needs=KNOWN, query=("subject", _MAX_ID, *SCHEMA_FORM), cacheable=True)
