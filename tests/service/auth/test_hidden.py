@@ -205,7 +205,8 @@ IN_PATH: Final[dict[str, tuple[str, ...]]] = {
 IN_QUERY: Final[dict[str, tuple[str, ...]]] = {
     "subject": (HIDDEN, ALIAS), "subjectPrefix": ("", "zq7", ":*:"), "contextPrefix": (".zq7",),
     "format": ("resolved",), "referenceFormat": ("qualified",), "findTags": ("*",), "key": ("zq7_key",),
-    "value": ("zq7_value",), "ruleType": ("",), "offset": ("0",), "limit": ("1000",), "changefeed": ("default",),
+    "value": ("zq7_value",), "ruleType": ("",), "resourceType": ("",), "associationType": ("",), "lifecycle": ("NONE",),
+    "offset": ("0",), "limit": ("1000",), "changefeed": ("default",),
     "keyspace": ("default",), "ddl_time_zone": ("UTC",), "db": ("shop",), "table": ("orders",), "from": ("1",),
     "to": (str(TS + 1),), "at": (str(TS + 1),),
     "last": ("1",), "partition": ("0",), "messageFormat": ("auto",),
