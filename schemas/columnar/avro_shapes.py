@@ -88,7 +88,7 @@ class ShapeCache:
             return None
         source = [places.get(c.name, -1) for c in columns]
         shape = RowShape(
-            table, columns, keys or table.handle_key, version.commit_ts if version else None,
+            table, columns, keys or table.handle_key, version.known_commit_ts if version else None,
             kind.schema_id if isinstance(kind.schema_id, int) else None, self._zone, kind.key_only,
             _order(columns, source),
         )  # fmt: skip

@@ -169,12 +169,23 @@ class Table:
         return tuple(c.name for c in self.columns if c.primary_key)
 
 
+UNDECIDED = -1
+
+
 @dataclass(frozen=True, slots=True)
 class TableVersion:
-    """A table from a DDL's commit_ts on. A row at commit_ts T has the newest version with commit_ts < T."""
+    """A table from a DDL's commit_ts on. A row at commit_ts T has the newest version with commit_ts < T.
+
+    commit_ts: UNDECIDED for what several versions say alike of a row.
+    """
 
     commit_ts: int
     table: Table
+
+    @property
+    def known_commit_ts(self) -> int | None:
+        """What events have as `table_version`."""
+        return None if self.commit_ts == UNDECIDED else self.commit_ts
 
 
 class ColumnMismatch(NamedTuple):

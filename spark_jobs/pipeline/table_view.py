@@ -221,10 +221,10 @@ def check_names(event: RowChange, newest: Table, tables: TableSource | None) -> 
     """WireError MALFORMED for a row with a column that neither its version nor the newest has.
 
     Columns that were dropped since are left out of the newest ones; that a column was dropped can't be told of a row
-    which the definition in force at its commit_ts does not describe. A row older than all definitions is let through.
+    which no definition describes. A row older than all definitions is let through.
     newest: without columns where they are for `tables` to say.
     """
-    if tables is None or event.table_version is not None:
+    if tables is None or event.table_version is not None or event.table.created_ts:
         return
     if not newest.columns:
         version = tables.at(event.table.id, None)

@@ -172,7 +172,7 @@ class AvroDecoder:
             extra["keyspace"] = record.keyspace
         event = RowChange(
             "avro", table, op, commit_ts, before, after, keys or table.handle_key, self._context.options.time_zone,
-            schema_id if isinstance(schema_id, int) else None, version.commit_ts if version else None, flags, extra,
+            schema_id if isinstance(schema_id, int) else None, version.known_commit_ts if version else None, flags, extra,
         )  # fmt: skip
         if mismatch is not None:
             event.note_mismatch(mismatch)

@@ -12,7 +12,7 @@ from schemas.model import values
 from schemas.model.names import in_letters_of, own_names, sanitise_name
 from schemas.model.options import Options
 from schemas.model.ports import TableSource, TableVersions
-from schemas.model.table import Column, DefinitionMismatch, TableId, TableVersion
+from schemas.model.table import UNDECIDED, Column, DefinitionMismatch, Table, TableId, TableVersion
 from schemas.model.types import Kind
 
 Joined = tuple[TableVersion | None, DefinitionMismatch | None]
@@ -50,8 +50,8 @@ class DefinitionsOfRecords:
         return None, None if other is None else self._join(record, other)[1]
 
     def _by_types(self, record: RecordReader) -> TableVersion | None:
-        """Of versions with the record's columns, the newest whose types are the record's; None where their columns
-        differ in anything else: nothing says which of them the record is of.
+        """Of versions with the record's columns, what those say whose types are the record's (`_agreed`); None where
+        nothing says which of them the record is of.
         """
         if not isinstance(self._tables, TableVersions):
             return None
@@ -61,8 +61,7 @@ class DefinitionsOfRecords:
         if entry is None:
             lenient = replace(self._options, definition_mismatch="warn")
             some = [v for v in versions if _compare(record, v, lenient)[1] is None]
-            is_one = len({tuple((c, c.id) for c in v.table.columns) for v in some}) == 1
-            entry = self._same[key] = record, versions, some[-1] if is_one else None
+            entry = self._same[key] = record, versions, _agreed(record, some)
         return entry[2]
 
     def _other_version(self, id_: TableId, commit_ts: int | None) -> TableVersion | None:
@@ -79,6 +78,36 @@ class DefinitionsOfRecords:
         if entry is None or entry.record is not record or entry.version is not version:
             entry = self._entries[key] = _Entry(record, version, _compare(record, version, self._options))
         return entry.joined
+
+
+def _agreed(record: RecordReader, versions: list[TableVersion]) -> TableVersion | None:
+    """The newest of versions whose columns are the same.
+
+    Where they differ in what no value depends on (a length, an index, TINYINT or INT): the record's columns with their
+    names and ids, of which the rest is as little known as without definitions. None where they say more than one thing.
+    """
+    if len({tuple((c, c.id) for c in v.table.columns) for v in versions}) == 1:
+        return versions[-1]
+    if len({(v.table.created_ts, tuple(map(_meaning, v.table.columns))) for v in versions}) != 1:
+        return None
+    newest = versions[-1].table
+    columns = (
+        replace(
+            sent, name=own.name, id=own.id, scale=own.scale, virtual=own.virtual,
+            handle_key=own.handle_key, primary_key=own.primary_key,
+        )
+        for sent, own in zip(record.columns, newest.columns, strict=True)
+    )  # fmt: skip
+    return TableVersion(UNDECIDED, Table(newest.id, tuple(columns), created_ts=newest.created_ts))
+
+
+def _meaning(column: Column) -> tuple[object, ...]:
+    """What decides which column a value of the record is, and what the value is."""
+    is_sized = column.type.kind is Kind.BIT or column.type.name == "binary"
+    return (
+        column.name, column.id, column.type.kind, column.unsigned, column.length if is_sized else None, column.scale,
+        column.elements, column.virtual, column.handle_key, column.primary_key,
+    )  # fmt: skip
 
 
 def _compare(record: RecordReader, version: TableVersion, options: Options) -> Joined:
