@@ -2,7 +2,7 @@
 
 Pipelines compress, encode or wrap messages. Sources: RFC 1950 to 1952 (zlib, deflate, gzip), RFC 8878 (Zstandard), the
 framing format of google/snappy, lz4_Frame_format.md, Avro 1.12 (single objects, container files), RFC 3629 and Unicode
-(byte order marks), Java's Object Serialization Stream Protocol, Confluent's wire format.
+(byte order marks), Java's Object Serialization Stream Protocol, Confluent's wire format, TiCDC's formats.
 """
 
 from __future__ import annotations
@@ -163,6 +163,26 @@ def _csv(data: bytes) -> str:
     )
 
 
+def is_open_value(data: bytes) -> bool:
+    """Whether bytes are values of the Open Protocol from the first to the last: a length of eight bytes, then JSON."""
+    pos = 0
+    while data[pos + 8 : pos + 10] == b'{"':
+        pos += 8 + int.from_bytes(data[pos : pos + 8], "big")
+    return bool(pos) and pos == len(data) and data.endswith(b"}")
+
+
+def _open(data: bytes) -> str:
+    is_key = data[:8] == (1).to_bytes(8, "big") and is_open_value(data[8:])
+    return "TiCDC's Open Protocol: read it with --format open" if is_key or is_open_value(data) else ""
+
+
+def _craft(data: bytes) -> str:
+    """Craft has no mark but its version, so this is said where nothing else is known."""
+    return (
+        "perhaps TiCDC's Craft, whose first byte is 0x01 too: read it with --format auto" if data[:1] == b"\x01" else ""
+    )
+
+
 def _confluent(data: bytes) -> str:
     if data[:2] != b"\x00\x00" or len(data) < 6:  # an id beyond 16 million is another format's byte
         return ""
@@ -227,6 +247,6 @@ def _varint(data: bytes, pos: int) -> tuple[int, int]:
 
 
 _RECOGNISERS: tuple[Callable[[bytes], str], ...] = (
-    _zlib, _json_document, _markup, _csv, _hex, _base64, _confluent, _bson, _message_pack, _protobuf, _deflate,
-    _text,
+    _zlib, _json_document, _markup, _csv, _hex, _base64, _open, _confluent, _bson, _message_pack, _protobuf, _deflate,
+    _craft, _text,
 )  # fmt: skip

@@ -31,6 +31,20 @@ def text_or_bytes(text: str) -> str | bytes:
     return text
 
 
+def pad_fraction(text: str, fsp: int | None) -> str:
+    """Temporal text with as many fraction digits as the column has, where zeros were left out at its end. ValueError if
+    it has more.
+
+    fsp: None keeps the digits that are there, six at most.
+    """
+    whole, _, fraction = text.partition(".")
+    fsp = min(len(fraction), 6) if fsp is None else fsp
+    if fraction[fsp:].strip("0"):
+        raise ValueError(f"{text} has more than {fsp} fraction digits")
+    fraction = fraction[:fsp].ljust(fsp, "0")
+    return f"{whole}.{fraction}" if fraction else whole
+
+
 def _integer(column: Column, text: str) -> tuple[Value, str]:
     return str(values.integer(text, column.type.bits, column.unsigned)), ""
 

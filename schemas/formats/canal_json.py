@@ -19,6 +19,7 @@ from schemas.codec import claim_check, compression, json_exact, sql_text
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.byte_signatures import with_body_name
 from schemas.codec.json_exact import Number
+from schemas.codec.json_forms import name_other_form
 from schemas.ddl.parser.column_definitions import TYPE_NAMES
 from schemas.formats.base import Context
 from schemas.formats.definitions import ANY_TYPE, join_definition, same_type
@@ -90,7 +91,7 @@ class CanalJsonDecoder:
                 return list(self._rows(body, kind, commit_ts, tidb.get("onlyHandleKey") is True, replaced))
             return _statement(body, kind, commit_ts)
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            reason = reason_of(error)
+            reason = name_other_form(body, "canal-json") or reason_of(error)
             raise WireError("MALFORMED", where="value", details=f"not a Canal-JSON message: {reason}"[:300]) from error
 
     def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:
@@ -104,6 +105,8 @@ class CanalJsonDecoder:
     ) -> list[RowChange]:
         op = _OPS[kind]
         id_ = TableId(*(_text(body[name], name) for name in ("database", "table")))
+        if not all(id_):
+            raise ValueError("a row without the name of its table")
         data, old = body["data"], body.get("old")
         if not isinstance(data, list) or not data or (op == "u" and old is not None and len(old) != len(data)):
             raise ValueError(f"{kind} with the wrong rows")
@@ -226,7 +229,7 @@ def _statement(body: dict[str, Any], kind: str, commit_ts: int | None) -> list[E
 
 def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
     """A column of `mysqlType`: "bigint unsigned", with content-compatible "decimal(16,4)" or "set('a','b')"."""
-    if mysql_type == _ANY_TYPE:
+    if mysql_type in (_ANY_TYPE, ""):  # Canal leaves it empty where it has no definition of the table
         return Column(_text(name, "column"), BY_NAME["text"], handle_key=key, primary_key=key, vague=_ANY_TYPE)
     match = _TYPE.match(_text(mysql_type, "a type"))
     name_of_type = TYPE_NAMES.get(match[1].upper(), "") if match else ""
@@ -243,7 +246,7 @@ def column_of_type(name: str, mysql_type: str, key: bool) -> Column:
         if not numbers:
             raise ValueError(f"type {mysql_type[:40]!r} is not known")
         first, second = int(numbers[1]), int(numbers[2] or 0)
-        length = first if type_.kind in _SIZED else None
+        length = first if type_.kind in _SIZED or type_.name == "binary" else None
         scale = first if type_.kind in _TEMPORAL else second if type_.kind is Kind.DECIMAL else None
         if type_.kind is Kind.FLOAT and numbers[2]:
             scale = second
@@ -317,21 +320,40 @@ def _cell_text(column: Column, cell: Any) -> str:
 _WRITTEN_AS_NUMBERS = (
     Kind.INTEGER, Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.YEAR, Kind.BIT, Kind.ENUM, Kind.SET, Kind.JSON,
 )  # fmt: skip
-_MOMENT = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d(?:\.\d{1,9})?)\Z", re.ASCII)
+_DAY = r"(\d{4}-(?:0\d|1[0-2])-(?:[0-2]\d|3[01]))"
+_MINUTES = r":[0-5]\d:[0-5]\d(?:\.\d{1,9})?"
+_MOMENT = re.compile(rf"{_DAY}[ T]((?:[01]\d|2[0-3]){_MINUTES})\Z", re.ASCII)
 _TEMPORAL_TEXTS = {
-    Kind.DATE: re.compile(r"(\d{4}-\d\d-\d\d)(?:[ T]00:00:00(?:\.0+)?)?\Z", re.ASCII),
+    Kind.DATE: re.compile(rf"{_DAY}(?:[ T]00:00:00(?:\.0+)?)?\Z", re.ASCII),
     Kind.DATETIME: _MOMENT,
     Kind.TIMESTAMP: _MOMENT,
-    Kind.TIME: re.compile(r"(-?\d{1,3}:\d\d:\d\d(?:\.\d{1,9})?)\Z", re.ASCII),
+    Kind.TIME: re.compile(rf"(-?\d{{1,3}}{_MINUTES})\Z", re.ASCII),
 }
 """Dates and times: the groups with a blank between them are SQL's text. Java writes T, and 0 h of a DATE."""
+_SHORT_HOUR = re.compile(r"\A(-?)(\d:)", re.ASCII)
 
 
 def _temporal(column: Column, text: str) -> str:
-    match = _TEMPORAL_TEXTS[column.type.kind].match(text)
+    """In the digits that the column has: others than TiCDC leave zeros out at the end, and of an hour."""
+    kind = column.type.kind
+    match = _TEMPORAL_TEXTS[kind].match(text)
     if match is None:
         raise ValueError(f"{text[:40]!r} is no {column.type.name.upper()}")
-    return " ".join(match.groups())
+    plain = " ".join(match.groups())
+    if kind is Kind.DATE:
+        return plain
+    if kind is Kind.TIME:
+        plain = _SHORT_HOUR.sub(r"\g<1>0\2", plain)
+    return sql_text.pad_fraction(plain, column.scale)
+
+
+def _binary(column: Column, text: str) -> bytes:
+    """ISO-8859-1. A binlog leaves out the zeros at the end of a BINARY(n), and so does Canal."""
+    try:
+        data = text.encode("latin-1")
+    except UnicodeEncodeError as error:
+        raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
+    return data.ljust(column.length or 0, b"\0") if column.type.name == "binary" else data
 
 
 def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> Value:
@@ -340,11 +362,8 @@ def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> 
         flags[f"untyped:{column.name}"] = None
         return sql_text.text_or_bytes(text)
     if kind is Kind.BINARY:
-        try:
-            return text.encode("latin-1")
-        except UnicodeEncodeError as error:
-            raise ValueError("no ISO-8859-1 text, as binary strings are written") from error
-    if kind in (Kind.ENUM, Kind.SET) and (by_name or not text.isdigit()):
+        return _binary(column, text)
+    if kind in (Kind.ENUM, Kind.SET) and (by_name or not _is_number(column, text)):
         _check_elements(column, text)
         return sql_text.text_or_bytes(text)
     if kind in _TEMPORAL_TEXTS:
@@ -353,6 +372,15 @@ def _value(column: Column, text: str, flags: dict[str, None], by_name: bool) -> 
     if flag:
         flags[f"{flag}:{column.name}"] = None
     return value
+
+
+def _is_number(column: Column, text: str) -> bool:
+    """Whether an ENUM or SET is written by its number, as TiCDC and Canal do, and not by name, as others do."""
+    if not text.isascii() or not text.isdigit() or (len(text) > 1 and text[0] == "0"):
+        return False
+    count = len(column.elements)
+    is_beyond = int(text) > count if column.type.kind is Kind.ENUM else len(text) < 30 and int(text) >> count
+    return not (count and is_beyond and text in column.elements)
 
 
 def _check_elements(column: Column, text: str) -> None:

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from uuid import UUID
 
-from schemas.codec.byte_signatures import with_body_name
+from schemas.codec.byte_signatures import is_open_value, with_body_name
 from schemas.model.errors import WireError
 from schemas.model.ports import EITHER, ApicurioId, SchemaId
 
@@ -173,6 +173,8 @@ def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
     if data[0] == _CONFLUENT:
         if len(data) < 5:
             raise WireError("TRUNCATED", where=where, field="the header", details=f"5 bytes needed, {len(data)} there")
+        if is_open_value(data):
+            raise WireError("NOT_FRAMED", where=where, details=with_body_name("", data, json_read=False))
         if data[1:5] == bytes(4) and len(data) >= _EIGHT_BYTES:  # no registry gives the id 0
             return ApicurioId(EITHER, int.from_bytes(data[5:9], "big")).schema_id, _EIGHT_BYTES
         return int.from_bytes(data[1:5], "big", signed=True), 5

@@ -15,6 +15,7 @@ from typing import Any
 from schemas.codec import avro as binary
 from schemas.codec import compression, json_exact
 from schemas.codec.byte_signatures import with_body_name
+from schemas.codec.json_forms import json_form
 from schemas.formats.debezium.connector import TIDB
 from schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
 from schemas.formats.framing import MAX_MESSAGE, Headers, json_body, names_schema, unframe_part
@@ -27,9 +28,6 @@ SchemaOf = Callable[[SchemaId], str]
 
 _AVROS = "avro, debezium-avro, debezium-mysql or debezium-tidb"
 _TSO_2015, _TSO_2100 = ms_to_tso(1_420_070_400_000), ms_to_tso(4_102_444_800_000)
-_SIMPLE = {"version", "type", "commitTs", "buildTs"}
-_CANAL = ({"isDdl", "type"}, {"mysqlType", "type", "database"})  # those that others than TiCDC write, too
-_MAXWELL = {"database", "table", "type", "ts", "data"}
 _UNWRAPPED = {"__deleted", "__op", "__source_ts_ms"}  # ExtractNewRecordState's extra fields
 
 
@@ -266,12 +264,10 @@ def _detect_json(_key: bytes | None, value: bytes, _schema_of: SchemaOf | None) 
     if not isinstance(body, dict):
         reason = java_text(value) or with_body_name(f"it begins like JSON, but is not: {body}", value)
         return DetectedFormat(None, reason[:300])
-    if body.keys() >= _SIMPLE:
-        return DetectedFormat("simple", "a JSON object with version, type, commitTs and buildTs")
-    if any(body.keys() >= names for names in _CANAL):
-        return DetectedFormat("canal-json", "a JSON object with type, and isDdl or mysqlType")
-    if body.keys() >= _MAXWELL:
-        return DetectedFormat(None, "it looks like Maxwell's JSON (database, table, type, data), which is not read")
+    form = json_form(body)
+    if form is not None and not form.payload:
+        told = f"{form.title}, by the fields of the object"
+        return DetectedFormat(form.format, told) if form.format else DetectedFormat(None, f"{told}; it is not read")
     payload = body.get("payload", body)
     return (
         _detect_debezium(payload)

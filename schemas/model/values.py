@@ -47,8 +47,8 @@ def integer(text: str, bits: int = 0, unsigned: bool = False) -> int:
 
 
 def year(text: str) -> int:
-    """YEAR text → 0 or 1901 to 2155. ValueError."""
-    number = integer(text)
+    """YEAR text → 0 or 1901 to 2155; MySQL and TiDB show 0 as 0000. ValueError."""
+    number = 0 if text == "0000" else integer(text)
     check_year(number)
     return number
 

@@ -15,6 +15,7 @@ from typing import Any
 from schemas.codec import avro as binary
 from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.byte_signatures import with_body_name
 from schemas.formats.avro import schema as publish
 from schemas.formats.avro.definitions import DefinitionsOfRecords
 from schemas.formats.avro.field_positions import trace_record
@@ -172,7 +173,8 @@ class AvroDecoder:
             extra["keyspace"] = record.keyspace
         event = RowChange(
             "avro", table, op, commit_ts, before, after, keys or table.handle_key, self._context.options.time_zone,
-            schema_id if isinstance(schema_id, int) else None, version.known_commit_ts if version else None, flags, extra,
+            schema_id if isinstance(schema_id, int) else None, version.known_commit_ts if version else None, flags,
+            extra,
         )  # fmt: skip
         if mismatch is not None:
             event.note_mismatch(mismatch)
@@ -247,7 +249,8 @@ def _read_out_of_band(value: bytes) -> Event:
         commit_ts, kind = (json_exact.integer(ddl[name], name) for name in ("commitTs", "type"))
         return DdlEvent("avro", db, table, commit_ts, kind, query)
     except (ValueError, KeyError, TypeError) as error:
-        raise WireError("MALFORMED", where="value", details=f"not a DDL event: {reason_of(error)}") from error
+        details = with_body_name(f"not a DDL event: {reason_of(error)}", value, json_read=False)
+        raise WireError("MALFORMED", where="value", details=details) from error
 
 
 def tso(commit_ts: int) -> bytes:

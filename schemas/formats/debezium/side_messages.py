@@ -12,6 +12,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.codec.json_forms import name_other_form
+
 _ROWS_ONLY = "it holds no row; read the topics of the tables only"
 
 
@@ -95,7 +97,7 @@ def of_somebody_else(body: Any) -> str:
     if isinstance(connector, str) and connector != "TiCDC":
         return other_connector(connector)
     no_source = "the envelope has no source, so nothing says of which table it is" if "op" in body else ""
-    return side_message(body) or ("" if source else no_source)
+    return side_message(body) or name_other_form(body, "debezium") or ("" if source else no_source)
 
 
 _JAVA_TEXT = re.compile(rb"\s*(?:Struct\{|SinkRecord\{|SourceRecord\{|\{[A-Za-z_]\w*=)")

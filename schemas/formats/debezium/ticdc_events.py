@@ -24,6 +24,17 @@ VERSION = "2.4.0.Final"
 FORMATS = ("debezium", "debezium-avro")
 
 
+def with_wrapper(body: Any, where: str) -> Any:
+    """A JSON value or key in the wrapper `{"payload":…}` that it loses where Kafka Connect's JSON converter passes it
+    on without schemas; anything else as it is.
+    """
+    if not isinstance(body, dict) or "payload" in body:
+        return body
+    source = body.get("source")
+    is_ours = isinstance(source, dict) and source.get("connector") == "TiCDC"
+    return {"payload": body} if where == "key" or is_ours else body
+
+
 def event(
     format_: str,
     rows: DebeziumRowReader,

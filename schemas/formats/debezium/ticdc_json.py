@@ -59,7 +59,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
             rest = text[end:]
         if rest != "}" and not (rest.startswith(_SCHEMA + "{") and rest.endswith("}}")):
             payload = None  # it may be large
-            whole = json_exact.decode(text)
+            whole = ticdc.with_wrapper(json_exact.decode(text), where)
             if not isinstance(whole, dict) or "payload" not in whole:
                 raise ValueError(of_somebody_else(whole) or "it has no payload")
             payload, schema = whole["payload"], whole.get("schema")

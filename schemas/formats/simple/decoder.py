@@ -15,6 +15,7 @@ from typing import Any
 from schemas.codec import claim_check, compression, json_exact, sql_text
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.byte_signatures import with_body_name
+from schemas.codec.json_forms import name_other_form
 from schemas.formats.base import Context
 from schemas.formats.definitions import join_definition, same_type
 from schemas.formats.framing import MAX_MESSAGE, json_body
@@ -83,7 +84,7 @@ class SimpleDecoder:
                 raise ValueError(f"version {body['version']} is not known")
             return [self._event(body, replaced, avro)]
         except (KeyError, TypeError, AttributeError, ValueError, ArithmeticError) as error:
-            reason = reason_of(error)
+            reason = name_other_form(body, "simple") or reason_of(error)
             raise WireError("MALFORMED", where="value", details=f"not a Simple message: {reason}"[:300]) from error
 
     def _fetch_claim(self, location: str) -> tuple[dict[str, Any], bool]:

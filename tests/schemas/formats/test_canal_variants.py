@@ -91,6 +91,21 @@ _ROWS = (
     _Row("enum by name, no list", _typed("enum", "B"), "B"),
     *(_Row(f"{t} that is not UTF-8", _typed(t, "a\udcffb"), b"a\xffb") for t in ("enum", "set", "text", "varchar(9)")),
     _Row("datetime", _typed("DATETIME(3)", "2025-11-24 16:00:00.123"), "2025-11-24 16:00:00.123"),
+    _Row("datetime without its zeros", _typed("datetime(3)", "2025-11-24 16:00:00.1"), "2025-11-24 16:00:00.100"),
+    _Row("timestamp without a fraction", _typed("timestamp(6)", "2025-11-24 16:00:00"), "2025-11-24 16:00:00.000000"),
+    _Row("datetime with a zero too many", _typed("datetime", "2025-11-24 16:00:00.0"), "2025-11-24 16:00:00.0"),
+    _Row("time without its zeros", _typed("time(2)", "-1:02:03.5"), "-01:02:03.50"),
+    _Row("time of three digits", _typed("time(1)", "123:02:03"), "123:02:03.0"),
+    _Row("partial date", _typed("datetime(1)", "2025-00-00 00:00:00"), "2025-00-00 00:00:00.0"),
+    _Row("year 0000", _typed("year(4)", "0000"), "0"),
+    _Row("binary without its zeros", _typed("BINARY(4)", "a"), b"a\0\0\0"),
+    _Row("varbinary", _typed("varbinary(4)", "a"), b"a"),
+    _Row("no type for a column", _typed("", "2"), "2", ("untyped:x",)),
+    _Row("enum by a name of digits", _typed("enum('10','20')", "20"), "20"),
+    _Row("enum by a name with a zero in front", _typed("enum('01','02')", "02"), "02"),
+    _Row("enum by number, before any name", _typed("enum('2','1')", "1"), "2"),
+    _Row("set by a name of digits", _typed("set('8','9')", "9"), "9"),
+    _Row("enum by a name of a digit that is not ASCII", _typed("enum('\u00b2')", "\u00b2"), "\u00b2"),
     _Row("blob", _typed("BLOB", "\u00ff"), b"\xff"),
     _Row("no types", {"mysqlType": None, "sqlType": None}, "a", ("untyped:id", "untyped:x")),
     _Row("no types, numbers", {"mysqlType": None, "sqlType": None, "data": [{"id": 1, "x": 2.50}]}, "2.5",
@@ -107,6 +122,16 @@ def test_variants_are_rows() -> None:
         assert tuple(event.flags) == row.flags
 
     check_rows(_ROWS, check, lambda row: row.what)
+
+
+def test_values_have_the_digits_and_bytes_of_the_definition() -> None:
+    ddl = "CREATE TABLE orders (id INT PRIMARY KEY, d DATETIME(3), t TIME(1), b BINARY(3))"
+    tables = TableDefinitions(versions([DdlText(1, "shop", ddl, WIRE)]))
+    row = {"id": "1", "d": "2025-11-24 16:00:00", "t": "9:00:00", "b": "\u00ff"}
+    types = {"id": "int", "d": "datetime", "t": "time", "b": "binary"}
+    [event] = _decode({"mysqlType": types, "sqlType": None, "data": [row]}, tables)
+    assert isinstance(event, RowChange)
+    assert event.after == {"id": "1", "d": "2025-11-24 16:00:00.000", "t": "09:00:00.0", "b": b"\xff\0\0"}
 
 
 def test_types_come_from_the_definition_where_the_message_has_none() -> None:
@@ -157,6 +182,10 @@ _REFUSED: tuple[tuple[str, dict[str, Any], str], ...] = (
     ("a datetime with a zone", _typed("datetime", "2025-11-24T10:00:00Z"), "is no DATETIME"),
     ("a datetime as a number", _typed("datetime", 1764000000000), "column 'x'"),
     ("no time", _typed("time", "noon"), "is no TIME"),
+    ("no date", _typed("datetime", "2025-13-45 16:00:00"), "is no DATETIME"),
+    ("more digits than the type has", _typed("datetime(3)", "2025-11-24 16:00:00.1234"), "more than 3 fraction digits"),
+    ("nanoseconds", _typed("datetime", "2025-11-24 16:00:00.123456789"), "more than 6 fraction digits"),
+    ("no table", {"table": ""}, "the name of its table"),
     ("no element", _typed("enum('a')", "b"), "column 'x'"),
     ("no ISO-8859-1", _typed("blob", "\u20ac"), "ISO-8859-1"),
     ("_tidb is a text", {"_tidb": "x"}, "a text stands"),

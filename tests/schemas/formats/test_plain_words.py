@@ -13,7 +13,10 @@ import pytest
 from schemas.formats.open_protocol.frame import join_key, join_value, split_key, split_value
 from schemas.model.errors import BridgeError
 from schemas.model.event import Message
+from schemas.model.options import Options
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
+from spark_jobs.sources.schema_registry import FileSchemas
 from tests.support import connector
 from tests.support.golden import CONNECTOR, Golden
 from tests.support.python_words import assert_no_python_words
@@ -101,3 +104,46 @@ def test_errors_are_in_plain_words(case: str) -> None:
     some = [one for message in list(kinds.values())[:4] for one in _damaged(message, format_, chance)]
     chance.shuffle(some)
     check_rows(some[:_MOST], check)
+
+
+# What is read, as which format; what the error must say, and what it must not.
+_SIMPLE = {
+    "version": 1,
+    "type": "INSERT",
+    "database": "d",
+    "table": "t",
+    "commitTs": 1,
+    "buildTs": 2,
+    "data": {"id": "1"},
+}
+_CANAL = {"database": "d", "table": "t", "isDdl": False, "type": "INSERT", "mysqlType": {}, "data": [{}]}
+_ENVELOPE = {"op": "c", "source": {"connector": "TiCDC", "db": "d", "table": "t"}, "ts_ms": 1, "after": {"id": 1}}
+_MAXWELL = {"database": "d", "table": "t", "type": "insert", "ts": 1, "data": {"id": 1}}
+_OPEN = join_value([b'{"u":{}}'])
+_NAMED: tuple[tuple[str, Any, str], ...] = (
+    *((format_, _SIMPLE, "--format simple") for format_ in ("canal-json", "debezium", "debezium-mysql")),
+    *((format_, _CANAL, "--format canal-json") for format_ in ("simple", "debezium", "debezium-mysql")),
+    *((format_, {"payload": _ENVELOPE}, "--format debezium, debezium-mysql") for format_ in ("simple", "canal-json")),
+    *((format_, _ENVELOPE, "--format debezium, debezium-mysql") for format_ in ("simple", "canal-json")),
+    *((format_, _MAXWELL, "Maxwell") for format_ in ("simple", "canal-json", "debezium", "debezium-mysql", "auto")),
+    ("auto", {"type": "table-create", "database": "d", "sql": "", "ts": 1, "def": {}}, "Maxwell"),
+    ("canal-json", {"data": {"id": 1}, "metadata": {"record-type": "data"}}, "AWS DMS"),
+    ("auto", {"data": {"id": 1}, "metadata": {"record-type": "data"}}, "AWS DMS"),
+    ("canal-json", {"table": "D.T", "op_type": "I", "op_ts": "", "after": {}}, "GoldenGate"),
+    ("open", _CANAL, "a JSON object"),
+    *((format_, _OPEN, "--format open") for format_ in ("canal-json", "simple", "debezium", "craft")),
+    *((format_, join_value([b'{"u":{}}'] * 2), "--format open") for format_ in ("avro", "debezium-avro")),
+    *((format_, b"\x01\x02\xff\x80\x03", "Craft") for format_ in ("canal-json", "simple", "debezium", "avro")),
+)  # fmt: skip
+
+
+def test_messages_of_another_format_are_called_what_they_are() -> None:
+    def check(row: tuple[str, Any, str]) -> None:
+        format_, body, said = row
+        value = body if isinstance(body, bytes) else json.dumps(body).encode()
+        decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
+        error = decode_one(decoder, Message(None, value, "t")).error
+        assert error is not None
+        assert said in error.detail
+
+    check_rows(_NAMED, check, lambda row: f"{row[0]}: {row[1]!r:.60}")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from schemas.codec import go_text
+from schemas.ddl.executor.versions import DdlText, versions
 from schemas.formats.avro import schema
 from schemas.formats.debezium import avro_schema as dbz_avro
 from schemas.formats.debezium import json_schema as dbz
@@ -218,3 +219,18 @@ def test_definitions_of_the_same_table_version_are_equal() -> None:
     assert tables[0] is not None
     assert tables[1] is not None
     assert tables[0].table == tables[1].table
+
+
+@each(("name", "options"), [
+    ("_tidb_op", {"enable_tidb_extension": True}), ("_tidb_op", {"avro_include_before_value": True}),
+    ("_TIDB_OP", {}), ("_tidb_commit_ts", {"enable_tidb_extension": True}),
+    ("_ticdc_before", {"avro_include_before_value": True}), ("_tidb_op", {}),
+])  # fmt: skip
+def test_no_column_has_the_name_of_a_field_that_ticdc_adds(name: str, options: dict[str, Any]) -> None:
+    text = f"CREATE TABLE t (id INT PRIMARY KEY, `{name}` INT)"
+    [version] = versions([DdlText(1, "shop", text)])
+    if not options:
+        assert f'"name":"{name}"' in schema.value_schema(version.table, Options())
+        return
+    with pytest.raises(WireError, match=rf"a column and a field of TiCDC's extension are called '{name}'"):
+        schema.value_schema(version.table, Options.of(options))

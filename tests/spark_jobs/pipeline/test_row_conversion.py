@@ -261,7 +261,8 @@ def test_what_versions_say_alike_names_the_columns_of_a_row_without_commit_ts() 
     tables = TableDefinitions(made)
     record = compile_record(value_schema(made[0].table, Options.of({})), "")
     found = DefinitionsOfRecords(tables, Options.of({})).find(record, None)[0]
-    assert found is not None and found.known_commit_ts is None
+    assert found is not None
+    assert found.known_commit_ts is None
     event = change(found.table, {"id": "1", "v": "a", "c": "2"})
     event.table_version = None
     TableView(made[-1].table).apply(event, tables)

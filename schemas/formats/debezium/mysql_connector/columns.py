@@ -97,6 +97,8 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
         raise ValueError(f"column {column.name!r} has the unknown type {json_exact.dump(connect)[:60]}")
     if semantic == DECIMAL:
         precision, scale = int(parameters.get("connect.decimal.precision", "65")), int(parameters["scale"])
+        if scale < 0:
+            raise ValueError(f"column {column.name!r} has the scale {scale}, which no DECIMAL of MySQL has")
         vague = "DECIMAL(20,0) or BIGINT UNSIGNED" if (precision, scale) == (20, 0) else ""
         return replace(column, length=precision, scale=scale, vague=vague)
     if connect == "boolean":

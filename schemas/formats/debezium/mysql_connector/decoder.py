@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from schemas.codec import json_exact
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.codec.byte_signatures import with_body_name
+from schemas.codec.json_forms import name_other_form
 from schemas.formats.base import Context
 from schemas.formats.debezium.connect.document import ConnectSchema, document
 from schemas.formats.debezium.connector import MYSQL
@@ -103,7 +104,7 @@ class DebeziumMysqlDecoder:
         row = self._flattened.read(payload, headers, message.topic)
         beside = "" if row and (row.added or headers) else side_message(payload)
         if row is None or beside:
-            raise ValueError(beside or _NO_EVENT)
+            raise ValueError(beside or name_other_form(payload, "debezium") or _NO_EVENT)
         return self._flattened_row(content, row)
 
     def _row(self, content: _Content, source: dict[str, Any]) -> Event:

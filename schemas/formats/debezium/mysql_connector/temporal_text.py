@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from schemas.codec.sql_text import pad_fraction
 from schemas.model import values
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -25,19 +26,6 @@ ZONE_ASSUMED = "zone_assumed"
 
 TextReader = Callable[[Column, str, str], tuple[str, str]]
 """(column, text, zone of TIMESTAMP text that names none) → (plain value, flag or ""). ValueError."""
-
-
-def pad_fraction(text: str, fsp: int | None) -> str:
-    """Text with as many fraction digits as the column has; a snapshot trims zeros. ValueError if it has more.
-
-    fsp: None keeps the digits that are there, six at most.
-    """
-    whole, _, fraction = text.partition(".")
-    fsp = min(len(fraction), 6) if fsp is None else fsp
-    if fraction[fsp:].strip("0"):
-        raise ValueError(f"{text} has more than {fsp} fraction digits")
-    fraction = fraction[:fsp].ljust(fsp, "0")
-    return f"{whole}.{fraction}" if fraction else whole
 
 
 def _moment(text: str, what: str) -> re.Match[str]:

@@ -11,9 +11,10 @@ from functools import partial
 from typing import Any
 
 from schemas.codec.json_exact import Number
+from schemas.codec.sql_text import pad_fraction
 from schemas.formats.debezium.mysql_connector.columns import CONNECT, SEMANTIC, TIME
 from schemas.formats.debezium.mysql_connector.schema import temporal_name
-from schemas.formats.debezium.mysql_connector.temporal_text import TEXT_READERS, ZONE_ASSUMED, pad_fraction
+from schemas.formats.debezium.mysql_connector.temporal_text import TEXT_READERS, ZONE_ASSUMED
 from schemas.formats.debezium.row_reader import Read
 from schemas.formats.debezium.values import json_number, json_string
 from schemas.model import values

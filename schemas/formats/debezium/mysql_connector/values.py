@@ -135,15 +135,24 @@ def _decimal(column: Column, mode: str, connect: str, value: Any) -> tuple[Value
         return _decimal_number(column, mode, connect, value)
     precise = isinstance(value, bytes) or connect == "bytes" or (not connect and _is_precise(column, mode, value))
     if not precise:
-        text = json_string(value)
-        values.check_decimal(text)
-        return (text if column.scale is None else values.plain_decimal(text, column.scale)), ""
+        return _decimal_string(column, json_string(value)), ""
     if column.scale is None:
         raise ValueError("the scale of a DECIMAL is not known")
     unscaled = int.from_bytes(_data(value), "big", signed=True)
     if column.length is not None and abs(unscaled) >= 10**column.length:
         raise ValueError(f"it does not fit DECIMAL({column.length},{column.scale})")
     return values.decimal_text(unscaled, column.scale), ""
+
+
+def _decimal_string(column: Column, text: str) -> str:
+    """All digits; of a scale above 6 zero is 0E-8, and a small number 1E-8 (Java's BigDecimal.toString)."""
+    digits, _, exponent = text.partition("E-")
+    values.check_decimal(digits)
+    if column.scale is not None:
+        return values.plain_decimal(text, column.scale)
+    if not exponent:
+        return text
+    return values.plain_decimal(text, values.fraction_digits(digits) + values.integer(exponent))
 
 
 def _decimal_number(column: Column, mode: str, connect: str, value: Number) -> tuple[Value, str]:

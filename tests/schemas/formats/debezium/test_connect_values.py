@@ -56,6 +56,18 @@ NUMBERS: list[tuple[str, str, Field | None, dict[str, Any], Any]] = [
      ("1.23456789012345670000", [])),
     ("DECIMAL(38,4)", LONG, None, {"decimal_handling_mode": "double"}, (LONG, ["lossy_decimal"])),
     ("DECIMAL(38,4)", "1234567890123456.7", DOUBLE, {}, ("1234567890123456.7", ["lossy_decimal"])),
+    # decimal.handling.mode=string, as Java's BigDecimal.toString writes small numbers
+    *(
+        ("DECIMAL(20,10)", f'"{text}"', of, options, (wanted, []))
+        for text, wanted in (
+            ("0E-10", "0.0000000000"), ("1.5E-9", "0.0000000015"), ("-1E-10", "-0.0000000001"), ("2.5", "2.5000000000"),
+        )
+        for of, options in ((STRING, {}), (None, {}), (None, {"decimal_handling_mode": "string"}))
+    ),
+    ("", '"1.5E-9"', field("v", "string", **{"__debezium.source.column.type": "DECIMAL"}), {}, ("0.0000000015", [])),
+    ("DECIMAL(20,10)", '"1E-11"', STRING, {}, "column 'v': 1E-11 has more than 10 fraction digits"),
+    ("DECIMAL(20,10)", '"1E+3"', STRING, {}, "column 'v': '1E+3' is not a decimal number"),
+    ("", '"MDk="', _decimal(-2, 10), {}, "column 'v' has the scale -2"),
     ("", "12345.678", _decimal(2, 10), {}, "column 'v': 12345.678 has more than 2 fraction digits"),
     ("", "123456789012", _decimal(2, 10), {}, "column 'v': 123456789012.00 does not fit DECIMAL(10,2)"),
     # TINYINT(1) and BIT(1) as boolean

@@ -232,3 +232,21 @@ def test_a_definition_that_is_not_the_messages_is_left_aside() -> None:
     assert isinstance(again, RowChange)
     assert again.after == plain.after
     assert again.table_version is None
+
+
+_SOURCE = {"connector": "TiCDC", "db": "shop", "table": "orders", "commit_ts": COMMIT_TS, "cluster_id": "default"}
+_PAYLOAD = {"source": _SOURCE, "ts_ms": 5, "transaction": None, "op": "c", "before": None, "after": {"id": 1}}
+
+
+@each(("key", "value"), [
+    ({"id": 1}, _PAYLOAD), ({"payload": {"id": 1}}, _PAYLOAD), ({"id": 1}, {"payload": _PAYLOAD}),
+    ({"payload": {"id": 1}}, {"payload": _PAYLOAD}),
+])  # fmt: skip
+def test_ticdcs_messages_without_their_wrapper(key: Any, value: Any) -> None:
+    """Kafka Connect's JSON converter takes it away (schemas.enable=false)."""
+    for format_ in ("debezium", "auto"):
+        decoder = CodecConfig(format_, FileSchemas([]), Options()).decoder()
+        result = decode_one(decoder, replace(ORIGIN, key=json.dumps(key).encode(), value=json.dumps(value).encode()))
+        [event] = result.events
+        assert isinstance(event, RowChange)
+        assert (event.op, event.key, event.after, event.commit_ts) == ("c", ("id",), {"id": "1"}, COMMIT_TS)
