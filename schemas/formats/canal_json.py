@@ -120,6 +120,8 @@ class CanalJsonDecoder:
         others = other_fields(message=(body, _FIELDS), _tidb=(tidb if isinstance(tidb, dict) else {}, _TIDB))
         by_name = body.get("_csv") is True
         for number, image in enumerate(data):
+            if not image:
+                raise ValueError("a row without columns")
             flags: dict[str, None] = {}
             row = _row(table, image, flags, replaced, by_name)
             before = None if op != "u" or old is None else _row(table, old[number], flags, replaced, by_name)

@@ -111,10 +111,14 @@ class DebeziumRowReader:
         if "db" not in source or "table" not in source:
             raise ValueError("its source has no db or no table, so nothing says of which table it is")
         id_ = TableId(json_exact.utf8(source["db"], "db"), json_exact.utf8(source["table"], "table"))
+        if not all(id_):
+            raise ValueError("its source has an empty db or table, so nothing says of which table it is")
         before, after = payload.get("before"), payload.get("after")
         image = before if after is None else after
         if not isinstance(image, dict) or not isinstance(before, dict | None):
             raise ValueError(f"op {op!r} without its row")
+        if not image:
+            raise ValueError("a row without columns")
         version = self._tables.at(id_, commit_ts) if self._tables else None
         layout = self._layout(id_, change, version, image)
         flags: list[str] = []

@@ -127,6 +127,7 @@ REFUSED: list[Case] = [
     ("no db", [message({**ROW, "__op": "c", "__table": "orders"}, {"id": 1})], (), {}, ["nothing says of which table"]),
     ("nothing", [message(ROW, {"id": 1})], (), {}, ["set table or table_from_topic"]),
     ("a topic of another form", [message(ROW, {"id": 1}, "orders")], (), BY_TOPIC, ["set table or table_from_topic"]),
+    ("no columns", [message({"__op": "c", **NAMES}, {"id": 1})], (), {}, ["a row without columns"]),
     ("no operation of a row", [message({**ROW, **NAMES, "__op": "x"}, {"id": 1})], (), {}, ['"x" of a flattened row']),
 ]  # fmt: skip
 

@@ -31,6 +31,7 @@ def _decimal(scale: int, precision: int | None = None) -> Field:
     return field("v", "bytes", connect.DECIMAL, scale=str(scale), **more)
 
 
+SOURCE_COLUMN = "__debezium.source.column."
 DOUBLE, BOOLEAN, STRING = field("v", "double"), field("v", "boolean"), field("v", "string")
 NUMBERS: list[tuple[str, str, Field | None, dict[str, Any], Any]] = [
     # SQL type, JSON, Connect field, options, what comes out: decimal.format=NUMERIC
@@ -64,7 +65,8 @@ NUMBERS: list[tuple[str, str, Field | None, dict[str, Any], Any]] = [
         )
         for of, options in ((STRING, {}), (None, {}), (None, {"decimal_handling_mode": "string"}))
     ),
-    ("", '"1.5E-9"', field("v", "string", **{"__debezium.source.column.type": "DECIMAL"}), {}, ("0.0000000015", [])),
+    ("", '"1.5E-9"', field("v", "string", **{SOURCE_COLUMN + "type": "DECIMAL", SOURCE_COLUMN + "scale": "10"}), {},
+     ("0.0000000015", [])),
     ("DECIMAL(20,10)", '"1E-11"', STRING, {}, "column 'v': 1E-11 has more than 10 fraction digits"),
     ("DECIMAL(20,10)", '"1E+3"', STRING, {}, "column 'v': '1E+3' is not a decimal number"),
     ("", '"MDk="', _decimal(-2, 10), {}, "column 'v' has the scale -2"),
@@ -280,6 +282,9 @@ def test_reasons_for_an_envelope_that_is_none() -> None:
         (envelope(row, op="x"), 'op "x" is not c, u, d or r'),
         (envelope(row) | {"op": None}, "op null is not c, u, d or r"),
         (envelope([1]), "op 'c' without its row"),
+        (envelope({}), "a row without columns"),
+        (envelope(None, {}, "d"), "a row without columns"),
+        (envelope(row, table=""), "an empty db or table"),
     ]
 
     def check(case: tuple[Any, str]) -> None:
