@@ -14,6 +14,8 @@ import re
 import zlib
 from collections.abc import Callable
 
+from schemas.codec.craft_sizes import craft_problem
+
 _DECOMPRESS = "decompress it first"
 _TO_UTF8 = "convert it to UTF-8 first"
 _PREFIXES: tuple[tuple[bytes, str, str], ...] = (
@@ -177,10 +179,7 @@ def _open(data: bytes) -> str:
 
 
 def _craft(data: bytes) -> str:
-    """Craft has no mark but its version, so this is said where nothing else is known."""
-    return (
-        "perhaps TiCDC's Craft, whose first byte is 0x01 too: read it with --format auto" if data[:1] == b"\x01" else ""
-    )
+    return "" if data[:1] != b"\x01" or craft_problem(data) else "TiCDC's Craft: read it with --format craft"
 
 
 def _confluent(data: bytes) -> str:
@@ -247,6 +246,6 @@ def _varint(data: bytes, pos: int) -> tuple[int, int]:
 
 
 _RECOGNISERS: tuple[Callable[[bytes], str], ...] = (
-    _zlib, _json_document, _markup, _csv, _hex, _base64, _open, _confluent, _bson, _message_pack, _protobuf, _deflate,
-    _craft, _text,
+    _zlib, _json_document, _markup, _csv, _hex, _base64, _open, _craft, _confluent, _bson, _message_pack, _protobuf,
+    _deflate, _text,
 )  # fmt: skip

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.codec import avro as binary
 from schemas.codec import compression, json_exact
 from schemas.codec.byte_signatures import with_body_name
+from schemas.codec.craft_sizes import craft_problem
 from schemas.codec.json_forms import json_form
 from schemas.formats.debezium.connector import TIDB
 from schemas.formats.debezium.side_messages import READ_BY, java_text, of_somebody_else, other_connector
@@ -170,60 +170,12 @@ def _detect_craft_or_avro_ddl(key: bytes | None, value: bytes, _schema_of: Schem
         if isinstance(body, dict) and {"query", "commitTs"} <= body.keys():
             return DetectedFormat("avro", "a DDL message of avro-enable-watermark: 0x01 and JSON")
         return DetectedFormat(None, "it begins with 0x01 and {, but is no DDL message of TiCDC's Avro")
-    reason = _craft_problem(value)
+    reason = craft_problem(value)
     return (
         DetectedFormat(None, reason)
         if reason
         else DetectedFormat("craft", "version 1, and the size tables fit the message")
     )
-
-
-def _craft_problem(value: bytes) -> str:
-    """ "" where the size tables at the end say of which parts the message is made."""
-    size = shift = 0
-    pos = len(value) - 1
-    while pos > 0 and shift < 63:  # a varint in reverse: read backwards, low group first
-        byte = value[pos]
-        size |= (byte & 0x7F) << shift
-        pos -= 1
-        if byte < 0x80:
-            break
-        shift += 7
-    start = pos + 1 - size
-    if not 1 <= start <= pos:
-        return "it begins with 0x01 like Craft, but has no size tables at its end"
-    try:
-        # A count, then the first value and the differences: header bytes and dictionary bytes.
-        (count, first, step, events), at = _uvarints(value, start, pos + 1, 4)
-        if events * 6 > len(value):  # an event takes that many bytes in the header and the table
-            raise ValueError(f"{events} events")
-        bodies = total = 0
-        for _ in range(events):
-            delta, at = binary.read_long(value, at)
-            bodies += delta
-            total += bodies
-    except (ValueError, binary.TruncatedValue):
-        return "it begins with 0x01 like Craft, but its size tables can't be read"
-    header, terms = (first >> 1) ^ -(first & 1), (step >> 1) ^ -(step & 1)
-    if count != 2 or not events or 1 + header + header + terms + total != start:
-        return "it begins with 0x01 like Craft, but its size tables do not fit the message"
-    return ""
-
-
-def _uvarints(data: bytes, pos: int, end: int, count: int) -> tuple[list[int], int]:
-    numbers = []
-    for _ in range(count):
-        number = shift = 0
-        while True:
-            if pos >= end or shift > 63:
-                raise ValueError("a number goes on past the end")
-            byte = data[pos]
-            number |= (byte & 0x7F) << shift
-            pos, shift = pos + 1, shift + 7
-            if byte < 0x80:
-                break
-        numbers.append(number)
-    return numbers, pos
 
 
 # ---- Open

@@ -119,6 +119,7 @@ _SIMPLE = {
 _CANAL = {"database": "d", "table": "t", "isDdl": False, "type": "INSERT", "mysqlType": {}, "data": [{}]}
 _ENVELOPE = {"op": "c", "source": {"connector": "TiCDC", "db": "d", "table": "t"}, "ts_ms": 1, "after": {"id": 1}}
 _MAXWELL = {"database": "d", "table": "t", "type": "insert", "ts": 1, "data": {"id": 1}}
+_CRAFT = next(m.value for m in Golden("craft", "pk_int.default").messages() if m.value)
 _OPEN = join_value([b'{"u":{}}'])
 _NAMED: tuple[tuple[str, Any, str], ...] = (
     *((format_, _SIMPLE, "--format simple") for format_ in ("canal-json", "debezium", "debezium-mysql")),
@@ -133,7 +134,7 @@ _NAMED: tuple[tuple[str, Any, str], ...] = (
     ("open", _CANAL, "a JSON object"),
     *((format_, _OPEN, "--format open") for format_ in ("canal-json", "simple", "debezium", "craft")),
     *((format_, join_value([b'{"u":{}}'] * 2), "--format open") for format_ in ("avro", "debezium-avro")),
-    *((format_, b"\x01\x02\xff\x80\x03", "Craft") for format_ in ("canal-json", "simple", "debezium", "avro")),
+    *((format_, _CRAFT, "--format craft") for format_ in ("canal-json", "simple", "debezium", "avro")),
 )  # fmt: skip
 
 
