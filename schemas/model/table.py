@@ -96,16 +96,30 @@ class ForeignKey:
     sets_null: bool = False
 
 
+class KnownPartition(NamedTuple):
+    """A partition. numbers: of its values, those that are whole numbers and stand alone. single: it has one value, or
+    a list of single ones."""
+
+    name: str
+    numbers: tuple[int, ...] = ()
+    has_maxvalue: bool = False
+    single: bool = True
+
+
 @dataclass(frozen=True, slots=True)
 class Partitioning:
     """method: HASH, KEY, RANGE, LIST, RANGE COLUMNS, LIST COLUMNS. columns: by which rows are spread.
 
-    names: of the partitions; () where they were numbered, or are no longer known.
+    partitions: () where they were numbered, or are no longer known.
     """
 
     method: str
     columns: tuple[str, ...]
-    names: tuple[str, ...] = ()
+    partitions: tuple[KnownPartition, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(one.name for one in self.partitions)
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,7 @@ from service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
+SYNTAX_ERROR = 1064
 _PART = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
@@ -80,9 +81,16 @@ class _Run:
 
     def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
         self.session = self.session.after_statement(sql)
+        if one.refused:
+            reason = f"TiDB refuses it: {one.error} (error {SYNTAX_ERROR})."
+            return StatementReport(one, REFUSED, reason, refusals=(Refusal(SYNTAX_ERROR, one.error),))
         if one.error:
             self._lose(one)
-            return StatementReport(one, UNKNOWN, f"The statement is not understood: {one.error}")
+            reason = (
+                f"The statement is not understood: {one.error}. TiDB refuses what its grammar does not have (error "
+                f"{SYNTAX_ERROR}); if yours takes it, it is newer than this check."
+            )
+            return StatementReport(one, UNKNOWN, reason)
         if one.statement is None:
             return StatementReport(one, SAFE, one.note + ".")
         if isinstance(one.statement, NoRowEffect) and one.kind == "FLASHBACK TO TIMESTAMP":
@@ -185,7 +193,9 @@ class _Run:
 
 def _not_applicable(error: DdlError) -> str:
     if error.code == "DDL_UNKNOWN_TABLE":
-        return f"{error.detail[0].upper()}{error.detail[1:]}."
+        return (
+            f"{error.detail[0].upper()}{error.detail[1:]}. Where there is no such table, TiDB refuses it (error 1146)."
+        )
     return (
         f"The statement does not fit the tables as known; TiDB would refuse it, or they have changed: {error.detail}."
     )

@@ -78,7 +78,8 @@ class ParsedStatement:
     """A statement as it was understood.
 
     kind: its first words. reaches: whether TiCDC sends it (upstream ticdc `pkg/filter/ddl.go`). statement None: it is
-    no DDL (`rows` says whether its rows reach the changefeed), or it was not understood (`error` says why).
+    no DDL (`rows` says whether its rows reach the changefeed), or it was not understood (`error` says why). refused:
+    TiDB's own grammar does not have it.
     """
 
     sql: str
@@ -91,6 +92,7 @@ class ParsedStatement:
     reaches: bool = True
     note: str = ""
     error: str = ""
+    refused: bool = False
 
 
 _KINDS: dict[type, str] = {
@@ -158,7 +160,8 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
     try:
         statement = parse(sql, session.mode, db)
     except DdlError as error:
-        return ParsedStatement(sql, piece.line, db, first or "nothing known", error=error.detail)
+        refused = error.code == "DDL_REFUSED"
+        return ParsedStatement(sql, piece.line, db, first or "nothing known", error=error.detail, refused=refused)
     result = ParsedStatement(
         sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement)
     )

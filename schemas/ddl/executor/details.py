@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
@@ -17,9 +17,10 @@ from schemas.ddl.parser.statements import (
     IndexDef,
     NoColumnEffect,
     PartitionBy,
+    PartitionDef,
     SetOptions,
 )
-from schemas.model.table import ForeignKey, Partitioning, Table, TableDetails, TableId
+from schemas.model.table import ForeignKey, KnownPartition, Partitioning, Table, TableDetails, TableId
 
 
 def details_of_create(s: CreateTable, table: Table) -> TableDetails:
@@ -71,7 +72,14 @@ def _partitioning(spread: PartitionBy | None, table: Table) -> Partitioning | No
     if spread is None:
         return None
     columns = _known(spread.names, table) or (table.primary_key if spread.method == "KEY" else ())
-    return Partitioning(spread.method, columns, tuple(one.name for one in spread.partitions))
+    partitions = _partitions(spread.partitions)
+    if not partitions and spread.method in ("HASH", "KEY"):
+        partitions = tuple(KnownPartition(f"p{number}") for number in range(spread.count or 1))
+    return Partitioning(spread.method, columns, partitions)
+
+
+def _partitions(made: Iterable[PartitionDef]) -> tuple[KnownPartition, ...]:
+    return tuple(KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single) for one in made)
 
 
 def _known(names: Iterable[str], table: Table) -> tuple[str, ...]:
@@ -145,9 +153,20 @@ def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Tabl
     spread = details.partitioning
     if spread is None or clause.what not in _PARTITION_NAMES:
         return details
-    names = tuple(n for n in spread.names if n.lower() not in gone) + tuple(one.name for one in clause.added)
-    known = bool(spread.names) and clause.what in ("ADD PARTITION", "DROP PARTITION", "REORGANIZE PARTITION")
-    return replace(details, partitioning=replace(spread, names=names if known else ()))
+    return replace(details, partitioning=replace(spread, partitions=_after(spread, clause, gone)))
+
+
+def _after(spread: Partitioning, clause: NoColumnEffect, gone: Set[str]) -> tuple[KnownPartition, ...]:
+    """The partitions after a clause that adds, drops or replaces some; () where that is not known."""
+    added, left = _partitions(clause.added), [one for one in spread.partitions if one.name.lower() not in gone]
+    numbered = clause.what in ("ADD PARTITION", "REORGANIZE PARTITION") and not added
+    if not spread.partitions or numbered or clause.what not in _NAMED_CHANGES:
+        return ()
+    first = next((n for n, one in enumerate(spread.partitions) if one.name.lower() in gone), len(left))
+    return (*left[:first], *added, *left[first:])
+
+
+_NAMED_CHANGES = ("ADD PARTITION", "DROP PARTITION", "REORGANIZE PARTITION")
 
 
 _PARTITION_NAMES = (

@@ -113,13 +113,13 @@ def _attributes(c: Cursor, type_: DataType) -> DataType:
             type_ = replace(type_, unsigned=True, zerofill=True)
         elif type_.name == "year" and c.accept_any("UNSIGNED", "SIGNED", "ZEROFILL"):
             pass  # they change nothing
-        elif character and charset_words(c):
+        elif character and not type_.charset and charset_words(c):
             type_ = replace(type_, charset=c.word_or_text("a character set").lower())
-        elif character and c.accept("BINARY"):
+        elif character and not type_.binary and c.accept("BINARY"):
             type_ = replace(type_, binary=True)
-        elif character and c.upper in _CHARSET_WORDS:
+        elif character and not type_.charset and c.upper in _CHARSET_WORDS:
             type_ = replace(type_, charset=_CHARSET_WORDS[c.advance().upper])
-        elif character and c.accept("BYTE"):
+        elif character and not type_.charset and c.accept("BYTE"):
             type_ = replace(type_, charset="binary")
         else:
             break
@@ -226,6 +226,8 @@ def _comment(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 
 def _collate(c: Cursor, column: ColumnDef) -> ColumnDef:
+    if column.collate:
+        c.refuse("Multiple COLLATE clauses")
     c.expect("COLLATE")
     c.skip_equals()
     return replace(column, collate=c.word_or_text("a collation").lower())

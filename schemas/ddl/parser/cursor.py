@@ -47,6 +47,11 @@ RESERVED = frozenset("""
 """.split())  # fmt: skip
 
 
+def refused_syntax(error: DdlError) -> DdlError:
+    """The error of a statement that can't be read, as that of one that no TiDB reads."""
+    return DdlError("DDL_REFUSED", **error.fields) if error.code == "DDL_SYNTAX" else error
+
+
 class Cursor:
     """Tokens of one statement, read once from left to right. `upper` is the current word or operator, "" otherwise.
 
@@ -115,6 +120,18 @@ class Cursor:
     def fail(self, *expected: str) -> NoReturn:
         """DdlError at the current token."""
         raise self.error(expected)
+
+    def refuse(self, details: str) -> NoReturn:
+        """DdlError DDL_REFUSED at the current token: this is read in full here, and TiDB does not take it."""
+        raise refused_syntax(syntax_error(self.text, self.token.start, details))
+
+    @contextmanager
+    def read_in_full(self) -> Iterator[None]:
+        """What is read here is all that TiDB's grammar has: an error is TiDB's too."""
+        try:
+            yield
+        except DdlError as error:
+            raise refused_syntax(error) from None
 
     def error(self, expected: tuple[str, ...]) -> DdlError:
         choices = expected[0] if len(expected) == 1 else ", ".join(expected[:-1]) + " or " + expected[-1]

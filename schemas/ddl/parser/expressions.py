@@ -79,10 +79,10 @@ def _predicate(c: Cursor) -> str:
     if not c.mode.high_not and c.accept("NOT"):
         with c.enter_level():
             return "not " + _predicate(c)
-    out = _arithmetic(c)
+    out = arithmetic(c)
     while True:
         if c.upper in _COMPARISONS:
-            out += f" {_COMPARISONS[c.advance().upper]} {_arithmetic(c)}"
+            out += f" {_COMPARISONS[c.advance().upper]} {arithmetic(c)}"
         elif c.accept("IS"):
             negated = "not " if c.accept("NOT") else ""
             word = c.accept_any("NULL", "TRUE", "FALSE", "UNKNOWN") or _no_value(c)
@@ -111,22 +111,22 @@ def _parse_test(c: Cursor, word: str) -> str:
     if word == "IN":
         c.expect("(")
         return f"in ({_list(c, ',')})"
-    first = _arithmetic(c)
+    first = arithmetic(c)
     if word == "BETWEEN":
         c.expect("AND")
-        return f"between {first} and {_arithmetic(c)}"
+        return f"between {first} and {arithmetic(c)}"
     if word in ("LIKE", "ILIKE") and c.accept("ESCAPE"):
         escape = c.string()
         return f"{word.lower()} {first}" + (f" escape '{escape}'" if escape != "\\" else "")  # TiDB leaves that one out
     return f"{'regexp' if word == 'RLIKE' else word.lower()} {first}"
 
 
-def _arithmetic(c: Cursor) -> str:
+def arithmetic(c: Cursor) -> str:
     if c.upper == "INTERVAL" and not _is_call(c):  # INTERVAL n unit + time
         added = _interval(c)
         c.expect("+")
         with c.enter_level():
-            return f"date_add({_arithmetic(c)}, {added})"
+            return f"date_add({arithmetic(c)}, {added})"
     # What binds looser than + and - stays out of the first argument of date_add: it begins at `start`.
     parts, start, wrapped = [_operand(c)], 0, 0
     while c.upper in _ARITHMETIC:
@@ -290,7 +290,7 @@ def _argument(c: Cursor) -> str:
     if c.upper == "INTERVAL" and not _is_call(c):
         added = _interval(c)
         if c.accept("+"):
-            return f"date_add({_arithmetic(c)}, {added})"
+            return f"date_add({arithmetic(c)}, {added})"
         return added
     distinct = "distinct " if c.accept("DISTINCT") else ""
     return distinct + expression(c)
@@ -363,9 +363,9 @@ def _position(c: Cursor) -> str:
     if c.peek().upper != "(":
         return _reference(c)
     c.expect("POSITION", "(")
-    first = _arithmetic(c)
+    first = arithmetic(c)
     c.expect("IN")
-    second = _arithmetic(c)
+    second = arithmetic(c)
     c.expect(")")
     return f"position({first} in {second})"
 

@@ -45,8 +45,7 @@ def named_partitions(c: Cursor) -> Clause:
 def coalesce(c: Cursor) -> Clause:
     c.expect("COALESCE", "PARTITION")
     c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
-    c.integer()
-    return NoColumnEffect("COALESCE PARTITION")
+    return NoColumnEffect("COALESCE PARTITION", count=c.integer())
 
 
 def reorganize(c: Cursor) -> Clause:

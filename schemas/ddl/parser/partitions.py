@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import NUMBER
-from schemas.ddl.parser.statements import PartitionBy, PartitionDef
+from schemas.ddl.parser.expressions import arithmetic, expression
+from schemas.ddl.parser.lexer import BITS, END, NUMBER, STRING
+from schemas.ddl.parser.statements import PartitionBy, PartitionDef, PartitionValue
 
 
 def partition_by(c: Cursor) -> PartitionBy | None:
@@ -60,7 +60,7 @@ def _expression(c: Cursor) -> tuple[str, ...]:
     """(expression): the names in it."""
     c.expect("(")
     at = c.at
-    expression(c)
+    arithmetic(c)
     names = c.names_between(at, c.at)
     c.expect(")")
     return names
@@ -84,8 +84,9 @@ def interval(c: Cursor) -> None:
     if c.upper != ")":
         c.name("a unit of time")
     c.expect(")")
-    for word in ("FIRST", "LAST"):
-        if c.accept(word, "PARTITION"):
+    if c.upper == "FIRST":
+        for word in ("FIRST", "LAST"):
+            c.expect(word, "PARTITION")
             less_than(c)
     c.accept("NULL", "PARTITION")
     c.accept("MAXVALUE", "PARTITION")
@@ -98,35 +99,51 @@ def less_than(c: Cursor) -> None:
         _values(c)
 
 
-def _values(c: Cursor) -> tuple[tuple[int, ...], bool, tuple[int, ...]]:
-    """(value, …): the widths of tuples in it (see PartitionDef), whether MAXVALUE is among them, and whole numbers."""
-    widths, has_maxvalue, numbers = list[int](), False, list[int]()
+def _values(c: Cursor) -> tuple[tuple[PartitionValue, ...], ...]:
+    """(value, …): each value is a tuple; one of a single value where it has no parentheses of its own."""
+    values = list[tuple[PartitionValue, ...]]()
     c.expect("(")
     while True:
-        if c.upper == "(":
-            inner, more, _ = _values(c)
-            widths.append(len(inner))
-            has_maxvalue = has_maxvalue or more
+        if c.upper == "(" and _is_tuple(c):
+            values.append(tuple(one for inner in _values(c) for one in inner))
         else:
             word = c.accept_any("MAXVALUE", "DEFAULT")
-            has_maxvalue = has_maxvalue or word == "MAXVALUE"
+            at = c.at
             if not word:
-                at = c.at
-                expression(c)
-                numbers += _whole_number(c, at)
-            widths.append(0)
+                arithmetic(c)
+            values.append((PartitionValue(word.lower()) if word else _literal(c, at),))
         if not c.accept(","):
             c.expect(")")
-            return tuple(widths), has_maxvalue, tuple(numbers)
+            return tuple(values)
 
 
-def _whole_number(c: Cursor, at: int) -> list[int]:
-    """What has been read since `at`, if it is a whole number and nothing else."""
-    texts = [str(token.upper or token.value) for token in c.all[at : c.at]]
-    digits = texts[-1]
-    if c.all[c.at - 1].kind != NUMBER or not digits.isdecimal() or len(digits) > 20 or texts[:-1] not in ([], ["-"]):
-        return []
-    return [int("".join(texts))]
+def _is_tuple(c: Cursor) -> bool:
+    """Whether the parenthesis that comes closes before a comma or another one: (1, 2), and not (1) + 2."""
+    depth, number = 0, 0
+    while c.peek(number).kind != END:
+        upper = c.peek(number).upper
+        depth += (upper == "(") - (upper == ")")
+        number += 1
+        if not depth:
+            return c.peek(number).upper in (",", ")")
+    return False
+
+
+def _literal(c: Cursor, at: int) -> PartitionValue:
+    """What has been read since `at`: a literal, or of kind "" for any other expression."""
+    read = c.all[at : c.at]
+    sign = "-" if read[0].upper == "-" else ""
+    if len(read) == 2 and sign and read[1].kind == NUMBER:
+        read = read[1:]
+    if len(read) != 1:
+        return PartitionValue("")
+    token, text = read[0], str(read[0].value)
+    if token.kind == NUMBER:
+        return PartitionValue("int" if text.isdecimal() and len(text) <= 20 else "fraction", sign + text)
+    return PartitionValue({STRING: "text", BITS: "bits"}.get(token.kind, "null" if token.upper == "NULL" else ""))
+
+
+_MAXVALUE = ((PartitionValue("maxvalue"),),)
 
 
 def definitions(c: Cursor) -> tuple[PartitionDef, ...]:
@@ -145,11 +162,9 @@ def definition(c: Cursor) -> PartitionDef:
     one = PartitionDef(c.name("a partition's name"))
     if c.accept("VALUES", "LESS"):
         c.expect("THAN")
-        widths, has_maxvalue, numbers = ((0,), True, ()) if c.accept("MAXVALUE") else _values(c)
-        one = replace(one, values="LESS THAN", widths=widths, has_maxvalue=has_maxvalue, numbers=numbers)
+        one = replace(one, values="LESS THAN", literals=_MAXVALUE if c.accept("MAXVALUE") else _values(c))
     elif c.accept("VALUES", "IN"):
-        widths, has_maxvalue, numbers = _values(c)
-        one = replace(one, values="IN", widths=widths, has_maxvalue=has_maxvalue, numbers=numbers)
+        one = replace(one, values="IN", literals=_values(c))
     elif c.accept("DEFAULT"):
         one = replace(one, values="IN")
     else:
@@ -199,8 +214,14 @@ def update_indexes(c: Cursor) -> bool:
     """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes."""
     if not c.accept("UPDATE", "INDEXES"):
         return False
-    c.skip_parentheses()
-    return True
+    c.expect("(")
+    while True:
+        c.name("an index's name")
+        if not c.accept_any("GLOBAL", "LOCAL"):
+            c.fail("GLOBAL", "LOCAL")
+        if not c.accept(","):
+            c.expect(")")
+            return True
 
 
 def names(c: Cursor) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from schemas.ddl.parser import alter_clauses, partitions
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.lexer import END, NUMBER, STRING, TYPED, LexicalMode
+from schemas.ddl.parser.other_objects import OBJECTS, sequence_options
 from schemas.ddl.parser.statements import (
     AddIndex,
     AlterDatabase,
@@ -33,7 +34,7 @@ from schemas.ddl.parser.statements import (
     TableName,
     TruncateTable,
 )
-from schemas.ddl.parser.table_elements import elements, index_options, table_options
+from schemas.ddl.parser.table_elements import elements, encryption, index_options, table_options
 from schemas.ddl.parser.table_elements import parts as index_parts
 from schemas.model.errors import DdlError
 
@@ -73,7 +74,9 @@ def _create(c: Cursor) -> Statement:
     if c.accept("SEQUENCE"):
         lenient = c.accept("IF", "NOT", "EXISTS")
         sequence = CreateRelation("sequence", c.table(), if_not_exists=lenient)
-        c.rest()
+        with c.read_in_full():
+            sequence_options(c)
+            c.end()
         return sequence
     return _without_rows(c, "CREATE")
 
@@ -110,7 +113,9 @@ def _database_options(c: Cursor) -> tuple[str, str]:
         elif c.accept("COLLATE"):
             c.skip_equals()
             collate = c.word_or_text("a collation").lower()
-        elif c.accept("ENCRYPTION") or c.accept("PLACEMENT", "POLICY"):
+        elif c.accept("ENCRYPTION"):
+            encryption(c)
+        elif c.accept("PLACEMENT", "POLICY"):
             if not c.accept("SET", "DEFAULT"):
                 c.skip_equals()
                 c.word_or_text("a value")
@@ -172,10 +177,7 @@ def _create_index(c: Cursor) -> Statement:
     c.expect("ON")
     table = c.table()
     parts, lengths, names, texts = index_parts(c)
-    everywhere, clustered = index_options(c)
-    index = IndexDef(
-        kind, name, parts, lengths, special, everywhere=everywhere, names=names, expressions=texts, clustered=clustered
-    )
+    index = index_options(c, IndexDef(kind, name, parts, lengths, special, names=names, expressions=texts))
     algorithm_and_lock(c)
     return AlterTable(table, (AddIndex(index, lenient),))
 
@@ -322,7 +324,9 @@ def _to_time(c: Cursor) -> Statement:
         c.string("a time in quotes")
     else:
         c.expect("TSO")
-        c.integer()
+        if c.integer() == 0:
+            c.step_back()
+            c.refuse("a TSO is above 0")
     return NoRowEffect("FLASHBACK TO TIMESTAMP")
 
 
@@ -332,8 +336,15 @@ def _without_rows(c: Cursor, verb: str) -> Statement:
     c.accept("OR", "REPLACE")
     for words in _OTHER_OBJECTS:
         if c.accept(*words):
-            c.rest()
-            return NoRowEffect(f"{verb} {' '.join(words)}")
+            what = " ".join(words)
+            reader = OBJECTS.get((verb, what))
+            if reader is None:
+                c.rest()
+            else:
+                with c.read_in_full():
+                    reader(c)
+                    c.end()
+            return NoRowEffect(f"{verb} {what}")
     c.fail("TABLE", "DATABASE", "INDEX", "VIEW", "SEQUENCE", *(" ".join(words) for words in _OTHER_OBJECTS))
 
 

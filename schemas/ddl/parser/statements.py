@@ -95,6 +95,7 @@ class IndexDef:
     expressions: tuple[str, ...] = field(default=(), compare=False)
     clustered: bool | None = None
     sets_null: bool = False
+    comment: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,19 +205,40 @@ class ExchangePartition:
     partition: str = ""
 
 
+class PartitionValue(NamedTuple):
+    """A value in VALUES. kind: int, fraction, text, bits, null, maxvalue, default, or "" for any other expression.
+
+    text: the digits of a number.
+    """
+
+    kind: str
+    text: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionDef:
-    """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". widths: how many values are in each tuple of them,
-    0 for one without parentheses of its own. numbers: those of them that are written as whole numbers. subpartitions:
-    how many are written.
+    """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". literals: its values, each a tuple.
+    subpartitions: how many are written.
     """
 
     name: str
     values: str = ""
-    widths: tuple[int, ...] = ()
-    has_maxvalue: bool = False
+    literals: tuple[tuple[PartitionValue, ...], ...] = field(default=(), compare=False)
     subpartitions: int = 0
-    numbers: tuple[int, ...] = ()
+
+    @property
+    def single(self) -> bool:
+        """It has one value (LESS THAN), or a list of single ones."""
+        return len(self.literals) == 1 if self.values == "LESS THAN" else all(len(v) == 1 for v in self.literals)
+
+    @property
+    def has_maxvalue(self) -> bool:
+        return any(one.kind == "maxvalue" for values in self.literals for one in values)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Those of the single values that are written as whole numbers."""
+        return tuple(int(v[0].text) for v in self.literals if len(v) == 1 and v[0].kind == "int")
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,6 +262,7 @@ class NoColumnEffect:
     """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words.
 
     names: of the partitions, foreign key, CHECK or index that it is about; () for all. added: partitions that it makes.
+    count: of COALESCE PARTITION.
     """
 
     what: str
@@ -247,6 +270,7 @@ class NoColumnEffect:
     names: tuple[str, ...] = ()
     added: tuple[PartitionDef, ...] = ()
     lenient: bool = False
+    count: int = 1
 
 
 Clause = (

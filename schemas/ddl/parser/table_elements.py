@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
@@ -12,6 +13,7 @@ from schemas.ddl.parser.expressions import expression
 from schemas.ddl.parser.lexer import NUMBER, STRING, WORD
 from schemas.ddl.parser.statements import ColumnDef, IndexDef, TableOptions
 
+_DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:d|h|ms|us|µs|ns|m|s))+|\d+")
 _INDEX_FIRST = frozenset("CONSTRAINT PRIMARY UNIQUE INDEX KEY FULLTEXT SPATIAL FOREIGN CHECK".split())
 
 
@@ -88,16 +90,8 @@ def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str)
 def _keys(c: Cursor, index: IndexDef) -> IndexDef:
     _using(c)
     columns, lengths, names, texts = parts(c)
-    everywhere, clustered = index_options(c)
-    return replace(
-        index,
-        parts=columns,
-        lengths=lengths,
-        names=names,
-        expressions=texts,
-        everywhere=everywhere,
-        clustered=clustered,
-    )
+    index = replace(index, parts=columns, lengths=lengths, names=names, expressions=texts)
+    return index_options(c, index)
 
 
 def _using(c: Cursor) -> None:
@@ -139,14 +133,14 @@ def _in_parentheses(c: Cursor) -> str:
     return text
 
 
-def index_options(c: Cursor) -> tuple[bool, bool | None]:
-    """What may follow an index's columns; none of it has an effect on rows. Whether the index is GLOBAL; and whether it
-    is CLUSTERED, None where neither is written."""
-    everywhere, clustered = False, None
+def index_options(c: Cursor, index: IndexDef) -> IndexDef:
+    """The index with what may follow its columns; none of it has an effect on rows."""
     while True:
         if c.upper in ("USING", "TYPE"):
             _using(c)
-        elif c.accept_any("COMMENT", "PARAMETER"):
+        elif c.accept("COMMENT"):
+            index = replace(index, comment=c.string())
+        elif c.accept("PARAMETER"):
             c.skip_equals()
             c.string()
         elif c.accept("KEY_BLOCK_SIZE") or c.accept("PRE_SPLIT_REGIONS"):
@@ -165,11 +159,11 @@ def index_options(c: Cursor) -> tuple[bool, bool | None]:
                 c.skip_equals()
                 c.string()
         elif c.accept("GLOBAL"):
-            everywhere = True
+            index = replace(index, everywhere=True)
         elif c.upper in ("CLUSTERED", "NONCLUSTERED"):
-            clustered = c.advance().upper == "CLUSTERED"
+            index = replace(index, clustered=c.advance().upper == "CLUSTERED")
         elif not c.accept_any("VISIBLE", "INVISIBLE", "LOCAL"):
-            return everywhere, clustered
+            return index
 
 
 # ---- table options
@@ -184,6 +178,70 @@ def _word_option(c: Cursor, options: TableOptions) -> TableOptions:
     else:
         c.word_or_text("a word or a text")
     return options
+
+
+def encryption(c: Cursor) -> None:
+    """'Y' or 'N' after ENCRYPTION."""
+    c.skip_equals()
+    with c.read_in_full():
+        if c.string().upper() not in ("Y", "N"):
+            c.step_back()
+            c.fail("'Y'", "'N'")
+
+
+def _quoted_option(c: Cursor, options: TableOptions) -> TableOptions:
+    with c.read_in_full():
+        c.string()
+    return options
+
+
+def _switch_option(c: Cursor, options: TableOptions) -> TableOptions:
+    with c.read_in_full():
+        if c.string().upper() not in ("ON", "OFF"):
+            c.step_back()
+            c.fail("'ON'", "'OFF'")
+    return options
+
+
+def _interval_option(c: Cursor, options: TableOptions) -> TableOptions:
+    """As Go reads a duration, and with days (upstream `pkg/util/duration`)."""
+    with c.read_in_full():
+        text = c.string()
+        if not _DURATION.fullmatch(text):
+            c.step_back()
+            c.fail("a duration such as '1h'")
+    return options
+
+
+def _count_option(most: int | None = None) -> Callable[[Cursor, TableOptions], TableOptions]:
+    """A whole number up to `most`, or DEFAULT."""
+
+    def read(c: Cursor, options: TableOptions) -> TableOptions:
+        with c.read_in_full():
+            if not c.accept("DEFAULT") and c.integer() > (most if most is not None else 2**63):
+                c.step_back()
+                c.fail("0", "1", "DEFAULT")
+        return options
+
+    return read
+
+
+def _number_literal_option(c: Cursor, options: TableOptions) -> TableOptions:
+    if c.token.kind != NUMBER:
+        c.refuse("a number is expected")
+    c.advance()
+    return options
+
+
+def _encryption_option(c: Cursor, options: TableOptions) -> TableOptions:
+    encryption(c)
+    return options
+
+
+def _unnumbered_option(c: Cursor, options: TableOptions) -> TableOptions:
+    if c.token.kind == NUMBER:
+        c.refuse("a word or a text is expected, not a number")
+    return _word_option(c, options)
 
 
 def _engine_option(c: Cursor, options: TableOptions) -> TableOptions:
@@ -215,13 +273,17 @@ def _union_option(c: Cursor, options: TableOptions) -> TableOptions:
 
 _NUMBERS = """AUTO_INCREMENT AUTO_RANDOM_BASE AUTO_ID_CACHE AVG_ROW_LENGTH CHECKSUM KEY_BLOCK_SIZE MAX_ROWS MIN_ROWS
     SHARD_ROW_ID_BITS PRE_SPLIT_REGIONS STATS_BUCKETS STATS_TOPN TABLE_CHECKSUM DELAY_KEY_WRITE""".split()
-_WORDS = """ROW_FORMAT COMPRESSION CONNECTION PASSWORD ENCRYPTION INSERT_METHOD TABLESPACE NODEGROUP
-    STATS_PERSISTENT STATS_AUTO_RECALC STATS_SAMPLE_RATE STATS_SAMPLE_PAGES STATS_COL_CHOICE STATS_COL_LIST PACK_KEYS
-    SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE TTL_ENABLE TTL_JOB_INTERVAL STORAGE AFFINITY
+_QUOTED = "COMPRESSION CONNECTION PASSWORD STATS_COL_CHOICE STATS_COL_LIST".split()
+_WORDS = """ROW_FORMAT INSERT_METHOD TABLESPACE NODEGROUP
+    STATS_PERSISTENT PACK_KEYS
+    SECONDARY_ENGINE SECONDARY_ENGINE_ATTRIBUTE ENGINE_ATTRIBUTE STORAGE
     AUTOEXTEND_SIZE STORAGE_CLASS PAGE_CHECKSUM PAGE_COMPRESSED PAGE_COMPRESSION_LEVEL TRANSACTIONAL IETF_QUOTES
     SEQUENCE""".split()
 _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
-    **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option), "COMMENT": _comment_option,
+    **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option),
+    **dict.fromkeys(_QUOTED, _quoted_option), "TTL_ENABLE": _switch_option, "TTL_JOB_INTERVAL": _interval_option,
+    "STATS_AUTO_RECALC": _count_option(1), "STATS_SAMPLE_PAGES": _count_option(), "AFFINITY": _unnumbered_option,
+    "STATS_SAMPLE_RATE": _number_literal_option, "ENCRYPTION": _encryption_option, "COMMENT": _comment_option,
     "ENGINE": _engine_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
 }  # fmt: skip

@@ -263,7 +263,7 @@ def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
     exists = any(i.name.lower() == clause.index.name.lower() for i in work.table.indexes)
     if clause.if_not_exists and exists:
         return
-    yield from indexes.of_indexes(work.table, [clause.index])
+    yield from indexes.of_indexes(work.table, [clause.index], strict=work.modes.strict)
     if clause.index.kind == "primary" and clause.index.clustered:
         text = "Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead"
         yield Refusal(8200, text)

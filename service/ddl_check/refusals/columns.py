@@ -178,6 +178,8 @@ def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
         yield Refusal(1221, "Incorrect usage of DEFAULT and generated column")
     if defined.auto_increment:
         yield Refusal(1221, "Incorrect usage of AUTO_INCREMENT and generated column")
+    if defined.on_update:
+        yield Refusal(1221, "Incorrect usage of ON UPDATE and generated column")
     if defined.primary_key and not defined.stored:
         text = "'Defining a virtual generated column as primary key' is not supported for generated columns."
         yield Refusal(3106, text)

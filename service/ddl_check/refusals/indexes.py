@@ -20,6 +20,7 @@ from service.ddl_check.refusals.columns import (
     of_name,
 )
 
+_MAX_COMMENT: Final = 1024
 _MAX_PARTS: Final = 16
 _MAX_BYTES: Final = 3072
 _MAX_INDEXES: Final = 64
@@ -30,8 +31,8 @@ _WIDTHS: Final = {
 }  # fmt: skip
 
 
-def of_indexes(table: Table, added: Sequence[IndexDef]) -> Iterator[Refusal]:
-    """Indexes that come to a table; a table that is made has none before."""
+def of_indexes(table: Table, added: Sequence[IndexDef], *, strict: bool = True) -> Iterator[Refusal]:
+    """Indexes that come to a table; a table that is made has none before. strict: the sql_mode is."""
     names = {i.name.lower() for i in table.indexes}
     primary = sum(i.kind == "primary" for i in added) + (PRIMARY.lower() in names)
     if primary > 1:
@@ -50,6 +51,8 @@ def of_indexes(table: Table, added: Sequence[IndexDef]) -> Iterator[Refusal]:
             if index.name.lower() in names:
                 yield Refusal(1061, f"Duplicate key name '{index.name}'")
             names.add(index.name.lower())
+        if strict and len(index.comment) > _MAX_COMMENT:
+            yield Refusal(1688, f"Comment for index '{index.name}' is too long (max = {_MAX_COMMENT})")
         yield from _of_parts(table, index)
 
 

@@ -5,12 +5,12 @@ Source: upstream tidb `pkg/parser/ast/ddl.go` (PartitionOptions.Validate), `pkg/
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
 from schemas.ddl.executor.indexes import find
 from schemas.ddl.parser.statements import NoColumnEffect, PartitionBy, PartitionDef
-from schemas.model.table import Partitioning, Table
+from schemas.model.table import KnownPartition, Partitioning, Table
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import Refusal
 
@@ -18,6 +18,12 @@ _VALUES: Final = {"RANGE": "LESS THAN", "LIST": "IN"}
 _INTEGERS: Final = (Kind.INTEGER,)
 _OF_COLUMNS: Final = (Kind.INTEGER, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIME)
 _LOBS: Final = ("text", "blob")
+_NUMERIC: Final = ("int", "fraction")
+_WRONG_KINDS: Final = {
+    Kind.DATE: _NUMERIC, Kind.DATETIME: _NUMERIC, Kind.TIME: _NUMERIC, Kind.TEXT: _NUMERIC,
+    Kind.INTEGER: ("text", "fraction"),
+}  # fmt: skip
+"""Kinds of literals that TiDB does not take for a column of RANGE COLUMNS and LIST COLUMNS."""
 MANAGED: Final = {
     "ADD PARTITION", "DROP PARTITION", "TRUNCATE PARTITION", "COALESCE PARTITION", "REORGANIZE PARTITION",
     "FIRST PARTITION", "LAST PARTITION", "REMOVE PARTITIONING",
@@ -34,6 +40,7 @@ def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
     for one in spread.partitions:
         yield from _of_values(one, kind, width)
     yield from of_partition_names(spread.partitions, ())
+    yield from _of_literals(table, spread.partitions, spread.method, spread.names)
     yield from _of_order(spread.partitions, kind)
     yield from _of_columns(table, spread)
 
@@ -63,23 +70,43 @@ def _of_values(one: PartitionDef, kind: str, width: int) -> Iterator[Refusal]:
         yield Refusal(1480, f"Only {owner} PARTITIONING can use VALUES {one.values} in partition definition")
     elif wanted and not one.values:
         yield Refusal(1479, f"Syntax : {kind} PARTITIONING requires definition of VALUES {wanted} for each partition")
-    elif one.values == "LESS THAN" and len(one.widths) != (width or 1):
+    elif one.values == "LESS THAN" and len(one.literals) != (width or 1):
         yield _wrong_width("RANGE", width)
-    elif one.values == "IN" and set(one.widths) - ({width} if width > 1 else {0, 1}):
+    elif one.values == "IN" and {len(values) for values in one.literals} - {width or 1}:
         yield _wrong_width("LIST", width)
     elif one.values == "IN" and one.has_maxvalue:
         yield Refusal(1656, "Cannot use MAXVALUE as value in VALUES IN")
 
 
-def _of_order(made: Sequence[PartitionDef], kind: str) -> Iterator[Refusal]:
-    """Of the values of the partitions that one statement makes, as far as they are whole numbers."""
-    single = [one for one in made if one.values == "LESS THAN" and len(one.widths) == 1]
-    if kind == "RANGE" and any(one.has_maxvalue for one in single[:-1]):
+def _of_literals(table: Table, made: Sequence[PartitionDef], method: str, columns: Sequence[str]) -> Iterator[Refusal]:
+    """Of what is a literal among the values: its type against that of the columns, or INT for an expression.
+
+    columns: of the partitions; of an expression of one column that one alone.
+    """
+    by_columns = method.endswith("COLUMNS")
+    found = [find(table.columns, name) for name in columns]
+    unsigned = not by_columns and len(found) == 1 and found[0] is not None and found[0].unsigned
+    for one in made:
+        tuples = [tuple(v for values in one.literals for v in values)] if one.values == "LESS THAN" else one.literals
+        for value, column in ((v, c) for values in tuples for v, c in zip(values, found or [None], strict=False)):
+            if one.values == "LESS THAN" and value.kind == "null":
+                yield Refusal(1566, "Not allowed to use NULL value in VALUES LESS THAN")
+            elif not by_columns and value.kind in ("text", "fraction"):
+                yield Refusal(1697, f"VALUES value for partition '{one.name}' must have type INT")
+            elif unsigned and value.text.startswith("-"):
+                yield Refusal(1563, "Partition constant is out of partition function domain")
+            elif by_columns and column is not None and value.kind in _WRONG_KINDS.get(column.type.kind, ()):
+                yield Refusal(1654, "Partition column values of incorrect type")
+
+
+def _of_order(made: Sequence[PartitionDef | KnownPartition], kind: str) -> Iterator[Refusal]:
+    """Of the values of partitions, as far as they are whole numbers."""
+    if kind == "RANGE" and any(one.has_maxvalue and one.single for one in made[:-1]):
         yield Refusal(1481, "MAXVALUE can only be used in last partition definition")
-    ends = [number for one in single for number in one.numbers]
+    ends = [number for one in made if one.single for number in one.numbers]
     if kind == "RANGE" and ends != sorted(set(ends)):
         yield Refusal(1493, "VALUES LESS THAN value must be strictly increasing for each partition")
-    listed = [number for one in made if one.values == "IN" for number in one.numbers]
+    listed = [number for one in made for number in one.numbers]
     if kind == "LIST" and len(set(listed)) < len(listed):
         yield Refusal(1495, "Multiple definition of same constant in list partitioning")
 
@@ -128,6 +155,10 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             yield Refusal(1512, "DROP PARTITION can only be used on RANGE/LIST partitions")
         case "COALESCE PARTITION" if ranged:
             yield Refusal(1509, "COALESCE PARTITION can only be used on HASH/KEY partitions")
+        case "COALESCE PARTITION" if clause.count == 0:
+            yield Refusal(1515, "At least one partition must be coalesced")
+        case "COALESCE PARTITION" if spread.partitions and clause.count >= len(spread.partitions):
+            yield Refusal(1508, "Cannot remove all partitions, use DROP TABLE instead")
         case "DROP PARTITION" if spread.names and not clause.lenient:
             yield from _of_unknown(spread, clause, 1507, "Error in list of partitions to DROP")
             gone = {name.lower() for name in clause.names}
@@ -141,14 +172,36 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             yield from _of_unknown(spread, clause, 1507, "Error in list of partitions to REORGANIZE")
             gone = {name.lower() for name in clause.names}
             yield from of_partition_names(clause.added, [n for n in spread.names if n.lower() not in gone])
-            yield from _of_order(clause.added, method.partition(" ")[0])
+            yield from _of_literals(table, clause.added, method, spread.columns)
+            yield from _of_reorganized(spread, gone, clause.added)
         case "ADD PARTITION" if ranged:
             kind = method.partition(" ")[0]
             for one in clause.added:
                 yield from _of_values(one, kind, len(spread.columns) if " " in method else 0)
-            yield from _of_order(clause.added, kind)
+            yield from _of_literals(table, clause.added, method, spread.columns)
+            yield from _of_order([*spread.partitions, *clause.added], kind)
             if not clause.lenient:
                 yield from of_partition_names(clause.added, spread.names)
+
+
+def _of_reorganized(spread: Partitioning, gone: Set[str], added: Sequence[PartitionDef]) -> Iterator[Refusal]:
+    """gone: names in small letters, of partitions that others take the place of."""
+    places = [place for place, one in enumerate(spread.partitions) if one.name.lower() in gone]
+    if not places:
+        return
+    kind, last = spread.method.partition(" ")[0], places[-1]
+    if kind == "RANGE" and places != list(range(places[0], last + 1)):
+        yield Refusal(1519, "When reorganizing a set of partitions they must be in consecutive order")
+        return
+    before = [one for place, one in enumerate(spread.partitions) if place < places[0] or kind == "LIST"]
+    before = [one for one in before if one.name.lower() not in gone]
+    yield from _of_order([*before, *added], kind)
+    old, new = spread.partitions[last], added[-1] if added else None
+    is_last = last == len(spread.partitions) - 1
+    numbers = new.numbers if new is not None and kind == "RANGE" and old.single and old.numbers else ()
+    if numbers and (numbers < old.numbers or (numbers != old.numbers and not is_last)):
+        text = "Reorganize of range partitions cannot change total ranges except for last partition where it can"
+        yield Refusal(1520, f"{text} extend the range")
 
 
 def _of_unknown(spread: Partitioning, clause: NoColumnEffect, number: int, text: str) -> Iterator[Refusal]:

@@ -126,8 +126,10 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
         yield from of_taken(catalog, s.table, db)
     if s.like is not None:
         source = table_id(s.like, db)
-        if catalog.table(source) is None and catalog.exists(source):
-            yield _wrong_object(source, "BASE TABLE")
+        if catalog.table(source) is None:
+            there = catalog.exists(source)
+            text = f"Table '{source}' doesn't exist"
+            yield _wrong_object(source, "BASE TABLE") if there else Refusal(1146, text, certain=False)
         return
     if not s.columns:
         yield Refusal(1113, "A table must have at least 1 column")
@@ -149,7 +151,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
         return
     table = Table(table_id(s.table, db), made, (), charset.name, charset.collate)
     indexes = [*s.indexes, *column_indexes(s.columns)]
-    yield from index_refusals.of_indexes(table, indexes)
+    yield from index_refusals.of_indexes(table, indexes, strict=modes.strict)
     yield from index_refusals.of_automatic(s.columns, indexes)
     for index in s.indexes:
         yield from index_refusals.of_foreign_key(catalog, table, index, db)

@@ -111,6 +111,19 @@ KNOWN: dict[str, tuple[str, list[str]]] = {
         "PARTITION p PLACEMENT POLICY = x", "PARTITION BY HASH (a) PARTITIONS 3 UPDATE INDEXES (i LOCAL)",
         "ADD a INT REMOVE TTL",
     ]),
+    "sequences that are made": ("CREATE SEQUENCE IF NOT EXISTS d.s {}", [
+        "", "INCREMENT = -1 MINVALUE -5 MAXVALUE = +9", "START WITH 3 NO CACHE NOCYCLE NOMAXVALUE COMMENT = 'x'",
+    ]),
+    "placement policies": ("CREATE OR REPLACE PLACEMENT POLICY IF NOT EXISTS p {}", [
+        "PRIMARY_REGION = 'a', REGIONS 'a,b' FOLLOWERS 4", "CONSTRAINTS = '[+disk=ssd]' SURVIVAL_PREFERENCES = '[x]'",
+        "VOTERS 0, LEARNERS = 1",
+    ]),
+    "resource groups": ("ALTER RESOURCE GROUP IF EXISTS DEFAULT {}", [
+        "RU_PER_SEC = UNLIMITED PRIORITY = HIGH, BURSTABLE", "BURSTABLE = OFF BACKGROUND = NULL", "QUERY_LIMIT ()",
+        "QUERY_LIMIT = (EXEC_ELAPSED = '60s', PROCESSED_KEYS 9 RU = 8 ACTION = SWITCH_GROUP(g), "
+        "WATCH = EXACT DURATION '1m')",
+        "BACKGROUND = (TASK_TYPES 'ttl', UTILIZATION_LIMIT = 20)", "QUERY_LIMIT (WATCH SIMILAR DURATION UNLIMITED)",
+    ]),
 }  # fmt: skip
 # What TiDB's parser refuses, or no version knows: not understood here either.
 NOT_GRAMMAR = """
@@ -137,6 +150,40 @@ CREATE TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @a = 1
 CREATE EVENT e ON SCHEDULE EVERY 1 DAY DO SELECT 1
 CALL procedure_of_somebody()
 EXECUTE prepared
+CREATE TABLE t (a INT) PARTITION BY HASH (NOT a)
+CREATE TABLE t (a INT) PARTITION BY RANGE (a) (PARTITION p VALUES LESS THAN (1 OR 2))
+CREATE TABLE t (a INT) PARTITION BY RANGE (a) INTERVAL (10) FIRST PARTITION LESS THAN (0)
+CREATE TABLE t (c CHAR(5) CHARSET utf8 BINARY CHARSET utf8)
+CREATE TABLE t (c TEXT BYTE ASCII)
+ALTER TABLE t PARTITION BY HASH (a) UPDATE INDEXES (i NORMAL)
+"""
+# What is read in full here, so that TiDB is known to refuse it.
+REFUSED_GRAMMAR = """
+CREATE SEQUENCE s INCREMENT
+CREATE SEQUENCE s RESTART = 5
+CREATE SEQUENCE s INCREMENT -9223372036854775809
+ALTER SEQUENCE s
+ALTER SEQUENCE s COMMENT = 'x'
+CREATE PLACEMENT POLICY p REGION = 'us'
+CREATE PLACEMENT POLICY p FOLLOWERS = 0
+ALTER PLACEMENT POLICY p
+DROP PLACEMENT POLICY p, q
+CREATE RESOURCE GROUP g CPU = '8c'
+CREATE RESOURCE GROUP g RU_PER_SEC = 'check'
+CREATE RESOURCE GROUP g RU_PER_SEC = 1, RU_PER_SEC = 2
+CREATE RESOURCE GROUP g BURSTABLE = true
+CREATE RESOURCE GROUP g QUERY_LIMIT = (EXEC_ELAPSED '10s' ACTION DRYRUN ACTION KILL)
+ALTER RESOURCE GROUP g BACKGROUND = (UTILIZATION_LIMIT = 'abc')
+DROP RESOURCE GROUP g, h
+CREATE DATABASE d ENCRYPTION = N
+CREATE TABLE t (a INT) STATS_AUTO_RECALC = 2
+CREATE TABLE t (a INT) STATS_SAMPLE_RATE = 'abc'
+CREATE TABLE t (a INT) STATS_COL_CHOICE = 1
+CREATE TABLE t (a INT) AFFINITY = 1
+CREATE TABLE t (a DATETIME) TTL_ENABLE = 'maybe'
+CREATE TABLE t (a DATETIME) TTL_JOB_INTERVAL = '@monthly'
+CREATE TABLE t (c CHAR(5) COLLATE utf8mb4_bin COLLATE utf8mb4_bin)
+FLASHBACK DATABASE d TO TSO 0
 """
 
 
@@ -146,10 +193,19 @@ def test_every_production_is_known() -> None:
 
 
 def test_what_is_no_grammar_is_never_safe() -> None:
-    def check_row(sql: str) -> None:
+    def check_row(row: tuple[str, str]) -> None:
+        sql, verdict = row
         with pytest.raises(DdlError):
             parse(sql, TYPED, "test")
         form = check(CheckInput(sql, "shop", shop(), feed()), nothing_registered()).form()
-        assert form["verdict"] == "cannot judge"
+        assert form["verdict"] == verdict
+        assert sql.startswith(("CALL", "EXECUTE")) or "(error 1064)" in form["reason"]
 
-    check_rows(NOT_GRAMMAR.strip().split("\n"), check_row)
+    unknown = [(sql, "cannot judge") for sql in NOT_GRAMMAR.strip().split("\n")]
+    check_rows([*unknown, *((sql, "refused") for sql in REFUSED_GRAMMAR.strip().split("\n"))], check_row)
+
+
+def test_what_is_refused_changes_no_table() -> None:
+    sql = "ALTER RESOURCE GROUP g; ALTER TABLE orders ADD COLUMN x INT"
+    form = check(CheckInput(sql, "shop", shop(), feed()), nothing_registered()).form()
+    assert [one["verdict"] for one in form["statements"]] == ["refused", "safe"]
