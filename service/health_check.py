@@ -116,7 +116,9 @@ def run(url: str | None) -> int:
     try:
         place = place_of_url(url) if url is not None else place_of(os.environ)
     except ValueError as error:
-        print(f"ticdc-bridge: {error}", file=sys.stderr)
+        from schemas.model.reasons import reason_of
+
+        print(f"ticdc-bridge: {reason_of(error)}", file=sys.stderr)
         return USAGE
     code, text = check_health(place)
     print(text, file=sys.stdout if code == READY else sys.stderr)

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message
 
 from schemas.model.credentials import mask_credentials, mask_url
 from schemas.model.errors import SetupError
-from schemas.model.reasons import without_number
+from schemas.model.reasons import reason_of, without_number
 from service.registry.deadline import retry_until
 
 T = TypeVar("T")
@@ -251,7 +251,8 @@ def _tls(ca: Path | None) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=str(ca))
     except (OSError, ssl.SSLError) as error:
-        raise SetupError("USAGE", details=f"the certificates in {ca} can't be read: {error}") from None
+        reason = "it has no PEM certificate" if isinstance(error, ssl.SSLError) else reason_of(error)
+        raise SetupError("USAGE", details=f"--ca {ca}: {reason}") from None
 
 
 def json_body(value: Any) -> bytes:

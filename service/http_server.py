@@ -26,6 +26,7 @@ from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from service.api.authentication import CERTIFICATE_STATE
 from service.auth.file_watcher import FileWatcher
 from service.logs import print_line
@@ -73,8 +74,22 @@ class Tls:
                 what, path = "TLS client CA", self.client_ca
                 context.load_verify_locations(self.client_ca)
         except OSError as error:  # ssl.SSLError is one
-            reason = getattr(error, "reason", None) or error.strerror or type(error).__name__
+            reason = _tls_reason(error)
             raise SetupError("USAGE", details=f"{what} {path} (key {self.key or 'in it'}): {reason}") from None
+
+
+_TLS_REASONS: Final = {
+    "KEY_VALUES_MISMATCH": "the key is of another certificate",
+    "BAD_DECRYPT": "the key's password (BRIDGE_TLS_KEY_PASSWORD) is missing or wrong",
+    "BAD_PASSWORD_READ": "the key's password (BRIDGE_TLS_KEY_PASSWORD) is missing or wrong",
+}
+
+
+def _tls_reason(error: OSError) -> str:
+    """Why OpenSSL takes a file not."""
+    if not isinstance(error, ssl.SSLError):
+        return reason_of(error)
+    return _TLS_REASONS.get(error.reason or "", "it is not PEM, or its certificate or key is missing or damaged")
 
 
 def name_in(certificate: dict[str, Any] | None) -> str | None:

@@ -360,5 +360,7 @@ class MessageSender:
 
 
 def make_topics(servers: str, config: str) -> KafkaTopics | None:
-    """The Kafka of the settings; None if they name none."""
+    """The Kafka of the settings; None if they name none. SetupError USAGE for a file that is not there."""
+    if config and not Path(config).is_file():
+        raise SetupError("USAGE", details=f"--kafka-config {config}: there is no such file")
     return KafkaTopics(servers, config) if servers or config else None

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import io
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from ticdc_bridge import __version__
@@ -13,6 +15,7 @@ from ticdc_bridge.packages import ForeignPackageError, check_packages, missing_p
 
 PROGRAM: Final = "ticdc-bridge"
 _WRONG_USAGE: Final = 2
+_CLOSED_PIPE: Final = 141  # as a shell says of a program that SIGPIPE ended
 # The module of a program whose main(words, prog) returns an exit code or raises SystemExit; loaded when it is needed.
 _MODULES: Final = {SERVICE: "service.__main__", JOBS: "spark_jobs.commands.main", OWN: "ticdc_bridge.completion"}
 
@@ -20,6 +23,10 @@ _MODULES: Final = {SERVICE: "service.__main__", JOBS: "spark_jobs.commands.main"
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command. In: the words after the program's name (default: those of this process). Out: its exit code."""
     words = sys.argv[1:] if arguments is None else [*arguments]
+    return _with_streams(lambda: _main(words))
+
+
+def _main(words: list[str]) -> int:
     if not words:
         print(help_text(), file=sys.stderr)
         return _WRONG_USAGE
@@ -30,12 +37,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(help_text())
             return 0
         words, first = [*following, "--help"], following[0]
-    if first in ("-V", "--version"):
+    if first in ("-V", "--version", "version"):
         print(f"{PROGRAM} {__version__}")
         return 0
     if first not in COMMANDS:
         return _unknown(first)
-    return run(COMMANDS[first].package, words, PROGRAM)
+    return _run(COMMANDS[first].package, words, PROGRAM)
 
 
 def run(package: str, words: Sequence[str], prog: str) -> int:
@@ -43,6 +50,25 @@ def run(package: str, words: Sequence[str], prog: str) -> int:
 
     Out: the exit code; 2 where other files stand in for our packages or what the program needs is not installed.
     """
+    return _with_streams(lambda: _run(package, words, prog))
+
+
+def _with_streams(work: Callable[[], int]) -> int:
+    """The exit code of the work, whose output is UTF-8 in any locale; 141 where its reader went away (| head)."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace" if stream is sys.stderr else "strict")
+    try:
+        try:
+            return work()
+        finally:
+            sys.stdout.flush()  # what it still holds is written here, where a closed pipe can be told
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _CLOSED_PIPE
+
+
+def _run(package: str, words: Sequence[str], prog: str) -> int:
     try:
         if package != OWN:
             check_packages("schemas", package)

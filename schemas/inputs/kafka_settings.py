@@ -36,7 +36,7 @@ def _read_settings(servers: str | None, config_file: Path | None, what: str) -> 
     settings: dict[str, str] = {}
     if config_file is not None:
         try:
-            lines = config_file.read_text(encoding="utf-8").splitlines()
+            lines = config_file.read_text(encoding="utf-8-sig").splitlines()
         except OSError as error:
             raise SetupError("USAGE", details=f"{_TOLD} {config_file}: {error.strerror or error}") from error
         except UnicodeDecodeError as error:

@@ -25,6 +25,7 @@ _JSON_MESSAGES = {
     "Invalid \\escape": "a backslash is followed by what JSON does not escape",
     "Invalid \\uXXXX escape": "\\u is not followed by four hexadecimal digits",
     "Extra data": "more text follows the document",
+    "Unexpected UTF-8 BOM (decode using utf-8-sig)": "a byte order mark stands before the document",
 }
 """Messages of Python's json module → what is wrong."""
 _KINDS = {
@@ -44,6 +45,7 @@ _VALUE_ERRORS = (
     (re.compile(r"Invalid isoformat string"), "no date or time"),
     (re.compile(r"fromhex\(\)"), "no hexadecimal text"),
     (re.compile(r"badly formed hexadecimal UUID"), "no UUID"),
+    (re.compile(r"Port (?:could not be cast|out of range)"), "the port is no number from 0 to 65535"),
     (re.compile(r"embedded null (?:byte|character)"), "a name with a zero byte"),
     (re.compile(r"surrogates not allowed|codec can't"), "not UTF-8"),
     (re.compile(r"string argument should contain only ASCII"), "no base64 text"),

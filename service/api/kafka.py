@@ -38,7 +38,7 @@ _LAST: Final = 20
 _MOST: Final = 500
 
 _NAME = Parameter("name", "Only topics with this text in their names, whatever its case", TEXT_PARAMETER)
-_LETTERS = Parameter("deadLetters", "Only topics whose names say that they hold dead letters (dead, dlq)")
+_LETTERS = Parameter("deadLetters", "Only topics of dead letters: that jobs reported, or with dead or dlq in the name")
 _COUNT = Parameter("last", "How many messages, 20 if not said, 500 at most", {"type": "integer", "format": "int32"})
 _PARTITION = Parameter("partition", "Only of this partition", {"type": "integer", "format": "int32"})
 _FORMAT = Parameter(
@@ -73,12 +73,14 @@ async def _ask_kafka(
 async def topics(call: Called) -> Response:
     """Topics by name, each with its partitions and how many offsets it has."""
     from service.dead_letter_topic import is_likely_name
+    from service.registry.lineage import dead_letter_topics
 
     part, (offset, limit) = call.text("name").lower(), call.page_limits()
-    likely = is_likely_name if call.flag("deadLetters") else lambda _: True
+    only_letters = call.flag("deadLetters")
+    reported = dead_letter_topics(call.registry) if only_letters else set()
 
     def wanted(name: str) -> bool:
-        return part in name.lower() and likely(name)
+        return part in name.lower() and (not only_letters or name in reported or is_likely_name(name))
 
     rows, total = await _ask_kafka(call, lambda kafka: kafka.topics(wanted, offset, limit))
     listed = [{"topic": one.name, "partitions": one.partitions, "messages": one.messages} for one in rows]

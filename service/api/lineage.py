@@ -14,7 +14,12 @@ router = Router("/lineage")
 _KINDS = {str: TEXT, int: as_is({"type": ["integer", "null"], "format": "int64"})}
 _TABLE = object_schema({name: _KINDS[kind] for name, kind, _ in lineage.TABLE_FIELDS})
 _BODY = WholeBody(
-    "BAD_REQUEST", {**dict.fromkeys(lineage.RUN_FIELDS, TEXT), "tables": as_is({"type": "array", "items": _TABLE})}
+    "BAD_REQUEST",
+    {
+        **dict.fromkeys(lineage.RUN_FIELDS, TEXT),
+        **{name: _KINDS[kind] for name, kind, _ in lineage.NEWEST_RUN},
+        "tables": as_is({"type": "array", "items": _TABLE}),
+    },
 )
 _FILTERS = (
     Parameter("job", "Only rows of this job", STRING),

@@ -111,9 +111,16 @@ def _lines(text: str, source: str) -> Iterator[tuple[int, str, str]]:
         name, colon, hashed = line.partition(":")
         if not colon:
             raise SetupError("USAGE", details=f"{source} line {number}: not NAME:HASH")
-        if not _NAME.fullmatch(name) or name == ANONYMOUS:
-            raise SetupError("USAGE", details=f"{source} line {number}: this name can't be used")
+        check_name(name, f"{source} line {number}: ")
         yield number, name, hashed
+
+
+def check_name(name: str, where: str = "") -> None:
+    """SetupError USAGE for what can't be a user's name."""
+    if not _NAME.fullmatch(name) or name == ANONYMOUS:
+        what = f"a user has 1 to 255 characters, no colon and no blank, and is not called {ANONYMOUS}"
+        details = f"{where}this name can't be used: {what}"
+        raise SetupError("USAGE", details=details)
 
 
 def _complaint(hashed: str) -> str:

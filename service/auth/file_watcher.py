@@ -158,7 +158,7 @@ def read_text(path: str) -> str:
             content = file.read(_LARGEST + 1)
         if len(content) > _LARGEST:
             raise SetupError("USAGE", details=f"{path}: larger than {_LARGEST} bytes")
-        return content.decode()
+        return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise SetupError("USAGE", details=f"{path}: not UTF-8") from None
     except OSError as error:

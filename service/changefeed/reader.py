@@ -15,6 +15,7 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from schemas.model.table_filter import PatternError, TableFilter
 from service.changefeed import setting_checks, topics
 from service.changefeed.cloud_form import from_cloud
@@ -80,7 +81,7 @@ def read_config(path: str) -> str:
     """The text of a configuration file; of one that is too long, more than is taken. SetupError USAGE."""
     try:
         with open(path, "rb") as file:
-            return file.read(MAX_CONFIG + 1).decode()
+            return file.read(MAX_CONFIG + 1).decode("utf-8-sig")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
         raise SetupError("USAGE", details=f"--config {path}: {reason}") from None
@@ -95,7 +96,7 @@ def _document(text: str) -> dict[str, Any]:
     try:
         document = _with_dashes(json.loads(text) if text.lstrip().startswith("{") else tomllib.loads(text))
     except (ValueError, RecursionError) as error:
-        details = f"the changefeed's configuration is neither TOML nor JSON: {error}"
+        details = f"the changefeed's configuration is neither TOML nor JSON: {reason_of(error)}"
         raise SetupError("USAGE", details=details) from None
     return dict(document)
 
@@ -198,7 +199,7 @@ class _Reader:
             uri.port if "," not in uri.netloc else None  # noqa: B018 (reading it checks it)
             pairs = parse_qsl(uri.query, keep_blank_values=True, max_num_fields=1000)
         except ValueError as error:
-            raise SetupError("USAGE", details=f"the sink URI can't be read: {error}") from None
+            raise SetupError("USAGE", details=f"the sink URI can't be read: {reason_of(error)}") from None
         if not uri.scheme or not uri.netloc:
             raise SetupError("USAGE", details="the sink URI has no scheme or host: kafka://HOST:PORT/TOPIC?protocol=…")
         seen_names: set[str] = set()

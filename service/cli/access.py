@@ -12,9 +12,11 @@ from service.cli.output import exit_with
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The user's name.")]
 AclPath = Annotated[str, typer.Argument(metavar="FILE", help="The file of --acl-file.")]
-Who = Annotated[str | None, typer.Argument(metavar="[NAME]", help="Whose rights to show; cert:CN for a certificate.")]
-Subject = Annotated[str | None, typer.Argument(metavar="[SUBJECT]", help="On which subject.")]
-AuthPath = Annotated[str | None, typer.Option("--auth-file", help="Report users of this file that no rule names.")]
+Who = Annotated[str | None, typer.Argument(metavar="NAME", help="Whose rights to show; cert:CN for a certificate.")]
+Subject = Annotated[str | None, typer.Argument(metavar="SUBJECT", help="On which subject.")]
+AuthPath = Annotated[
+    str | None, typer.Option("--auth-file", metavar="FILE", help="Report users of this file that no rule names.")
+]
 _REFUSED: Final = 1
 
 
@@ -25,16 +27,15 @@ def hash_password(name: Name) -> None:
     """
     from service.auth import credentials
 
+    _check_name(name)
     if sys.stdin.isatty():
         password = typer.prompt("Password", hide_input=True, confirmation_prompt=True, err=True)
     else:
         password = sys.stdin.readline().rstrip("\r\n")
     try:
-        line = f"{name}:{credentials.hash_of(password)}"
-        credentials.read(line, "NAME")
-    except (ValueError, SetupError) as error:
+        print(f"{name}:{credentials.hash_of(password)}")
+    except ValueError as error:
         exit_with(str(error))
-    print(line)
 
 
 def new_token(name: Name) -> None:
@@ -46,14 +47,19 @@ def new_token(name: Name) -> None:
     """
     from service.auth import credentials
 
+    _check_name(name)
     token, hashed = credentials.new_token()
-    line = f"{name}:{hashed}"
-    try:
-        credentials.read(line, "NAME")
-    except SetupError as error:
-        exit_with(str(error))
     print(f"token of {name}: {token}", file=sys.stderr)
-    print(line)
+    print(f"{name}:{hashed}")
+
+
+def _check_name(name: str) -> None:
+    from service.auth import credentials
+
+    try:
+        credentials.check_name(name)
+    except SetupError as error:
+        exit_with(error.detail)
 
 
 def check_acl(file: AclPath, name: Who = None, subject: Subject = None, auth_file: AuthPath = None) -> None:

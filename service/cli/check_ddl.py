@@ -15,7 +15,8 @@ from typing import Annotated, Any, Literal
 import typer
 
 from schemas.model.errors import BridgeError, SetupError
-from service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, login
+from schemas.model.reasons import reason_of
+from service.cli.options import Config, DdlZone, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
 from service.cli.output import exit_with
 
 Format = Literal["text", "json", "github"]
@@ -30,7 +31,7 @@ Sql = Annotated[
 File = Annotated[
     str | None, typer.Option("--in", "--file", metavar="FILE", help="A file of statements, instead of SQL.")
 ]
-Db = Annotated[str, typer.Option(help="The database of unqualified table names.")]
+Db = Annotated[str, typer.Option(metavar="DATABASE", help="The database of unqualified table names.")]
 Registry = Annotated[
     str | None,
     typer.Option(
@@ -40,7 +41,7 @@ Registry = Annotated[
         help=f"The running service: its registry and its history. [BRIDGE_REGISTRY, {_DEFAULT_SERVICE}]",
     ),
 ]
-Store = Annotated[str | None, typer.Option(help="The service's store, read directly: sqlite:///PATH.")]
+Store = Annotated[str | None, typer.Option(metavar="URL", help="The service's store, read directly: sqlite:///PATH.")]
 Ddl = Annotated[
     str | None,
     typer.Option(
@@ -51,12 +52,17 @@ Ddl = Annotated[
         "mysql://USER@HOST:4000/DB.",
     ),
 ]
-Schemas = Annotated[str | None, typer.Option(help="With --ddl: registered schemas, JSON lines or a meta.json.")]
-Compatibility = Annotated[str, typer.Option(help="With --schemas: the level of all subjects.")]
-At = Annotated[str | None, typer.Option(help="Check against the tables at this time: a commit_ts or an RFC 3339 time.")]
-Changefeed = Annotated[str | None, typer.Option(help="The tracked changefeed whose history is used.")]
-Keyspace = Annotated[str, typer.Option(help="TiCDC's keyspace (namespace), part of Avro names.")]
-SqlMode = Annotated[str, typer.Option(help="The sql_mode in which the SQL is typed.")]
+Schemas = Annotated[
+    str | None, typer.Option(metavar="FILE", help="With --tables: registered schemas, JSON lines or a meta.json.")
+]
+Compatibility = Annotated[str, typer.Option(metavar="LEVEL", help="With --schemas: the level of all subjects.")]
+At = Annotated[
+    str | None,
+    typer.Option(metavar="TSO|TIME", help="Check against the tables at this time: a commit_ts or an RFC 3339 time."),
+]
+Changefeed = Annotated[str | None, typer.Option(metavar="NAME", help="The tracked changefeed whose history is used.")]
+Keyspace = Annotated[str, typer.Option(metavar="NAME", help="TiCDC's keyspace (namespace), part of Avro names.")]
+SqlMode = Annotated[str, typer.Option(metavar="MODES", help="The sql_mode in which the SQL is typed.")]
 Wire = Annotated[bool, typer.Option("--wire", help="The SQL is as TiCDC sends it, not as it is typed.")]
 Shown = Annotated[
     Format, typer.Option("--format-out", "--format", help="text, json, or github: annotations and a job summary.")
@@ -91,11 +97,11 @@ def check_ddl(
     changefeed. 2: wrong usage, or a source that can't be read.
 
     The tables and registered schemas are those of the running service (--registry); or of a --store; or of table
-    definitions (--ddl), which may be a live TiDB.
+    definitions (--tables), which may be a live TiDB.
 
     Try it:  ticdc-bridge check-ddl "ALTER TABLE shop.orders ADD note TEXT"
 
-             ticdc-bridge check-ddl --db shop --in migration.sql --ddl mysql://root@tidb:4000/shop
+             ticdc-bridge check-ddl --db shop --in migration.sql --tables mysql://root@tidb:4000/shop
     """
     from service.changefeed.reader import read_files
     from service.ddl_check.report import EXIT
@@ -106,13 +112,13 @@ def check_ddl(
         text, name = _statements(sql, file)
         request: dict[str, Any] = {
             "sql": text, "db": db, "sql_mode": sql_mode, "wire": wire, "at": tso_of(at) if at else None,
-            "zone": _zone(ddl_time_zone), "history": changefeed,
+            "zone": check_zone("--ddl-time-zone", ddl_time_zone), "history": changefeed,
         }  # fmt: skip
         feed = {
             "sink_uri": sink_uri, "config": config, "keyspace": keyspace, "schema_registry": schema_registry,
             "ticdc_version": ticdc_version,
         }  # fmt: skip
-        _check_sources({"--registry": registry, "--store": store, "--ddl": ddl})
+        _check_sources({"--registry": registry, "--store": store, "--tables": ddl})
         if not (store or ddl):
             form = _ask_service(registry or os.environ.get("BRIDGE_REGISTRY") or _DEFAULT_SERVICE, request, feed)
         else:
@@ -129,7 +135,7 @@ def _check_sources(sources: dict[str, str | None]) -> None:
     given = [name for name, value in sources.items() if value]
     if len(given) > 1:
         usage = (
-            f"the tables come from one place: --registry URL, --store URL or --ddl SOURCE, not {' and '.join(given)}"
+            f"the tables come from one place: --registry URL, --store URL or --tables SOURCE, not {' and '.join(given)}"
         )
         raise SetupError("USAGE", details=usage)
 
@@ -140,8 +146,8 @@ def _other_ways(sql: list[str] | None) -> str:
     statement = shlex.quote(text if text and len(text) <= _SHOWN_SQL else "ALTER TABLE shop.orders …")
     return (
         "\nStart the service, name it by --registry URL or BRIDGE_REGISTRY, or do without it:\n"
-        f"  ticdc-bridge check-ddl --ddl mysql://HOST:4000/DB {statement}\n"
-        f"  ticdc-bridge check-ddl --ddl tables.sql {statement}"
+        f"  ticdc-bridge check-ddl --tables mysql://HOST:4000/DB {statement}\n"
+        f"  ticdc-bridge check-ddl --tables tables.sql {statement}"
     )
 
 
@@ -167,15 +173,6 @@ def _statements(sql: list[str] | None, file: str | None) -> tuple[str, str]:
         raise SetupError("USAGE", details=f"{where}: {error.strerror or error}") from None
     except UnicodeDecodeError:
         raise SetupError("USAGE", details=f"{where}: no UTF-8 text") from None
-
-
-def _zone(name: str | None) -> str | None:
-    from schemas.model import values
-
-    try:
-        return name if name is None else (values.zone(name), name)[1]
-    except ValueError as error:
-        raise SetupError("USAGE", details=f"--ddl-time-zone: {error}") from None
 
 
 # ---- where the answer comes from
@@ -229,7 +226,7 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
     level = level.upper()
     if level not in LEVELS:
         raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
-    statements = read_tables("--ddl", str(ddl), db).statements
+    statements = read_tables("--tables", str(ddl), db).statements
     entries = _parse_file("--schemas", schemas, definition_files.schemas) if schemas else []
     with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{Path(folder) / 'registry.db'}")) as opened:
         view, assume = view_of_entries(opened, entries, level), schemas is None
@@ -240,11 +237,9 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
 
 def _parse_file(option: str, path: str, reader: Any) -> Any:
     try:
-        return reader(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SetupError("USAGE", details=f"{option} {path}: {error.strerror or error}") from None
-    except ValueError as error:
-        raise SetupError("USAGE", details=f"{option} {path}: {error}") from None
+        return reader(Path(path).read_text(encoding="utf-8-sig"))
+    except (OSError, ValueError) as error:
+        raise SetupError("USAGE", details=f"{option} {path}: {reason_of(error)}") from None
 
 
 # ---- how it is shown

@@ -11,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from schemas.model.errors import SetupError
-from service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, login
+from service.cli.options import Config, SchemaRegistry, SinkUri, TicdcVersion, check_zone, login
 from service.cli.output import exit_with
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ Registry = Annotated[
         help="A registry whose compatibility levels and modes are checked, too.",
     ),
 ]
-TimeZone = Annotated[str, typer.Option(help="Time zone of TiCDC's servers, if readers know it.")]
+TimeZone = Annotated[str, typer.Option(metavar="ZONE", help="Time zone of TiCDC's servers, if readers know it.")]
 FailOn = Annotated[
     Literal["error", "warning", "info"], typer.Option(help="The lowest severity that gives exit code 1.")
 ]
@@ -68,6 +68,7 @@ def doctor(
     try:
         if not sink_uri and not config:
             raise SetupError("USAGE", details="give --sink-uri, --config or both")
+        check_zone("--time-zone", time_zone or None)
         feed = read_files(
             sink_uri, config, time_zone=time_zone, schema_registry=schema_registry, ticdc_version=ticdc_version
         )

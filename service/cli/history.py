@@ -6,8 +6,7 @@ import json
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -47,22 +46,24 @@ def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: Re
 
     done, failed, file = 0, 0, one_place("FILE", given, "--in", source)
     try:
-        with open(0 if file == "-" else file, encoding="utf-8", closefd=file != "-") as lines:
+        with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
             for result in replay(lines, mode):
                 print(json.dumps(result, ensure_ascii=False))
                 done, failed = done + 1, failed + (not result["ok"])
     except SetupError as error:
         exit_with(error.detail)
+    except BrokenPipeError:
+        raise
     except (OSError, UnicodeDecodeError) as error:
         exit_with(f"{file}: {reason_of(error)}")
     print_line(f"history replay: {done} statements, {failed} that could not be read or applied")
 
 
-Feed = Annotated[str | None, typer.Option("--changefeed", help="The history it is for. [the only one]")]
+Feed = Annotated[str | None, typer.Option("--changefeed", metavar="NAME", help="The history it is for. [the only one]")]
 ShowCreate = Annotated[
     str | None, typer.Argument(metavar="SQL", help="What SHOW CREATE TABLE printed; - is standard input.")
 ]
-Db = Annotated[str, typer.Option("--db", help="The table's database.")]
+Db = Annotated[str, typer.Option("--db", metavar="DATABASE", help="The table's database.")]
 At = Annotated[
     str | None, typer.Option("--at", metavar="TSO|TIME", help="Valid from this time. [the resolved ts of the history]")
 ]
@@ -75,8 +76,10 @@ Tables = Annotated[
         help="Many tables at once: a file of SQL or DDL, a dump's folder, or mysql://USER@HOST:4000/DB.",
     ),
 ]
-Subject = Annotated[str | None, typer.Option(help="A registered subject, which describes the table in part.")]
-Version = Annotated[int | None, typer.Option(help="The subject's version. [the newest]")]
+Subject = Annotated[
+    str | None, typer.Option(metavar="SUBJECT", help="A registered subject, which describes the table in part.")
+]
+Version = Annotated[int | None, typer.Option(metavar="N", help="The subject's version. [the newest]")]
 MessageFile = Annotated[
     str | None,
     typer.Option("--message", metavar="FILE", help="A message that describes it: one line, key_b64, value_b64."),
@@ -105,8 +108,10 @@ def _open_histories(url: str | None, *, reads: bool = False) -> Iterator[tuple[H
             store.close()
     except BridgeError as error:
         exit_with(error.detail)
+    except BrokenPipeError:  # the reader of the output went away (| head)
+        raise
     except (OSError, ValueError) as error:
-        exit_with(str(error))
+        exit_with(reason_of(error))
 
 
 @history.command("snapshot")
@@ -147,7 +152,7 @@ def history_snapshot(
         if subject is not None:
             body |= {"subject": subject, "version": version}
         if message is not None:
-            body["message"] = json.loads(Path(message).read_text(encoding="utf-8").splitlines()[0])
+            body["message"] = _first_message(message)
         if at is not None:
             body["time"] = at
         if tables is None:
@@ -166,6 +171,16 @@ def history_snapshot(
     if len(entry.records) > 1:
         since = f"since commit_ts {entry.records[0].commit_ts}"
         print_line(f"history snapshot: {result.new} tables {since} kept, {result.copies} known already")
+
+
+def _first_message(file: str) -> Any:
+    """The JSON of a file's first line. SetupError USAGE."""
+    try:
+        with open(file, encoding="utf-8-sig") as lines:
+            return json.loads(next(lines, ""))
+    except (OSError, ValueError, RecursionError) as error:
+        details = f"--message {file}: a line of JSON with key_b64 and value_b64 is needed: {reason_of(error)}"
+        raise SetupError("USAGE", details=details) from None
 
 
 def _named(db: str | None, table: str | None) -> tuple[str | None, str | None]:
@@ -197,7 +212,9 @@ def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None
 def history_diff(
     earlier: Earlier,
     later: Later,
-    db: Annotated[str | None, typer.Option("--db", help="Only the tables of this database.")] = None,
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="DATABASE", help="Only the tables of this database.")
+    ] = None,
     table: Annotated[
         str | None,
         typer.Option("--table", metavar="[DB.]TABLE", help="Only this table (of --db), by its name at any time."),
@@ -250,7 +267,9 @@ def history_export(
     inclusive: Annotated[
         bool, typer.Option("--inclusive", help="With the DDL at that very commit_ts, as rows after it have it.")
     ] = False,
-    db: Annotated[str | None, typer.Option("--db", help="Only the tables of this database.")] = None,
+    db: Annotated[
+        str | None, typer.Option("--db", metavar="DATABASE", help="Only the tables of this database.")
+    ] = None,
     table: Annotated[
         str | None, typer.Option("--table", metavar="[DB.]TABLE", help="Only this table (of --db).")
     ] = None,
@@ -283,7 +302,9 @@ def history_export(
 
 @history.command("rebuild")
 def history_rebuild(
-    changefeed: Annotated[str | None, typer.Option("--changefeed", help="One history. [all of them]")] = None,
+    changefeed: Annotated[
+        str | None, typer.Option("--changefeed", metavar="NAME", help="One history. [all of them]")
+    ] = None,
     every: All = False,
     store: StoreUrl = None,
 ) -> None:

@@ -35,8 +35,8 @@ ComparedWith = Annotated[
 Once = Annotated[
     bool, typer.Option("--once", help="Sync once, compare everything, and exit: 0 if all answers are the same, else 1.")
 ]
-Interval = Annotated[float, typer.Option(min=0.1, help="Seconds between two syncs.")]
-Sample = Annotated[int, typer.Option(min=0, help="Requests to compare after each sync, in turn.")]
+Interval = Annotated[float, typer.Option(min=0.1, metavar="N", help="Seconds between two syncs.")]
+Sample = Annotated[int, typer.Option(min=0, metavar="N", help="Requests to compare after each sync, in turn.")]
 Report = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Where differences go, a JSON line each; without it to the log.")
 ]

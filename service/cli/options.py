@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from schemas.model.errors import SetupError
 from service.cli.output import exit_with
 
 if TYPE_CHECKING:
@@ -24,16 +25,25 @@ if TYPE_CHECKING:
 StoreUrl = Annotated[
     str | None,
     typer.Option(
+        metavar="URL",
         help="The store of schemas and histories: sqlite:///PATH or postgresql://USER@HOST/DATABASE. "
-        "[BRIDGE_STORE, sqlite:///registry.db]"
+        "[BRIDGE_STORE, sqlite:///registry.db]",
     ),
 ]
 RequiredStoreUrl = Annotated[
     str,
-    typer.Option(help="sqlite:///PATH or postgresql://USER@HOST/DATABASE.", envvar="BRIDGE_STORE", show_envvar=True),
+    typer.Option(
+        metavar="URL",
+        help="sqlite:///PATH or postgresql://USER@HOST/DATABASE.",
+        envvar="BRIDGE_STORE",
+        show_envvar=True,
+    ),
 ]
 Servers = Annotated[
-    str | None, typer.Option("--bootstrap-servers", help="Kafka brokers, HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]")
+    str | None,
+    typer.Option(
+        "--bootstrap-servers", metavar="HOST:PORT", help="Kafka brokers, HOST:PORT. [BRIDGE_BOOTSTRAP_SERVERS]"
+    ),
 ]
 KafkaConfig = Annotated[
     Path | None,
@@ -43,26 +53,40 @@ KafkaConfig = Annotated[
         help="Kafka client settings, name=value a line: SASL, TLS, anything.",
     ),
 ]
-SinkUri = Annotated[str | None, typer.Option(help="The changefeed's sink URI.")]
+SinkUri = Annotated[str | None, typer.Option(metavar="URI", help="The changefeed's sink URI.")]
 SchemaRegistry = Annotated[
-    str | None, typer.Option(help="The registry's URL, as `cdc cli changefeed create --schema-registry` is given it.")
+    str | None,
+    typer.Option(
+        metavar="URL", help="The registry's URL, as `cdc cli changefeed create --schema-registry` is given it."
+    ),
 ]
 TicdcVersion = Annotated[
-    str | None, typer.Option(help="TiCDC's version; limits known faults to those of this version.")
+    str | None, typer.Option(metavar="VERSION", help="TiCDC's version; limits known faults to those of this version.")
 ]
-Config = Annotated[str | None, typer.Option(help="The changefeed's configuration file (TOML, or JSON of cdc cli).")]
+Config = Annotated[
+    str | None, typer.Option(metavar="FILE", help="The changefeed's configuration file (TOML, or JSON of cdc cli).")
+]
 DdlZone = Annotated[
-    str | None, typer.Option(help="Time time zone of literal TIMESTAMP defaults in DDL (of the sessions that ran it).")
+    str | None,
+    typer.Option(metavar="ZONE", help="Time zone of literal TIMESTAMP defaults in DDL (of the sessions that ran it)."),
 ]
 
-Host = Annotated[str | None, typer.Option(help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")]
-Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")]
+Host = Annotated[
+    str | None, typer.Option(metavar="HOST", help="Address to listen on. 0.0.0.0 for all. [BRIDGE_HOST, 127.0.0.1]")
+]
+Port = Annotated[
+    int | None, typer.Option(metavar="PORT", help="Port to listen on; 0 picks a free one. [BRIDGE_PORT, 8081]")
+]
 Workers = Annotated[
     int | None,
-    typer.Option(help="Worker processes on the port, e.g. one for each core. [BRIDGE_WORKERS, 1]"),
+    typer.Option(metavar="N", help="Worker processes on the port, e.g. one for each core. [BRIDGE_WORKERS, 1]"),
 ]
-Profile = Annotated[int | None, typer.Option(help="Answer as Confluent 8.x or 7.x does: 8 or 7. [BRIDGE_PROFILE, 8]")]
-LogFormat = Annotated[str | None, typer.Option(help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")]
+Profile = Annotated[
+    int | None, typer.Option(metavar="8|7", help="Answer as Confluent 8.x or 7.x does: 8 or 7. [BRIDGE_PROFILE, 8]")
+]
+LogFormat = Annotated[
+    str | None, typer.Option(metavar="text|json", help="text or json: one object a line. [BRIDGE_LOG_FORMAT, text]")
+]
 AccessLog = Annotated[
     bool | None, typer.Option("--access-log/--no-access-log", help="Log every request. [BRIDGE_ACCESS_LOG, no]")
 ]
@@ -71,7 +95,9 @@ User = Annotated[
     str | None,
     typer.Option(metavar="NAME:PASSWORD", help="Basic auth for a registry over HTTP. [BRIDGE_REGISTRY_USER]"),
 ]
-Token = Annotated[str | None, typer.Option(help="Bearer token for a registry over HTTP. [BRIDGE_REGISTRY_TOKEN]")]
+Token = Annotated[
+    str | None, typer.Option(metavar="TOKEN", help="Bearer token for a registry over HTTP. [BRIDGE_REGISTRY_TOKEN]")
+]
 Ca = Annotated[Path | None, typer.Option(metavar="FILE", help="Certificates to trust (PEM) instead of the system's.")]
 
 
@@ -101,6 +127,16 @@ def split_table(db: str, table: str) -> tuple[str, str]:
     """The database and the name of --db and --table, which may be DB.TABLE where no database is given."""
     before, dot, after = table.partition(".")
     return (before, after) if dot and not db else (db, table)
+
+
+def check_zone(option: str, name: str | None) -> str | None:
+    """The name itself, if it is a time zone's. SetupError USAGE."""
+    from schemas.model import values
+
+    try:
+        return name if name is None else (values.zone(name), name)[1]
+    except ValueError as error:
+        raise SetupError("USAGE", details=f"{option}: {error}") from None
 
 
 def _seconds(text: str | float) -> float:
@@ -154,7 +190,8 @@ class TransferArguments:
         typer.Option(metavar="NAME:PASSWORD", help="The same for the target, if both are over HTTP. [BRIDGE_TO_USER]"),
     ] = None
     to_token: Annotated[
-        str | None, typer.Option(help="The same for the target, if both are over HTTP. [BRIDGE_TO_TOKEN]")
+        str | None,
+        typer.Option(metavar="TOKEN", help="The same for the target, if both are over HTTP. [BRIDGE_TO_TOKEN]"),
     ] = None
     ca: Ca = None
     wait: Annotated[

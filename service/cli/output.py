@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 CANNOT_START: Final = 2
-STOPPED: Final = 1
+_INTERRUPTED: Final = 128  # and the signal's number, as shells say it
 
 
 def exit_with(reason: str) -> NoReturn:
@@ -42,7 +42,13 @@ def read_settings(**explicit: Any) -> Settings:
     try:
         return Settings(**{name: value for name, value in explicit.items() if value is not None})
     except ValidationError as error:
-        exit_with("; ".join(f"{'.'.join(map(str, one['loc']))}: {one['msg']}" for one in error.errors()))
+        exit_with("; ".join(f"{_setting_name(one['loc'], explicit)}: {one['msg']}" for one in error.errors()))
+
+
+def _setting_name(place: tuple[int | str, ...], explicit: Mapping[str, Any]) -> str:
+    """The option, or the variable of the environment, that a setting was given by."""
+    name = str(place[0]) if place else "settings"
+    return f"BRIDGE_{name.upper()}" if explicit.get(name) is None else f"--{name.replace('_', '-')}"
 
 
 def load_settings(**explicit: Any) -> Settings:
@@ -53,9 +59,17 @@ def load_settings(**explicit: Any) -> Settings:
 
 
 def run_job(what: str, job: Callable[[], int]) -> NoReturn:
-    """Do a job and leave with its exit code; 2 if it can't be done, 1 after Ctrl-C or SIGTERM."""
+    """Do a job and leave with its exit code; 2 if it can't be done, 130 after Ctrl-C, 143 after SIGTERM."""
     logs.configure("text", "info")
-    before = signal.signal(signal.SIGTERM, _raise_interrupt)
+    stopped_by = signal.SIGINT
+
+    def interrupt(number: int, _frame: FrameType | None) -> NoReturn:
+        """SIGTERM ends a job as Ctrl-C does: what has to be put back is put back."""
+        nonlocal stopped_by
+        stopped_by = signal.Signals(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGTERM, interrupt)
     try:
         code = job()
     except SetupError as error:
@@ -64,12 +78,7 @@ def run_job(what: str, job: Callable[[], int]) -> NoReturn:
         exit_with(f"{what}: {error.detail}")
     except KeyboardInterrupt:
         print_line(f"{what} stopped; run it again to go on, what is there stays as it is")
-        raise typer.Exit(STOPPED) from None
+        raise typer.Exit(_INTERRUPTED + stopped_by) from None
     finally:
         signal.signal(signal.SIGTERM, before)
     raise typer.Exit(code)
-
-
-def _raise_interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
-    """SIGTERM ends a job as Ctrl-C does: what has to be put back is put back."""
-    raise KeyboardInterrupt

@@ -16,26 +16,38 @@ from service.logs import print_line
 LogicalTypes = Annotated[
     str | None,
     typer.Option(
+        metavar="accept|strict",
         help="strict: refuse a change of DECIMAL precision, scale or handling mode that readers would misread; "
-        "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]"
+        "accept: only warn. [BRIDGE_LOGICAL_TYPES, accept]",
     ),
 ]
 AuthFile = Annotated[
     str | None,
     typer.Option(
-        help="Users who may log in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]"
+        metavar="FILE",
+        help="Users who may log in: NAME:HASH a line, as htpasswd -B writes them. [BRIDGE_AUTH_FILE, none: anybody]",
     ),
 ]
 AclFile = Annotated[
-    str | None, typer.Option(help="Who may do what to which subjects, as TOML. [BRIDGE_ACL_FILE, none: everything]")
+    str | None,
+    typer.Option(
+        metavar="FILE", help="Who may do what to which subjects, as TOML. [BRIDGE_ACL_FILE, none: everything]"
+    ),
 ]
-TlsCert = Annotated[str | None, typer.Option(help="PEM file of the certificate. [BRIDGE_TLS_CERT, none: HTTP]")]
+TlsCert = Annotated[
+    str | None, typer.Option(metavar="FILE", help="PEM file of the certificate. [BRIDGE_TLS_CERT, none: HTTP]")
+]
 TlsKey = Annotated[
     str | None,
-    typer.Option(help="PEM file of its key; a password comes from BRIDGE_TLS_KEY_PASSWORD only. [BRIDGE_TLS_KEY]"),
+    typer.Option(
+        metavar="FILE", help="PEM file of its key; a password comes from BRIDGE_TLS_KEY_PASSWORD only. [BRIDGE_TLS_KEY]"
+    ),
 ]
 TlsClientCa = Annotated[
-    str | None, typer.Option(help="PEM file: clients need a certificate issued by one of these. [BRIDGE_TLS_CLIENT_CA]")
+    str | None,
+    typer.Option(
+        metavar="FILE", help="PEM file: clients need a certificate issued by one of these. [BRIDGE_TLS_CLIENT_CA]"
+    ),
 ]
 
 Track = Annotated[

@@ -33,8 +33,10 @@ In = Annotated[
     list[str],
     typer.Option("--in", metavar="FILE|kafka:T", help="A file of messages or of DDL, or topics: kafka:T1,T2."),
 ]
-Name = Annotated[str, typer.Option(help="The history to write; each changefeed has one of its own.")]
-FormatName = Annotated[str, typer.Option("--format", help="Format of the messages; auto detects it for each message.")]
+Name = Annotated[str, typer.Option(metavar="NAME", help="The history to write; each changefeed has one of its own.")]
+FormatName = Annotated[
+    str, typer.Option("--format", metavar="FORMAT", help="Format of the messages; auto detects it for each message.")
+]
 Until = Annotated[
     str | None,
     typer.Option(
@@ -44,8 +46,8 @@ Until = Annotated[
     ),
 ]
 AtEnd = Annotated[bool, typer.Option("--until-end", help="Kafka: stop at the topic's end as it was at the start.")]
-Zone = Annotated[str, typer.Option(help="Zone of TIMESTAMP text in rows.")]
-Claims = Annotated[Path | None, typer.Option(help="The folder of claim-check files.")]
+Zone = Annotated[str, typer.Option(metavar="ZONE", help="Zone of TIMESTAMP text in rows.")]
+Claims = Annotated[Path | None, typer.Option(metavar="FOLDER", help="The folder of claim-check files.")]
 
 
 def track(

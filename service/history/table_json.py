@@ -17,6 +17,7 @@ from schemas.ddl.executor.indexes import PRIMARY
 from schemas.ddl.parser.lexer import WIRE, LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.model.errors import DdlError, SetupError
+from schemas.model.reasons import reason_of
 from schemas.model.table import Column, Table, TableId
 from schemas.model.type_text import default_text, type_text
 
@@ -51,7 +52,7 @@ def _read_recorded(line: str, number: int) -> dict[str, Any]:
         record = {name: document[name] for name in ("script", "seq", "db", "ddl", "sql_mode", "ok", "wire")}
         record["wire"] = [(one["scm"], one["q"]) for one in record["wire"]]
     except (ValueError, LookupError, TypeError, RecursionError) as error:
-        details = f"line {number} is no line of a DDL history ({type(error).__name__}: {error})"
+        details = f"line {number} is no line of a DDL history: {reason_of(error)}"
         raise SetupError("USAGE", details=details) from error
     return record
 

@@ -103,6 +103,9 @@ def endpoint_of(text: str, ways: ConnectionOptions, *, create: bool = True) -> I
             raise SetupError("USAGE", details=f"there is no store {mask_url(text)}")
         with closing(open_store(text, wait_seconds=ways.wait_seconds)) as store:
             yield StoreEndpoint(store, mask_url(text), ways.told)
+    elif "://" in text:
+        known = "a FILE, kafka:TOPIC, http://HOST:PORT, sqlite:///PATH or postgresql://HOST/DATABASE is needed"
+        raise SetupError("USAGE", details=f"{mask_url(text)}: {known}")
     else:
         yield FileEndpoint(text, ways)
 

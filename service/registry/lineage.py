@@ -6,9 +6,11 @@ import hashlib
 import json
 import time
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import Any, Final
 
 from schemas.model.errors import RegistryError
+from schemas.model.reasons import shown
 from service.registry.model import DEFAULT_CONTEXT, Lineage
 from service.registry.registry import Registry
 
@@ -19,8 +21,11 @@ TABLE_FIELDS: Final = (
     ("topic", str, False), ("db", str, True), ("table", str, True), ("table_version", int, False),
     ("schema_id", int, False), ("rows", int, True), ("newest_commit_ts", int, False), ("waiting", int, False),
 )  # fmt: skip
-_PROGRESS: Final = ("newest_commit_ts", "waiting")
+NEWEST_RUN: Final = (("failed", int, False), ("dead_letter", str, False))
+"""Of the newest run: how many messages failed in it so far, and where they went."""
+_PROGRESS: Final = ("newest_commit_ts", "waiting", *(name for name, _, _ in NEWEST_RUN))
 """How far a job is: told anew each time, so that it is no part of what an edge is."""
+_TOPIC: Final = "kafka:"
 
 
 def record(registry: Registry, run: dict[str, Any]) -> int:
@@ -28,7 +33,7 @@ def record(registry: Registry, run: dict[str, Any]) -> int:
 
     Told again, an edge's rows are added up. RegistryError BAD_REQUEST for another form.
     """
-    head = {name: _text(run, name) for name in RUN_FIELDS}
+    head = {name: _text(run, name) for name in RUN_FIELDS} | _fields(run, NEWEST_RUN, "")
     tables = run.get("tables")
     if not isinstance(tables, list) or len(tables) > MOST_TABLES:
         raise RegistryError("BAD_REQUEST", details=f"tables: a list of at most {MOST_TABLES} is needed")
@@ -74,20 +79,39 @@ def edges_of(registry: Registry, **filters: str) -> list[dict[str, Any]]:
     return [edge for edge in edges if not subject or subject in (one["subject"] for one in edge["subjects"])]
 
 
+def dead_letter_topics(registry: Registry) -> set[str]:
+    """The topics to which jobs wrote messages that failed, as they last reported."""
+    with registry.store.read() as tx:
+        places = {json.loads(one.body).get("dead_letter") or "" for one in tx.lineage()}
+    return {place.removeprefix(_TOPIC) for place in places if place.startswith(_TOPIC)}
+
+
+_KINDS: Final = {int: "a whole number", str: "a text"}
+
+
 def _edge(head: dict[str, Any], table: Any) -> tuple[dict[str, Any], int]:
     if not isinstance(table, dict):
         raise RegistryError("BAD_REQUEST", details="tables: objects are needed")
-    edge = dict(head)
-    for name, kind, needed in TABLE_FIELDS:
-        value = table.get(name)
-        if (value is None and needed) or (value is not None and type(value) is not kind):
-            raise RegistryError("BAD_REQUEST", details=f"tables: {name} is {value!r:.60}, {kind.__name__} is needed")
-        if isinstance(value, str) and len(value) > _LONGEST:
-            raise RegistryError("BAD_REQUEST", details=f"tables: {name} is longer than {_LONGEST} characters")
-        if isinstance(value, int) and not 0 <= value < 1 << 63:
-            raise RegistryError("BAD_REQUEST", details=f"tables: {name} is out of range")
-        edge[name] = value
+    edge = head | _fields(table, TABLE_FIELDS, "tables: ")
     return edge, edge.pop("rows")
+
+
+def _fields(
+    object_: dict[str, Any], wanted: Iterable[tuple[str, type[int | str], bool]], where: str
+) -> dict[str, int | str | None]:
+    """The fields of an object, None for one that is left out. RegistryError BAD_REQUEST."""
+    fields = {}
+    for name, kind, needed in wanted:
+        value = object_.get(name)
+        if (value is None and needed) or (value is not None and type(value) is not kind):
+            details = f"{where}{name} is {shown(value, 60)}: {_KINDS[kind]} is needed"
+            raise RegistryError("BAD_REQUEST", details=details)
+        if isinstance(value, str) and len(value) > _LONGEST:
+            raise RegistryError("BAD_REQUEST", details=f"{where}{name} is longer than {_LONGEST} characters")
+        if isinstance(value, int) and not 0 <= value < 1 << 63:
+            raise RegistryError("BAD_REQUEST", details=f"{where}{name} is out of range")
+        fields[name] = value
+    return fields
 
 
 def _text_of(edge: dict[str, Any]) -> str:

@@ -26,6 +26,7 @@ from schemas.inputs.kafka_settings import client_settings
 from schemas.inspect.format_lookup import format_named
 from schemas.model import values
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from service.changefeed.reader import read_files
 from service.changefeed.settings import ChangefeedSettings
 from service.history.model import DEFAULT_CHANGEFEED
@@ -55,7 +56,7 @@ class TrackedChangefeed:
     settings: ChangefeedSettings | None = None
 
     def check(self) -> TrackedChangefeed:
-        """Itself. SetupError USAGE for a format or a zone that is none."""
+        """Itself. SetupError USAGE for a format or a zone that is none, and for settings that Kafka's client lacks."""
         format_named(self.format)
         if not self.name or len(self.name) > 200 or not self.name.isprintable():
             raise SetupError("USAGE", details=f"changefeed {self.name[:60]!r}: a name of 1 to 200 characters is needed")
@@ -63,7 +64,9 @@ class TrackedChangefeed:
             try:
                 values.zone(zone or "UTC")
             except ValueError as error:
-                raise SetupError("USAGE", details=f"{option}: {error}") from error
+                raise SetupError("USAGE", details=f"--{option}: {error}") from error
+        if self.topics:
+            client_settings(self.bootstrap_servers, self.kafka_config)
         return self
 
     def source(self) -> Source:
@@ -100,9 +103,9 @@ def parse_tracked(text: str, servers: str = "", config: str = "") -> list[Tracke
         return [TrackedChangefeed(name, topics, bootstrap_servers=servers or None, kafka_config=kafka).check()]
     path = Path(rest)
     try:
-        listed = tomllib.loads(path.read_text(encoding="utf-8")).get("changefeed")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SetupError("USAGE", details=f"--track {rest}: {error}") from error
+        listed = tomllib.loads(path.read_text(encoding="utf-8-sig")).get("changefeed")
+    except (OSError, ValueError) as error:
+        raise SetupError("USAGE", details=f"--track {rest}: {reason_of(error)}") from error
     if not isinstance(listed, list) or not listed:
         raise SetupError("USAGE", details=f"--track {rest}: it has no [[changefeed]]")
     changefeeds = [_of_table(one, rest, path.parent, servers, config) for one in listed]

@@ -92,7 +92,7 @@ def records_of_line(changefeed: str, object_: dict[str, Any]) -> list[DdlRecord]
         record = _line(changefeed, *of)
         return [_with_zone(record, object_["zone"]) if object_.get("zone") and mode == "show" else record]
     except (LookupError, TypeError, AttributeError) as error:
-        raise UnusableEvent(f"not a line of DDL ({type(error).__name__}: {error})") from error
+        raise UnusableEvent(f"not a line of DDL: {reason_of(error)}") from error
 
 
 def _with_zone(record: DdlRecord, zone: Any) -> DdlRecord:
@@ -130,7 +130,7 @@ def object_of(line: bytes) -> dict[str, Any]:
     try:
         object_ = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise UnusableEvent(f"not JSON ({error})"[:300]) from error
+        raise UnusableEvent(f"not JSON: {reason_of(error)}"[:300]) from error
     if not isinstance(object_, dict):
         raise UnusableEvent("not a JSON object")
     return object_

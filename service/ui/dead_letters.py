@@ -20,7 +20,7 @@ _COUNTS: Final = ("sent", "left", "failed")
 
 @router.get("")
 async def list_topics(request: Request) -> Response:
-    """Topics whose names say that they hold dead letters; a form for any other."""
+    """Topics of dead letters: those that jobs reported, or whose names say so; a form for any other."""
     topic = request.query_params.get("topic", "").strip()
     if topic:
         return go(f"/ui/dead-letters/{segment(topic)}")

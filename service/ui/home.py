@@ -23,6 +23,7 @@ _LATE_SECONDS: Final = 300
 _MANY_MESSAGES: Final = 10_000
 _MOST_EDGES: Final = 5000
 _MOST_TOPICS: Final = 100
+_TOPIC: Final = "kafka:"
 _END_OF_FILE: Final = "end of the file"
 _GRADES: Final[dict[str, Grade]] = {"error": "problem", "warning": "warning"}
 
@@ -86,15 +87,19 @@ def _changefeeds(feeds: Iterable[Mapping[str, Any]], trackers: Iterable[Mapping[
 
 
 def _jobs(edges: Iterable[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Jobs that told their lineage, the one seen last first. waiting: messages of its topics, where it said."""
+    """Jobs that reported their lineage, the one seen last first. waiting: messages of its topics, where it said.
+    failed: messages of its newest run, and dead: where they went.
+    """
     jobs: dict[str, dict[str, Any]] = {}
     for edge in edges:
-        start = {"commands": set(), "targets": set(), "rows": 0, "last": 0, "newest": None, "waiting": {}}
+        start = {"commands": set(), "targets": set(), "rows": 0, "last": 0, "newest": None, "waiting": {},
+                 "failed": None, "dead": None}  # fmt: skip
         job = jobs.setdefault(edge["job"], {"name": edge["job"], **start})
         job["commands"].add(edge["command"])
         job["targets"].add(edge["target"])
         job["rows"] += edge["rows"]
-        job["last"] = max(job["last"], edge["last"])
+        if edge["last"] >= job["last"]:
+            job |= {"last": edge["last"], "failed": edge["failed"], "dead": edge["dead_letter"]}
         if edge["newest_commit_ts"] is not None:
             job["newest"] = max(job["newest"] or 0, edge["newest_commit_ts"])
         if edge["waiting"] is not None and edge["last"] >= job["waiting"].get(edge["topic"], (0, 0))[0]:
@@ -150,6 +155,12 @@ def _of_jobs(jobs: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
         if (one["waiting"] or 0) > _MANY_MESSAGES:
             path = f"/ui/lineage?job={segment(one['name'])}"
             yield Attention("warning", f"Job {one['name']}", f"{one['waiting']:,} messages were waiting", path)
+        if failed := one["failed"]:
+            text = f"{failed:,} message{'' if failed == 1 else 's'} failed in its newest run"
+            text += f"; they are in {one['dead']}" if one["dead"] else ""
+            topic = (one["dead"] or "").removeprefix(_TOPIC)
+            path = f"/ui/dead-letters/{segment(topic)}" if topic != (one["dead"] or "") else ""
+            yield Attention("problem", f"Job {one['name']}", text, path or f"/ui/lineage?job={segment(one['name'])}")
 
 
 def _of_dead_letters(topics: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
@@ -171,7 +182,7 @@ def _unknown(answers: Mapping[str, ApiAnswer], trackers: Iterable[Mapping[str, A
         names = ", ".join(unset)
         yield f"The settings of {names}: give sink-uri and config in the file of --track, and the doctor checks them."
     if answers["edges"].is_ok and not answers["edges"].value:
-        yield "Jobs: none has told its lineage. Start jobs with --lineage URL."
+        yield "Jobs: none has reported its lineage. Start jobs with --lineage URL."
     if answers["dead"].status == 403:
         yield "Dead letters: you need the right messages to see them."
     elif not answers["dead"].is_ok:

@@ -186,7 +186,7 @@ def schemas_of(registry: str | None, file: Path | None, wait: float, of: Format)
     if registry and (of.needs_schemas or of.uses_schemas):
         return HttpSchemas(registry, wait).check()
     if of.needs_schemas:
-        raise SetupError("USAGE", details="this format needs schemas: give --registry URL or --schemas FILE")
+        raise SetupError("USAGE", details=f"{of.name} needs schemas: give --registry URL or --schemas FILE")
     return FileSchemas([])
 
 
@@ -262,7 +262,7 @@ def zone_of_meta(*paths: Path | str | None) -> str | None:
 
 def _json_file(path: Path) -> dict[str, Any]:
     try:
-        document = json.loads(path.read_text(encoding="utf-8"))
+        document = json.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise SetupError("USAGE", details=f"{path}: {error.strerror or error}") from error
     except (ValueError, RecursionError) as error:

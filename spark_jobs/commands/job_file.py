@@ -91,7 +91,7 @@ def _path_in(argv: list[str]) -> str | None:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except (OSError, ValueError) as error:
         raise SetupError("USAGE", details=f"{OPTION} {path}: {reason_of(error)}") from error
 

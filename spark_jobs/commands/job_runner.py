@@ -77,12 +77,12 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     ):
         details = "Avro files are read and written in this process: leave out --spark, --stream, delta: and iceberg:"
         raise SetupError("USAGE", details=details)
+    trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
     if args.stream or args.checkpoint:
         from spark_jobs.streaming.stream import StreamJob, run_stream
 
         if not (args.stream and args.checkpoint):
             raise SetupError("USAGE", details="--stream and --checkpoint DIR go together")
-        trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
         stream = StreamJob(
             args.command, work, args.source, args.out, place, kafka, args.checkpoint, trigger,
             table=table_of(table), most=args.max_per_batch, spark=settings, metrics=args.metrics,
@@ -103,7 +103,7 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
         out = message_sink(args.out, kafka, args.topic) if work.write else line_sink(args.out, kafka)
         summary = _run(args, work, out, dead, kafka, settings)
     metrics.write(args.metrics, name, summary)
-    lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary)
+    lineage.post(args.lineage, name, args.command, args.source, args.out, work, summary, dead_letter=place)
     tell_summary(args.command, summary, table_of(table))
     return summary.exit_code
 
@@ -111,6 +111,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
 def _check_places(args: argparse.Namespace, work: Job, kafka: KafkaClient, dead_letters: str | None) -> None:
     """SetupError USAGE where what is read, written and asked for does not go together."""
     refuse_table_source(args.source)
+    if kafka.read is None and args.source != "-" and "://" not in args.source and not Path(args.source).exists():
+        raise SetupError("USAGE", details=f"{args.source}: No such file or directory")  # before Spark starts
     if is_storage_folder(args.source) and work.read.format not in ("canal-json", "auto"):
         raise SetupError("USAGE", details=f"{args.source}: a storage sink's folder: read it with --format canal-json")
     for option in ("--checkpoint", "--metrics"):

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from schemas.formats.format_table import FORMATS
 from schemas.inputs.table_sources import definition_source
+from schemas.model.errors import SetupError
 from spark_jobs.commands import job_file
 from spark_jobs.pipeline.table_choice import means_definitions
 from spark_jobs.sources.subject_names import STRATEGIES
@@ -154,6 +155,9 @@ def lineage(p: argparse.ArgumentParser) -> None:
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
 
 
+_PLAIN_NAME = re.compile(r"[\w$-]+")
+
+
 class _TablesAction(argparse.Action):
     """--tables: patterns of tables, or a source of definitions, which --ddl is too."""
 
@@ -161,6 +165,9 @@ class _TablesAction(argparse.Action):
         self, _p: argparse.ArgumentParser, args: argparse.Namespace, value: Any, _o: str | None = None
     ) -> None:
         if means_definitions(value):
+            if _PLAIN_NAME.fullmatch(value) and value != "stream" and not Path(value).exists():
+                details = f"--tables {value}: no file or folder has this name; a table is DB.{value}"
+                raise SetupError("USAGE", details=details)
             args.ddl = definition_source(value)
         else:
             args.tables = [*(args.tables or ()), value]

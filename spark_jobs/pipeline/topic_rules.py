@@ -21,7 +21,8 @@ def topic_by_rule(rule: str, event: Event) -> str:
 
 def check_topic_rule(rule: str) -> None:
     """SetupError USAGE for a rule that names no topic, or what no rule knows: its rows would go to a wrong topic."""
-    unknown = [field for field in re.findall(r"{[^{}]*}", rule) if field not in ("{schema}", "{table}")]
+    rest = rule.replace("{schema}", "").replace("{table}", "")
+    unknown = re.findall(r"{[^{}]*}|[{}].*", rest)
     if unknown or not rule:
         what = f"{unknown[0]} is not known" if unknown else "it is empty"
         raise SetupError("USAGE", details=f"topic rule {rule!r}: {what}; a rule may have {{schema}} and {{table}}")

@@ -16,6 +16,7 @@ from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
+from schemas.model.reasons import without_number
 
 T = TypeVar("T")
 stop_requested = threading.Event()
@@ -113,7 +114,7 @@ class JsonClient:
                     return status, _json(text)
                 reason = f"HTTP {status}: {text[:200].decode(errors='replace')}"
             except (URLError, OSError, ValueError, HTTPException) as error:
-                reason = str(getattr(error, "reason", error))
+                reason = without_number(str(getattr(error, "reason", error)))
             if time.monotonic() + pause > end:
                 raise SetupError(
                     "REGISTRY_UNREACHABLE", url=self.name, details=f"{reason} (tried for {self._wait:g} s)"

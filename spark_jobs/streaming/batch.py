@@ -65,11 +65,15 @@ def _run(
     statements: Sequence[DdlText] = (),
 ) -> Summary:
     check_any_order(work.read)
-    spark = session_of(work, settings, out if isinstance(out, str) else "", dead)
     topics = topics_of_location(source)
     client, sources = kafka.java_settings() if topics else None, None
-    if topics is not None and topics.only is None:
+    if topics is not None and topics.only is not None:
+        from spark_jobs.io.kafka import extents
+
+        extents(topics.only, kafka.settings())  # says that Kafka or the topic is not there, before Spark starts
+    elif topics is not None:
         sources = number_sources(topics.find(kafka.settings()), [])
+    spark = session_of(work, settings, out if isinstance(out, str) else "", dead)
     frame = input_of_job(spark, source, topics, client, kafka.from_offset, work.read, sources)
     runner = MicroBatchRunner(spark, work, out, dead, kafka, None, table_of(table), statements)
     with tell_slow_work(f"Spark works on {source}", after=10, state=lambda: running_tasks(spark)):

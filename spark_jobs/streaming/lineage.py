@@ -18,14 +18,21 @@ _NAMES = ("topic", "db", "table", "table_version", "schema_id")
 
 def post(
     url: str | None, job: str, command: str, source: str, out: str, work: Job, summary: Summary,
-    waiting: Mapping[str, int] | None = None,
+    waiting: Mapping[str, int] | None = None, *, dead_letter: str | None = None, failed_before: int = 0,
 ) -> None:  # fmt: skip
-    """Posts one run or micro-batch. waiting: messages that were not read yet, by topic."""
+    """Posts one run or micro-batch. waiting: messages that were not read yet, by topic.
+
+    dead_letter: where messages go that fail; failed_before: how many did in earlier micro-batches of this run.
+    """
+    failed = summary.errors.total()
     tables = tables_of(summary.used, _newest(summary), waiting)
+    if failed and not tables:  # a job from which no row comes is to be seen, too
+        tables = [edge(None, 0)]
     body = {
         "job": job, "command": command, "from": work.read.format, "to": work.write.format if work.write else "plain",
         "source": source, "target": out, "tables": tables, "messages": summary.messages,
-        "written": summary.out, "failed": summary.errors.total(),
+        "written": summary.out, "failed": failed_before + failed,
+        "dead_letter": dead_letter,
     }  # fmt: skip
     tell(url, body)
 

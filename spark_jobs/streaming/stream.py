@@ -289,7 +289,8 @@ class _RunningStream:
         except SetupError as error:  # the rows are written: they are not to be written again for this
             print(f"warning: {error.detail}", file=sys.stderr)
         what = stream.job, stream.command, stream.source, stream.out, stream.work
-        lineage.post(stream.lineage, *what, summary, waiting)
+        failed = self.total.errors.total()
+        lineage.post(stream.lineage, *what, summary, waiting, dead_letter=stream.dead, failed_before=failed)
         self.total.merge(summary)
 
     def _stop(self, by: int) -> None:

@@ -48,6 +48,8 @@ class Sqlite:
         folder = Path(path).resolve().parent
         if not folder.is_dir():
             raise SetupError("USAGE", details=f"store {url!r}: the folder {folder} does not exist")
+        if Path(path).is_dir():
+            raise SetupError("USAGE", details=f"store {url!r}: {path} is a folder: name a file in it")
         self.url = url
         self._path = Path(path)
         self._file: tuple[int, int] | None = None

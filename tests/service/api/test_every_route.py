@@ -160,5 +160,15 @@ def test_lineage_is_described(app: FastAPI) -> None:
     asked = [one["name"] for one in paths["get"]["parameters"]]
     assert asked == ["job", "topic", "table", "subject", "offset", "limit"]
     schema = next(iter(paths["post"]["requestBody"]["content"].values()))["schema"]
-    assert set(schema["properties"]) == {"job", "command", "from", "to", "source", "target", "tables"}
+    assert set(schema["properties"]) == {
+        "job",
+        "command",
+        "from",
+        "to",
+        "source",
+        "target",
+        "failed",
+        "dead_letter",
+        "tables",
+    }
     assert json.dumps(schema["properties"]["tables"]).count('"table_version"') == 1

@@ -38,12 +38,26 @@ def test_progress_is_that_of_the_newest_call(client: Client) -> None:
     assert "Messages waiting" in page
 
 
+def test_the_failed_messages_of_the_newest_run(client: Client) -> None:
+    for failed, place in ((7, "kafka:elsewhere"), (2, "kafka:letters"), (1, None)):
+        told = {**TOLD, "job": "a" if place else "b", "failed": failed, "dead_letter": place, "tables": [EDGE]}
+        assert client.send("POST", "/lineage", told).status == 200
+    assert client.send("POST", "/lineage", {**TOLD, "job": "old", "tables": [EDGE]}).status == 200
+    edges = {e["job"]: (e["rows"], e["failed"], e["dead_letter"]) for e in client.get("/lineage").json}
+    assert edges == {"a": (10, 2, "kafka:letters"), "b": (5, 1, None), "old": (5, None, None)}
+    page = client.get("/ui").body.decode()
+    for text in ("2 messages failed in its newest run; they are in kafka:letters", "/ui/dead-letters/letters",
+                 "1 message failed in its newest run</td>"):  # fmt: skip
+        assert text in page
+
+
 BAD_BODIES: list[Any] = [
     b"{", [], {}, TOLD, {**TOLD, "tables": [7]}, {**TOLD, "tables": [{**EDGE, "rows": "5"}]},
     {**TOLD, "tables": [{**EDGE, "rows": -1}]},
     {**TOLD, "tables": [{**EDGE, "rows": 10**400}]}, {**TOLD, "tables": [{**EDGE, "rows": True}]},
     {**TOLD, "tables": [{**EDGE, "db": None}]}, {**TOLD, "job": "j" * 1001, "tables": []},
-    {**TOLD, "tables": [EDGE] * 10_001},
+    {**TOLD, "tables": [EDGE] * 10_001}, {**TOLD, "failed": -1, "tables": []}, {**TOLD, "failed": "2", "tables": []},
+    {**TOLD, "dead_letter": 5, "tables": []}, {**TOLD, "dead_letter": "x" * 1001, "tables": []},
 ]  # fmt: skip
 
 

@@ -81,16 +81,17 @@ def test_a_flag_without_value() -> None:
 def test_what_serve_is_given(tmp_path: Path) -> None:
     assert parse_tracked("") == []
     assert parse_tracked("kafka:a,b", "h:1") == [TrackedChangefeed("default", ("a", "b"), bootstrap_servers="h:1")]
-    assert parse_tracked("kafka:a", "", "c.properties") == [
-        TrackedChangefeed("default", ("a",), kafka_config=Path("c.properties"))
+    (properties := tmp_path / "c.properties").write_text("bootstrap.servers = h:1\n")
+    assert parse_tracked("kafka:a", "", str(properties)) == [
+        TrackedChangefeed("default", ("a",), kafka_config=properties)
     ]
-    assert parse_tracked("shop=kafka:a") == [TrackedChangefeed("shop", ("a",))]
+    assert parse_tracked("shop=kafka:a", "h:1") == [TrackedChangefeed("shop", ("a",), bootstrap_servers="h:1")]
     config = tmp_path / "t.toml"
     config.write_text(
-        '[[changefeed]]\nname="a"\nin=["kafka:x","kafka:y"]\nformat="craft"\n[[changefeed]]\nname="b"\nin="m"\n'
+        '[[changefeed]]\nname="a"\nin=["kafka:x","kafka:y"]\nformat="craft"\nbootstrap-servers="h:1"\n[[changefeed]]\nname="b"\nin="m"\n'
     )
     assert parse_tracked(str(config)) == [
-        TrackedChangefeed("a", ("x", "y"), format="craft"),
+        TrackedChangefeed("a", ("x", "y"), format="craft", bootstrap_servers="h:1"),
         TrackedChangefeed("b", (), tmp_path / "m"),
     ]
     for text in ('[[changefeed]]\nname="a"\n', "x = 1", "[", '[[changefeed]]\nname="a"\nin="kafka:t"\ncolour="red"\n'):

@@ -285,7 +285,7 @@ def test_ctrl_c_puts_the_modes_back(how: signal.Signals, source: tuple[str, str]
             running.wait()
             between.shutdown()
             between.server_close()
-        assert running.returncode == 1
+        assert running.returncode == 128 + how
         assert "import stopped; run it again to go on" in told
         assert seen[0][:2] == ("PUT", "/mode?force=true")
         assert seen[-1][:2] == ("DELETE", "/mode")

@@ -57,7 +57,8 @@ def tell(client: Client) -> None:
     table = {"topic": "tidb_shop_orders", "db": "shop", "table": "orders", "table_version": 200 << 18, "schema_id": 4}
     for job in ("shop-to-lake", EVIL):
         head = {"job": job, "command": "decode", "from": "avro", "to": "delta", "source": "kafka", "target": "lake"}
-        answer = client.send("POST", "/lineage", {**head, "tables": [{**table, "rows": 1234}]})
+        edge = {**table, "rows": 10**12, "newest_commit_ts": 463316727805509642, "waiting": 10**9}
+        answer = client.send("POST", "/lineage", {**head, "failed": 10**9, "tables": [edge]})
         assert answer.status == 200
 
 

@@ -49,7 +49,7 @@ def test_what_needs_attention(tmp_path: Path) -> None:
         shown = home_when(client, "not followed now: Kafka at 127.0.0.1:1")
         for text in (
             "1 DDL statement could not be applied", "bigint-unsigned-long", "The settings of &lt;b&gt;away",
-            "Jobs: none has told its lineage", "Dead letters: This service is not connected to Kafka",
+            "Jobs: none has reported its lineage", "Dead letters: This service is not connected to Kafka",
         ):  # fmt: skip
             assert text in shown, text
         assert ("s3cret" in shown, "<b>away" in shown) == (False, False)

@@ -1,4 +1,4 @@
-"""Every page at 380 and 1600 pixels, light and dark: nothing runs off the side, and all text can be read.
+"""Every page at 380, 970 and 1600 pixels, light and dark: nothing runs off the side, and all text can be read.
 
 BRIDGE_SCREENSHOTS=FOLDER keeps the pictures.
 """
@@ -39,7 +39,7 @@ PAGES = {
 CONTRAST = 4.5
 
 
-@pytest.mark.parametrize("width", [380, 1600])
+@pytest.mark.parametrize("width", [380, 970, 1600])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_nothing_runs_off_the_side(browser: Browser, served: Client, width: int, scheme: str) -> None:
     size = {"width": width, "height": 900}

@@ -143,6 +143,11 @@ def test_metrics_and_lineage(tmp_path: Path) -> None:
             assert main([*argv, "--metrics", "m.prom", "--lineage", url, "--job", "orders"]) == 1
         edges = _get(f"{url}/lineage?job=orders&table=test.evo")
         assert _get(f"{url}/lineage?job=other") == []
+        argv = ["transcode", "--from", "avro", "--to", "open", "--schemas", str(AVRO.meta_file), "--on-error", "drop"]
+        assert main([*argv, "--in", source, "--out", "o", "--lineage", url, "--job", "none"]) == 0
+        [nothing] = _get(f"{url}/lineage?job=none")
+    assert (nothing["table"], nothing["rows"], nothing["failed"], nothing["dead_letter"]) == ("", 0, 4, None)
+    assert {(e["failed"], e["dead_letter"]) for e in edges} == {(1, None)}
     text = Path("m.prom").read_text()
     assert 'bridge_job_messages_in_total{pipeline="orders"} 4.0' in text
     assert 'bridge_job_failed_total{pipeline="orders",reason="NOT_FRAMED"} 1.0' in text

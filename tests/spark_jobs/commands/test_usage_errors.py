@@ -76,6 +76,10 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--ddl", "latin1.json"], "not UTF-8"),
     (["--ddl", "numbers.jsonl"], "--ddl"),
     (["--kafka-config", "latin1.json", "--in", "kafka:T"], "not UTF-8"),
+    (["--trigger", "soon"], "--trigger soon: 5s"),
+    (["--tables", "bills"], "a table is DB.bills"),
+    (["--tables", "no.sql"], "no.sql"),
+    (["--spark", "--in", "no.jsonl"], "no.jsonl: No such file"),
 )
 
 
@@ -119,6 +123,24 @@ def test_schemas_win_over_a_registry(capsys: pytest.CaptureFixture[str], monkeyp
     monkeypatch.setenv("BRIDGE_REGISTRY", "http://127.0.0.1:9")
     assert main(_avro()) == 0
     assert "--registry" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rule", ["{schema", "a}b", "{nope}", "{}"])
+def test_a_topic_rule_with_a_brace_too_many(rule: str, capsys: pytest.CaptureFixture[str]) -> None:
+    argv = ["transcode", "--from", "open", "--to", "open", "--in", os.devnull, "--out", "out.jsonl", "--topic", rule]
+    assert main(argv) == 2
+    assert f"topic rule {rule!r}: " in capsys.readouterr().err
+    assert not Path("out.jsonl").exists()
+
+
+def test_files_as_windows_writes_them(tmp_path: Path) -> None:
+    """A byte order mark at the start, and both characters at the end of a line."""
+    Path("options.json").write_bytes(b'\xef\xbb\xbf{\r\n"enable_tidb_extension": true}\r\n')
+    Path("m.jsonl").write_bytes(b"\xef\xbb\xbf" + DEBEZIUM.messages_file.read_bytes().replace(b"\n", b"\r\n"))
+    Path("ddl.sql").write_bytes(b"\xef\xbb\xbfCREATE TABLE d.t (\r\n a INT\r\n);\r\n")
+    Path("job.toml").write_bytes(b'\xef\xbb\xbfformat = "debezium"\r\nsource = "m.jsonl"\r\n')
+    argv = ["decode", "--file", "job.toml", "--from-options", "options.json", "--ddl", "ddl.sql", "--out", "rows.jsonl"]
+    assert main(argv) == 0
 
 
 def test_kafka_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
