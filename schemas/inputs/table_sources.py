@@ -7,6 +7,7 @@ not read; or it holds .sql files. Files may be compressed.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -46,9 +47,13 @@ def definition_text(path: Path) -> str:
     """A file's text, inflated where it is compressed. ValueError, OSError."""
     data = path.read_bytes()
     try:
-        return inflate_file(data, _MOST).decode("utf-8-sig").replace("\r\n", "\n")
+        data = inflate_file(data, _MOST)
+        encoding = (
+            "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
+        )  # as Windows' PowerShell writes
+        return data.decode(encoding).replace("\r\n", "\n")
     except UnicodeError as error:
-        raise ValueError("it is not UTF-8 text") from error
+        raise ValueError("it is neither UTF-8 nor UTF-16 text") from error
 
 
 def _folder(folder: Path, db: str) -> list[DdlText]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import io
 import json
 import re
@@ -51,8 +52,9 @@ def origin_of(path: Path) -> tuple[str, int, int]:
 def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
     """The messages of a file, in order; a line that is none comes as (error, message with the line as its value).
 
-    Compressed files are told by their first bytes. A file that begins with a list, or with an object over several
-    lines, is a JSON document or several: at most _MOST_DOCUMENT bytes. SetupError USAGE when the file can't be read.
+    Compressed files and those in UTF-16 are told by their first bytes. A file that begins with a list, or with an
+    object over several lines, is a JSON document or several: at most _MOST_DOCUMENT bytes. SetupError USAGE when the
+    file can't be read.
     """
     if path.suffix == ".parquet":
         yield from _read_parquet(path)
@@ -76,6 +78,8 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
                     yield parse_line(line, f"{path.name}:{number}")
                 except WireError as error:
                     yield error, Message(None, line.rstrip(b"\r\n"))
+    except UnicodeError as error:
+        raise SetupError("USAGE", details=f"{path}: its UTF-16 text is damaged, or cut") from error
     except UNREADABLE as error:
         raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
@@ -120,12 +124,34 @@ def _inflate_by_arrow(codec: str) -> Callable[[IO[bytes]], Any]:
     return inflate
 
 
+class _Utf16Text(io.RawIOBase):
+    """Text in UTF-16, as Windows' PowerShell writes it (`… > FILE`), read as UTF-8."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._text, self._left = io.TextIOWrapper(file, "utf-16", newline=""), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        data = self._left or self._text.read(1 << 16).encode()
+        count = min(len(buffer), len(data))
+        buffer[:count], self._left = data[:count], data[count:]
+        return count
+
+
+def _read_utf16(file: IO[bytes]) -> Any:
+    return io.BufferedReader(_Utf16Text(file))
+
+
 _COMPRESSED: dict[bytes, Callable[[IO[bytes]], Any]] = {
     **OPENERS,
     ZSTD_MAGIC: _inflate_by_arrow("zstd"),
     LZ4_MAGIC: _inflate_by_arrow("lz4"),
+    codecs.BOM_UTF16_LE: _read_utf16,
+    codecs.BOM_UTF16_BE: _read_utf16,
 }
-"""First bytes of a file → what inflates it."""
+"""First bytes of a file → what inflates it, or makes UTF-8 of it."""
 _LONGEST_MAGIC = max(map(len, _COMPRESSED))
 _MOST_DOCUMENT = 256 << 20
 

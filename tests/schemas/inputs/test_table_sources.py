@@ -16,7 +16,7 @@ import pytest
 
 from schemas.ddl.executor.versions import versions
 from schemas.inputs.live_tables import live_tables, server_address
-from schemas.inputs.table_sources import definition_source, source_statements
+from schemas.inputs.table_sources import definition_source, definition_text, source_statements
 from schemas.model.table import Table
 from tests.support.certificates import Authority
 from tests.support.mysql_server import PlayedTidb, serving
@@ -94,8 +94,15 @@ def test_compressed_files(tmp_path: Path) -> None:
         with pytest.raises(ValueError, match=r"cut, or damaged|or a damaged one"):
             source_statements(path, "", client)
     path.write_bytes(b"CREATE TABLE d.t (a INT COMMENT '\xff');")
-    with pytest.raises(ValueError, match="it is not UTF-8 text"):
+    with pytest.raises(ValueError, match="it is neither UTF-8 nor UTF-16 text"):
         source_statements(path, "", client)
+
+
+def test_text_in_utf_16(tmp_path: Path) -> None:
+    path = tmp_path / "shop.sql"
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path.write_bytes("\ufeffCREATE TABLE `é` (id INT);\r\n".encode(encoding))
+        assert definition_text(path) == "CREATE TABLE `é` (id INT);\n"
 
 
 # ---- a live TiDB

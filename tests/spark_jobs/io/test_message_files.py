@@ -318,6 +318,19 @@ def test_compressed_files(tmp_path: Path) -> None:
     assert list(read_messages(path)) == expected
 
 
+def test_text_in_utf_16(tmp_path: Path) -> None:
+    """As Windows' PowerShell writes what a program prints."""
+    path, plain = tmp_path / "m.jsonl", tmp_path / "plain"
+    lines = _LINES.replace(b'"t"', '"täble 😀"'.encode())
+    plain.write_bytes(lines)
+    for encoding in ("utf-16-le", "utf-16-be"):
+        path.write_bytes(("\ufeff" + lines.decode().replace("\n", "\r\n")).encode(encoding))
+        assert list(read_messages(path)) == list(read_messages(plain))
+        path.write_bytes(path.read_bytes()[:-1])
+        with pytest.raises(SetupError, match="its UTF-16 text is damaged, or cut"):
+            list(read_messages(path))
+
+
 DOCUMENTS: list[tuple[str, str, int]] = [
     ("a list", json.dumps([_ONE] * 3), 3),
     ("a list over lines", json.dumps([_ONE] * 3, indent=1), 3),
