@@ -163,7 +163,8 @@ def _contents(images: tuple[Any, ...]) -> Iterator[bytes]:
 
 
 def _payload(text: str) -> int:
-    return next(start for name, start, _ in json_spans.members(text, 0) if name == "payload")
+    """Where the payload begins: at the first character where the message has no wrapper."""
+    return next((start for name, start, _ in json_spans.members(text, 0) if name == "payload"), 0)
 
 
 def _key(text: str) -> Iterator[SampleValue]:

@@ -21,11 +21,7 @@ Path = tuple[str | int, ...]
 _ROWS: dict[str, tuple[tuple[str, str, Path], ...]] = {
     "debezium": (
         ("key", "key", ("payload",)),
-        ("value", "before", ("payload", "before")),
-        ("value", "after", ("payload", "after")),
-    ),
-    "debezium-mysql": (
-        ("key", "key", ("payload",)),
+        ("key", "key", ()),
         ("value", "before", ("payload", "before")),
         ("value", "after", ("payload", "after")),
         ("value", "before", ("before",)),
@@ -41,7 +37,7 @@ _FLATTENED: tuple[tuple[str, str, Path], ...] = (
     ("value", "shown", ("payload",)),
     ("value", "shown", ()),
 )
-_ROWS["debezium-tidb"] = _ROWS["debezium-mysql"]
+_ROWS |= dict.fromkeys(("debezium-mysql", "debezium-tidb"), _ROWS["debezium"])
 _OPEN = ("open", "open-tiflow")
 _OPEN_SIDES = {"u": "after", "p": "before", "d": "before"}
 
