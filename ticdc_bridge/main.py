@@ -15,6 +15,7 @@ from ticdc_bridge.packages import ForeignPackageError, check_packages, missing_p
 
 PROGRAM: Final = "ticdc-bridge"
 _WRONG_USAGE: Final = 2
+_INTERRUPTED: Final = 130
 _CLOSED_PIPE: Final = 141  # as a shell says of a program that SIGPIPE ended
 # The module of a program whose main(words, prog) returns an exit code or raises SystemExit; loaded when it is needed.
 _MODULES: Final = {SERVICE: "service.__main__", JOBS: "spark_jobs.commands.main", OWN: "ticdc_bridge.completion"}
@@ -63,6 +64,8 @@ def _with_streams(work: Callable[[], int]) -> int:
             return work()
         finally:
             sys.stdout.flush()  # what it still holds is written here, where a closed pipe can be told
+    except KeyboardInterrupt:  # while modules are imported: commands have an answer of their own
+        return _INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _CLOSED_PIPE

@@ -103,6 +103,8 @@ def missing_package(error: ImportError, extra: str) -> str | None:
     module = (error.name or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError) or not module or module in NAMES:
         return None
+    if module in sys.stdlib_module_names:
+        return f"this Python ({sys.executable}) lacks its own module {module}: use a complete installation of it"
     return f"the Python package {module} is not installed: pip install 'ticdc-bridge[{extra}]'"
 
 

@@ -17,6 +17,7 @@ from service.tracker.row_validation import RowValidator
 from service.tracker.sources import SourceBatch
 
 _LOG = logging.getLogger("service")
+_LOGGED, _EVERY = 20, 1000
 
 
 class EventReader:
@@ -118,4 +119,7 @@ class EventReader:
 
     def _note_failure(self, code: str, detail: str) -> None:
         self._progress.errors[code] += 1
-        _LOG.warning("track %s: %s %s", self._changefeed, code, detail[:500])
+        count = self._progress.errors[code]
+        if count <= _LOGGED or count % _EVERY == 0:
+            more = f" (of {code}, only every {_EVERY}th is logged from here on)" if count == _LOGGED else ""
+            _LOG.warning("track %s: %s %s%s", self._changefeed, code, detail[:500], more)

@@ -47,7 +47,7 @@ def run(folder: Path) -> int:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SetupError("USAGE", details=f"--dir {folder}: {error.strerror or error}") from error
+        raise SetupError("USAGE", details=f"--out {folder}: {error.strerror or error}") from error
     with (
         _sample("shop.schemas.jsonl") as schemas,
         _sample("shop.messages.jsonl") as messages,

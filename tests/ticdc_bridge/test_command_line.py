@@ -42,6 +42,7 @@ CALLS = [
     Call(("help", "merge"), 0, "usage: ticdc-bridge merge "),
     Call(("help", "history"), 0, "Usage: ticdc-bridge history "),
     Call(("help", "serv"), 2, err="ticdc-bridge: there is no command serv: did you mean ticdc-bridge serve?"),
+    Call(("version",), 0, f"ticdc-bridge {__version__}\n"),
     Call(("--version",), 0, f"ticdc-bridge {__version__}\n"),
     Call(("decoder", "--in", "x"), 2, err="ticdc-bridge: there is no command decoder: did you mean ticdc-bridge dec"),
     Call(("zzz",), 2, err="ticdc-bridge: there is no command zzz: ticdc-bridge --help lists all\n"),
@@ -230,3 +231,24 @@ def test_a_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
     lines = done.stdout.splitlines()
     assert all(any(line.startswith(one) for line in lines) for one in expected), done.stdout
     assert SCRIPTS.keys() == _SHELLS.keys()
+
+
+def test_a_reader_that_goes_away() -> None:
+    """As `| head` does: the exit code is the shell's for it, and nothing is said."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    command = [sys.executable, "-m", "ticdc_bridge", "completion", "bash"]
+    with open(writing, "wb") as closed:
+        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, cwd=ROOT, env=environment(), timeout=60)
+    assert (done.returncode, done.stderr) == (141, b"")
+
+
+def test_output_is_utf_8_in_any_locale(tmp_path: Path) -> None:
+    (tmp_path / "t.sql").write_text("CREATE TABLE d.t (id INT PRIMARY KEY);")
+    (tmp_path / "change.sql").write_text("ALTER TABLE d.t ADD Ж INT;")
+    words = ["check-ddl", "--in", str(tmp_path / "change.sql"), "--tables", str(tmp_path / "t.sql")]
+    variables = environment(LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    command = [sys.executable, "-m", "ticdc_bridge", *words]
+    done = subprocess.run(command, capture_output=True, cwd=ROOT, env=variables, timeout=60)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert "Ж" in done.stdout.decode()

@@ -245,3 +245,10 @@ def test_an_extra_that_is_not_installed_is_named(tmp_path: Path) -> None:
     ]
     check_rows(rows, check, lambda row: " ".join(row[0][:2]))
     assert missing_package(ImportError("cannot import name 'x'", name="pyspark"), "spark") is None
+
+
+def test_a_module_that_python_itself_lacks() -> None:
+    reason = missing_package(ModuleNotFoundError(name="sqlite3"), "service")
+    assert reason is not None
+    assert "lacks its own module sqlite3" in reason
+    assert "pip install" not in reason

@@ -75,6 +75,13 @@ def test_lines_that_a_tracker_can_not_read(tmp_path: Path) -> None:
         assert_no_python_words(done.stderr)
 
 
+def test_not_every_unreadable_message_is_logged(tmp_path: Path) -> None:
+    (tmp_path / "bad").write_text("{\n" * 1001)
+    done = command("track", "--in", "bad", "--store", "sqlite:///t.db", cwd=tmp_path)
+    assert (done.stderr.count("BAD_LINE bad:"), "errors 1001" in done.stderr) == (21, True)
+    assert "BAD_LINE bad:1000: " in done.stderr
+
+
 def test_settings_as_windows_writes_them(tmp_path: Path) -> None:
     """A byte order mark at the start, and both characters at the end of a line."""
     _write_files(tmp_path)

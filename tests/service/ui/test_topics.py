@@ -22,6 +22,7 @@ from tests.service.ui.test_layout import unnamed
 from tests.support.access import ADMIN, bearer, files, rule
 from tests.support.history_events import T0, ddl
 from tests.support.kafka import Kafka
+from tests.support.service import Client
 from tests.support.table import check_rows
 
 EVIL = '<script>alert("x")</script>'
@@ -78,6 +79,17 @@ def topic(kafka: Kafka) -> str:
 def url(kafka: Kafka) -> Iterator[str]:
     with running_service(bootstrap_servers=kafka.bootstrap_servers) as url:
         yield url
+
+
+def test_a_topic_of_dead_letters_that_a_job_reported(kafka: Kafka, url: str) -> None:
+    """Whatever its name."""
+    topic = kafka.create_topic(kafka.topic_name("leftovers"))
+    assert f"/ui/dead-letters/{topic}" not in Browser(url).get("/ui/dead-letters")[1]
+    run = dict.fromkeys(("job", "command", "from", "to", "source", "target"), "x")
+    edge = {"topic": None, "db": "", "table": "", "rows": 0}
+    told = {**run, "failed": 1, "dead_letter": f"kafka:{topic}", "tables": [edge]}
+    assert Client(url).send("POST", "/lineage", told).status == 200
+    assert f"/ui/dead-letters/{topic}" in Browser(url).get("/ui/dead-letters")[1]
 
 
 def test_the_last_messages_of_a_topic(url: str, topic: str) -> None:
