@@ -130,9 +130,20 @@ def _of_schema(text: str, schema_id: SchemaId) -> DetectedFormat:
     if isinstance(connect, str) and connect.endswith("Envelope") and not connect.endswith(".Envelope"):
         return DetectedFormat("debezium-avro", f"schema id {schema_id} is called {connect[:100]}, as TiCDC calls it")
     if isinstance(connect, str):
-        name = "debezium-tidb" if f'"{TIDB.package}.' in text else "debezium-mysql"
-        return DetectedFormat(name, f"schema id {schema_id} is a Connect schema, {connect[:100]}")
+        return DetectedFormat(_by_package(text), f"schema id {schema_id} is a Connect schema, {connect[:100]}")
+    names = {f.get("name") for f in fields}
+    if any(names >= form for form in _WITHOUT_META):
+        return DetectedFormat(_by_package(text), f"schema id {schema_id} has the fields of Debezium's messages")
     return DetectedFormat(None, f"schema id {schema_id} ({name[:100]}): {_NO_WRITER}")
+
+
+_WITHOUT_META = ({"before", "after", "source", "op"}, {"databaseName", "ddl", "source"})
+"""Rows and schema changes of Debezium where Connect's converter writes no names (connect.meta.data=false)."""
+
+
+def _by_package(text: str) -> str:
+    """The format of a connector's schema, by the package of its source block."""
+    return "debezium-tidb" if f'"{TIDB.package}' in text else "debezium-mysql"
 
 
 def _has_tidb_type(kind: Any) -> bool:

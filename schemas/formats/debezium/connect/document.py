@@ -6,6 +6,7 @@ Sources: Confluent's AvroData, measured with 8.5.0; TiCDC writes the same attrib
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,17 @@ _CONNECT = {
     "int": "int32", "long": "int64", "float": "float", "double": "double", "boolean": "boolean",
     "string": "string", "bytes": "bytes", "record": "struct", "array": "array",
 }  # fmt: skip
+_LOGICAL = {
+    ("int", "date"): "org.apache.kafka.connect.data.Date",
+    ("int", "time-millis"): "org.apache.kafka.connect.data.Time",
+    ("long", "time-micros"): "io.debezium.time.MicroTime",
+    ("long", "timestamp-millis"): "org.apache.kafka.connect.data.Timestamp",
+    ("long", "local-timestamp-millis"): "org.apache.kafka.connect.data.Timestamp",
+    ("long", "timestamp-micros"): "io.debezium.time.MicroTimestamp",
+    ("long", "local-timestamp-micros"): "io.debezium.time.MicroTimestamp",
+}
+"""Avro's own types (Avro 1.12, "Logical Types") → Connect's names of the same: all that `connect.meta.data=false`
+leaves of a type, and what other writers than Connect write."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +88,8 @@ def connect_schema(of: SchemaType, field: SchemaField | None = None) -> dict[str
         out["items"] = connect_schema(present.branches[0])
     if "connect.name" in props:
         out["name"] = _text(props["connect.name"])
+    elif "logicalType" in props:
+        out |= _of_logical_type(present.kind, props)
     if "connect.version" in props:
         out["version"] = props["connect.version"]
     if "connect.parameters" in props:
@@ -88,6 +102,15 @@ def connect_schema(of: SchemaType, field: SchemaField | None = None) -> dict[str
         if default is not None and present.kind not in ("record", "array"):
             out["default"] = _default(present.kind, default)
     return out
+
+
+def _of_logical_type(kind: str, props: Mapping[str, Any]) -> dict[str, Any]:
+    """Name and parameters of a type without Connect's. As Avro says, a logical type that is not valid is none."""
+    precision, scale = props.get("precision"), props.get("scale", 0)
+    if (kind, props["logicalType"]) == ("bytes", "decimal") and type(precision) is type(scale) is int:
+        return {"name": DECIMAL, "parameters": {"scale": str(scale), "connect.decimal.precision": str(precision)}}
+    name = _LOGICAL.get((kind, props["logicalType"]))
+    return {"name": name} if name else {}
 
 
 def _text(value: Any) -> str:

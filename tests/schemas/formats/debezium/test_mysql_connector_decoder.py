@@ -20,8 +20,10 @@ from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_NAME, Kind
 from schemas.model.values import shift_zone
+from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import decode_one
 from spark_jobs.pipeline.result import Summary
+from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from tests.support import connector
 from tests.support.connector import ByName
 from tests.support.each import each
@@ -328,3 +330,33 @@ def test_numbers_that_lost_their_semantic_names(mode: str, values: dict[str, str
     assert isinstance(event, RowChange)
     assert event.after == values
     assert (event.mismatch is None) is (mode != "auto")
+
+
+def _without_meta(schema: Any) -> Any:
+    if isinstance(schema, dict):
+        return {name: _without_meta(value) for name, value in schema.items() if not name.startswith("connect.")}
+    return [_without_meta(value) for value in schema] if isinstance(schema, list) else schema
+
+
+def test_avro_without_connects_names() -> None:
+    """connect.meta.data=false leaves Avro's logical types: DECIMAL, dates and times of connect mode are known."""
+    rows = connector.schema_rows("time_connect")
+    texts = [(row["subject"], row["id"], json.dumps(_without_meta(json.loads(row["schema"])))) for row in rows]
+    bare = FileSchemas([RegisteredSchema(subject, 1, id_, text) for subject, id_, text in texts])
+    readers = [
+        CodecConfig(format_, schemas, Options()).decoder()
+        for format_, schemas in (("debezium-mysql", connector.avro_schemas("time_connect")), ("auto", bare))
+    ]
+    kinds = {Kind.DECIMAL, Kind.DATE, Kind.DATETIME, Kind.TIME}
+    seen = set[Kind]()
+    for message in connector.avro_messages("time_connect"):
+        named, unnamed = (decode_one(reader, message) for reader in readers)
+        assert unnamed.error is None
+        for event, other in zip(named.events, unnamed.events, strict=True):
+            assert type(event) is type(other)
+            if isinstance(event, RowChange) and isinstance(other, RowChange):
+                of = {c.name: c.type.kind for c in event.table.columns if c.type.kind in kinds}
+                for one, two in ((event.before, other.before), (event.after, other.after)):
+                    assert one is None or {n: one[n] for n in of} == {n: (two or {}).get(n) for n in of}
+                seen |= set(of.values())
+    assert seen == kinds
