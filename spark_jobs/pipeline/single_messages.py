@@ -32,11 +32,12 @@ from spark_jobs.pipeline.message_codec import decode_one, encode_event
 from spark_jobs.pipeline.stream_definitions import LearningDecoder
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema, Schemas
-from spark_jobs.sources.subject_names import Strategy
+from spark_jobs.sources.subject_names import STRATEGIES, Strategy
 
 Registry = str | File | Mapping[SchemaId, str | Mapping[str, Any]] | SchemaSource
 """A registry's URL, a file of schemas as --schemas takes it, schemas by id (text or parsed), or a SchemaSource."""
-Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None] | None
+"""Record headers; None, as Kafka's clients have it, for none."""
 _NO_OPTIONS: Mapping[str, Any] = {}
 
 
@@ -123,6 +124,9 @@ class Encoder:
     ) -> None:
         if topic is not None:
             check_topic_rule(topic)
+        if subject_strategy not in STRATEGIES:
+            details = f"subject_strategy={subject_strategy!r}: choose {', '.join(STRATEGIES)}"
+            raise SetupError("USAGE", details=details)
         schemas, tables = _schemas(format, registry), tables_of(ddl, history)
         settings = Options.of({"time_zone": time_zone, "on_lossy": on_lossy, **options})
         side = CodecConfig(format_named(format).name, schemas, settings, tables, strategy=subject_strategy)
@@ -152,6 +156,7 @@ class Encoder:
         try:
             events: list[Event]
             if isinstance(event, Mapping):
+                _check_values(event)
                 line = plain_message(json_line(dict(event)).encode(), origin)
                 origin = replace(line, value=None, timestamp=timestamp, headers=line.headers or origin.headers)
                 events = self._objects.decode(line)
@@ -163,10 +168,29 @@ class Encoder:
 
 
 def _pairs(headers: Headers) -> tuple[tuple[str, bytes | None], ...]:
-    """Headers as a message has them. SetupError USAGE for values that are no bytes."""
-    pairs: tuple[Any, ...] = tuple(headers.items() if isinstance(headers, Mapping) else map(tuple, headers))
-    _check_bytes({f"header {name}": one for name, one in pairs})
+    """Headers as a message has them. SetupError USAGE for what are none."""
+    if not headers:
+        return ()
+    try:
+        listed: Any = headers.items() if isinstance(headers, Mapping) else headers
+        pairs = tuple((name, value) for name, value in listed)
+    except (TypeError, ValueError) as error:
+        raise SetupError("USAGE", details="headers: pairs of a name and bytes (or null) are needed") from error
+    for name, value in pairs:
+        if not isinstance(name, str):
+            raise SetupError("USAGE", details=f"a header's name is of type {type(name).__name__}: a text is needed")
+        _check_bytes({f"header {name}": value})
     return pairs
+
+
+def _check_values(event: Mapping[str, Any]) -> None:
+    """WireError INVALID_VALUE for a value of a row that is not in the form of JSON rows."""
+    for side in ("before", "after"):
+        row = event.get(side)
+        for name, value in row.items() if isinstance(row, Mapping) else ():
+            if not isinstance(value, str | Mapping | None):
+                details = f'it is of type {type(value).__name__}: a text, null or {{"hex": …}} is needed'
+                raise WireError("INVALID_VALUE", column=str(name), details=details)
 
 
 def _check_bytes(parts: Mapping[str, Any]) -> None:

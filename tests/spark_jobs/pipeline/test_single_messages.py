@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -104,6 +105,9 @@ def test_what_is_wrong_is_said() -> None:
         (lambda: Decoder("open", options={"max_batch_size": "x"}), "a whole number"),
         (lambda: Decoder("open").decode("text", b""), "key is of type str: bytes"),  # type: ignore[arg-type]
         (lambda: Decoder("open").decode(b"", b"", headers={"a": 1}), "header a"),  # type: ignore[arg-type]
+        (lambda: Decoder("open").decode(b"", b"", headers=[("a", b"", 1)]), "pairs of a name"),  # type: ignore[list-item]
+        (lambda: Decoder("open").decode(b"", b"", headers=[(b"a", b"")]), "a text is needed"),  # type: ignore[list-item]
+        (lambda: Encoder("open", subject_strategy="x"), "choose topic, record"),  # type: ignore[arg-type]
         (lambda: Encoder("simple"), "read, not written"),
         (lambda: Encoder("open").encode(b"x"), "a change event is needed"),  # type: ignore[arg-type]
     ):
@@ -117,6 +121,15 @@ def test_what_is_wrong_is_said() -> None:
     assert failed.value.code == "MALFORMED"
     with pytest.raises(WireError):
         Encoder("open").encode({"kind": "row"})
+    with pytest.raises(WireError, match="column at: it is of type datetime: a text") as failed:
+        Encoder("open").encode({"kind": "row", "after": {"at": datetime(2024, 1, 1)}})
+    assert failed.value.code == "INVALID_VALUE"
+
+
+def test_no_headers_as_kafkas_clients_have_them() -> None:
+    message = next(m for m in Golden("canal-json", "evolution.ext").messages() if m.value)
+    decoder = Decoder("canal-json")
+    assert decoder.decode(message.key, message.value, headers=None) == decoder.decode(message.key, message.value)
 
 
 def test_the_example_of_the_docs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
