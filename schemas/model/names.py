@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from typing import Any
 
 _NOT_AVRO = re.compile(r"[^A-Za-z0-9_]")
 _NOT_TOPIC = re.compile(r"[^A-Za-z0-9_.]")
@@ -64,3 +65,9 @@ def topic_subject(topic: str | None, part: str) -> str | None:
 def avro_subject(topic: str, part: str) -> str:
     """The subject of a topic's `key` or `value`; TiCDC's Avro encoder writes `_` for each dot of the topic."""
     return f"{topic.replace('.', '_')}-{part}"
+
+
+def record_names(record: Mapping[str, Any]) -> tuple[str, str]:
+    """(namespace, name) of an Avro record: a name with dots in it is whole (Avro 1.12, "Names")."""
+    namespace, dot, name = record["name"].rpartition(".")
+    return namespace if dot else str(record.get("namespace", "")), name

@@ -11,6 +11,7 @@ from schemas.codec.avro_references import Reference, ReferringSchema, resolve
 from schemas.inputs import definition_files
 from schemas.inputs.table_sources import definition_text
 from schemas.model.errors import SetupError, WireError
+from schemas.model.names import record_names
 from schemas.model.ports import SchemaId, apicurio_id
 from schemas.model.reasons import reason_of
 from spark_jobs.sources.subject_names import without_context
@@ -47,7 +48,8 @@ def name_of(schema: str) -> Name | None:
         return None
     if not isinstance(record, dict) or not isinstance(record.get("name"), str):
         return None
-    return str(record.get("namespace", "")).rpartition(".")[2].lower(), record["name"].lower()
+    namespace, name = record_names(record)
+    return namespace.rpartition(".")[2].lower(), name.lower()
 
 
 def not_avro_error(schema_id: SchemaId, where: str, kind: str) -> WireError:

@@ -18,6 +18,7 @@ from schemas.formats.avro import schema as publish
 from schemas.model import values
 from schemas.model.errors import WireError
 from schemas.model.event import Row, RowChange
+from schemas.model.names import record_names
 from schemas.model.options import Options
 from schemas.model.reasons import reason_of
 from schemas.model.table import Column, TableId, Value
@@ -84,7 +85,8 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         raise ValueError(
             f"it is Kafka Connect's schema {name}; read the topic as debezium-mysql, debezium-avro or auto"
         )
-    keyspace, _, db = schema.get("namespace", "").rpartition(".")
+    namespace, table = record_names(schema)
+    keyspace, _, db = namespace.rpartition(".")
     fields, columns, extension, before = [], [], [], None
     for field in schema["fields"]:
         name, branches = field["name"], field["type"]
@@ -125,8 +127,7 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
     names = [f.name for f in fields]
     if len(set(names)) < len(names):
         raise ValueError(f"two fields are named {next(n for n in names if names.count(n) > 1)!r}")
-    id_ = TableId(db, schema["name"])
-    return RecordReader(id_, keyspace, tuple(fields), tuple(columns), tuple(extension), before)
+    return RecordReader(TableId(db, table), keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
 def _type_name(schema: Any) -> str:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
+from schemas.formats.avro.record import compile_record
 from schemas.formats.base import Context
 from schemas.inspect.format_lookup import format_named
 from schemas.model.event import RowChange
+from spark_jobs.sources.schema_files import name_of
 from tests.support.golden import Registry
 from tests.support.rows import ORIGIN, Tables, change, column, table
 from tests.support.table import check_rows
@@ -36,3 +40,23 @@ def test_names_in_other_letters() -> None:
         assert [f for f in read.flags if "definition" in f] == []
 
     check_rows(ROWS, check, lambda row: row[0])
+
+
+def test_names_of_records() -> None:
+    """A name with dots is whole, as Avro's canonical form has it."""
+
+    def check(row: tuple[dict[str, str], str, str]) -> None:
+        names, keyspace, id_ = row
+        kind = {"type": "int", "connect.parameters": {"tidb_type": "INT"}}
+        text = json.dumps({"type": "record", **names, "fields": [{"name": "id", "type": kind}]})
+        record = compile_record(text, "")
+        assert (record.keyspace, str(record.id)) == (keyspace, id_)
+        assert name_of(text) == tuple(id_.lower().split("."))
+
+    rows = [
+        ({"name": "T", "namespace": "default.shop"}, "default", "shop.T"),
+        ({"name": "default.shop.T"}, "default", "shop.T"),
+        ({"name": "default.shop.T", "namespace": "other.x"}, "default", "shop.T"),
+        ({"name": "T", "namespace": "shop"}, "", "shop.T"),
+    ]
+    check_rows(rows, check)
