@@ -128,7 +128,7 @@ class TableDetails:
 
     clustered: of the primary key, None where it is not written. ttl: the column. checks, expressions: name of the CHECK
     or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
-    column. prefixed: columns of which an index has a prefix only.
+    column. prefixed: columns of which an index has a prefix only. everywhere: indexes that are GLOBAL.
     """
 
     clustered: bool | None = None
@@ -139,6 +139,7 @@ class TableDetails:
     expressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
     auto_random: str = ""
     prefixed: tuple[str, ...] = ()
+    everywhere: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,9 @@ _NOT_SENT = {
     "ENABLE KEYS", "DISABLE KEYS", "ORDER BY", "ALGORITHM", "LOCK", "FORCE",
 }  # fmt: skip
 _SET_MODE = re.compile(r"SET\s+(?:SESSION\s+|@@(?:SESSION\.)?)?SQL_MODE\s*:?=\s*'([A-Za-z_,\s]*)'\s*", re.IGNORECASE)
+_SET_CHECKS = re.compile(
+    r"SET\s+(?:SESSION\s+|@@(?:SESSION\.)?)?FOREIGN_KEY_CHECKS\s*:?=\s*'?(0|1|ON|OFF|DEFAULT)'?\s*", re.IGNORECASE
+)
 _USE = re.compile(r"USE\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*", re.IGNORECASE)
 
 
@@ -134,18 +137,22 @@ _USE = re.compile(r"USE\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*", re.IGNORECASE)
 class Session:
     """Where statements are typed: the current database, how their text is read, and the sql_mode.
 
-    sql_mode None: TiDB's default.
+    sql_mode None: TiDB's default. foreign_key_checks: on by default.
     """
 
     db: str
     mode: LexicalMode
     sql_mode: str | None = None
+    foreign_key_checks: bool = True
 
     def after_statement(self, sql: str) -> Session:
-        """After USE and SET sql_mode; anything else changes nothing."""
+        """After USE, SET sql_mode and SET foreign_key_checks; anything else changes nothing."""
         used = _USE.fullmatch(sql)
         if used:
             return replace(self, db=(used[1] or "").replace("``", "`") or used[2])
+        checks = _SET_CHECKS.fullmatch(sql)
+        if checks:
+            return replace(self, foreign_key_checks=checks[1].upper() not in ("0", "OFF"))
         chosen = _SET_MODE.fullmatch(sql)
         return replace(self, mode=LexicalMode.of_sql_mode(chosen[1]), sql_mode=chosen[1]) if chosen else self
 

@@ -102,8 +102,11 @@ def _with_index(details: TableDetails, index: IndexDef, table: TableId) -> Table
         details = replace(details, clustered=index.clustered)
     if index.kind == "foreign" and index.references is not None:
         target = TableId(index.references.db or table.db, index.references.table)
-        key = ForeignKey(index.name, index.parts, target, index.referenced, index.sets_null)
+        name = index.name or f"fk_{len(details.foreign_keys) + 1}"
+        key = ForeignKey(name, index.parts, target, index.referenced, index.sets_null)
         return replace(details, foreign_keys=(*details.foreign_keys, key))
+    if index.everywhere:
+        details = replace(details, everywhere=(*details.everywhere, index.name or index.parts[0]))
     prefixed = [part for part, length in zip(index.parts, index.lengths, strict=False) if length]
     details = replace(details, prefixed=(*details.prefixed, *prefixed)) if prefixed else details
     if "" in index.parts and index.names:

@@ -286,11 +286,14 @@ def check_constraint(c: Cursor) -> tuple[str, ...]:
     return names
 
 
-def references(c: Cursor) -> tuple[TableName, tuple[str, ...], bool]:
-    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table, its columns, and whether SET NULL is
-    among the actions."""
+_WRITING_ACTIONS = ("ON UPDATE CASCADE", "ON UPDATE SET NULL", "ON DELETE SET NULL")
+
+
+def references(c: Cursor) -> tuple[TableName, tuple[str, ...], tuple[str, ...]]:
+    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table, its columns, and the actions that
+    write into rows: ON UPDATE CASCADE, ON UPDATE SET NULL, ON DELETE SET NULL."""
     c.expect("REFERENCES")
-    table, columns, sets_null = c.table(), list[str](), False
+    table, columns, changes = c.table(), list[str](), list[str]()
     if c.accept("("):
         while True:
             columns.append(c.column())
@@ -303,11 +306,12 @@ def references(c: Cursor) -> tuple[TableName, tuple[str, ...], bool]:
         c.fail("FULL", "PARTIAL", "SIMPLE")
     while c.upper == "ON" and c.peek().upper in ("DELETE", "UPDATE"):
         c.advance()
-        c.advance()
+        event = f"ON {c.advance().upper}"
         for words in (("RESTRICT",), ("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION")):
             if c.accept(*words):
-                sets_null = sets_null or words == ("SET", "NULL")
+                action = f"{event} {' '.join(words)}"
+                changes += [action] if action in _WRITING_ACTIONS else []
                 break
         else:
             c.fail("RESTRICT", "CASCADE", "SET NULL", "NO ACTION")
-    return table, tuple(columns), sets_null
+    return table, tuple(columns), tuple(changes)

@@ -15,7 +15,9 @@ def partition_by(c: Cursor) -> PartitionBy | None:
     """PARTITION BY … with its definitions, if it comes."""
     if not c.accept("PARTITION", "BY"):
         return None
+    at = c.at
     method, names, interval_ = _method(c)
+    plain = len(names) == 1 and c.all[at + 1].upper == "(" and c.all[at + 3].upper == ")"
     count = c.integer() if c.accept("PARTITIONS") else None
     subpartitioned = c.accept("SUBPARTITION", "BY")
     if subpartitioned:
@@ -23,7 +25,7 @@ def partition_by(c: Cursor) -> PartitionBy | None:
         if c.accept("SUBPARTITIONS"):
             c.integer()
     made = definitions(c) if c.upper == "(" else ()
-    return PartitionBy(names, update_indexes(c), method, made, count, interval_, subpartitioned)
+    return PartitionBy(names, update_indexes(c), method, made, count, interval_, subpartitioned, plain)
 
 
 def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:
@@ -99,7 +101,7 @@ def less_than(c: Cursor) -> None:
         _values(c)
 
 
-def _values(c: Cursor) -> tuple[tuple[PartitionValue, ...], ...]:
+def _values(c: Cursor, words: tuple[str, ...] = ("MAXVALUE", "DEFAULT")) -> tuple[tuple[PartitionValue, ...], ...]:
     """(value, …): each value is a tuple; one of a single value where it has no parentheses of its own."""
     values = list[tuple[PartitionValue, ...]]()
     c.expect("(")
@@ -107,7 +109,7 @@ def _values(c: Cursor) -> tuple[tuple[PartitionValue, ...], ...]:
         if c.upper == "(" and _is_tuple(c):
             values.append(tuple(one for inner in _values(c) for one in inner))
         else:
-            word = c.accept_any("MAXVALUE", "DEFAULT")
+            word = c.accept_any(*words)
             at = c.at
             if not word:
                 arithmetic(c)
@@ -162,7 +164,9 @@ def definition(c: Cursor) -> PartitionDef:
     one = PartitionDef(c.name("a partition's name"))
     if c.accept("VALUES", "LESS"):
         c.expect("THAN")
-        one = replace(one, values="LESS THAN", literals=_MAXVALUE if c.accept("MAXVALUE") else _values(c))
+        one = replace(
+            one, values="LESS THAN", literals=_MAXVALUE if c.accept("MAXVALUE") else _values(c, ("MAXVALUE",))
+        )
     elif c.accept("VALUES", "IN"):
         one = replace(one, values="IN", literals=_values(c))
     elif c.accept("DEFAULT"):

@@ -79,6 +79,9 @@ class IndexDef:
     TiDB writes them. clustered: None where not written. sets_null: a foreign
     key with SET NULL.
 
+    invisible: INVISIBLE is written. changes: what a foreign key writes into its rows, such as ON UPDATE CASCADE; "" for
+    nothing.
+
     lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
     referenced: table and columns that a foreign key names. everywhere: GLOBAL, one index over all partitions.
     """
@@ -96,6 +99,8 @@ class IndexDef:
     clustered: bool | None = None
     sets_null: bool = False
     comment: str = field(default="", compare=False)
+    invisible: bool = field(default=False, compare=False)
+    changes: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +250,7 @@ class PartitionDef:
 class PartitionBy:
     """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
     INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
-    the partitions.
+    the partitions. plain: the expression is a column and nothing else.
     """
 
     names: tuple[str, ...] = field(default=(), compare=False)
@@ -255,6 +260,7 @@ class PartitionBy:
     count: int | None = None
     interval: bool = False
     subpartitioned: bool = False
+    plain: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,9 +76,9 @@ def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
     own = optional_name(c)
     columns, lengths, _, _ = parts(c)
-    table, referenced, sets_null = references(c)
-    written = name or own
-    return IndexDef("foreign", written, columns, lengths, references=table, referenced=referenced, sets_null=sets_null)
+    table, referenced, changes = references(c)
+    index = IndexDef("foreign", name or own, columns, lengths, references=table, referenced=referenced)
+    return replace(index, sets_null=any("SET NULL" in one for one in changes), changes=next(iter(changes), ""))
 
 
 def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:
@@ -162,7 +162,9 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
             index = replace(index, everywhere=True)
         elif c.upper in ("CLUSTERED", "NONCLUSTERED"):
             index = replace(index, clustered=c.advance().upper == "CLUSTERED")
-        elif not c.accept_any("VISIBLE", "INVISIBLE", "LOCAL"):
+        elif c.accept("INVISIBLE"):
+            index = replace(index, invisible=True)
+        elif not c.accept_any("VISIBLE", "LOCAL"):
             return index
 
 

@@ -42,6 +42,7 @@ from service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
     charset_of,
     of_charset_names,
+    of_comment,
     of_definition,
     of_dependency,
     of_global_index,
@@ -103,6 +104,10 @@ class Alteration:
                 if isinstance(clause, _ALONE) or (isinstance(clause, NoColumnEffect) and "PARTITION" in clause.what):
                     what = clause.what if isinstance(clause, NoColumnEffect) else "rename table or exchange partition"
                     yield Refusal(8200, f"Unsupported multi schema change for {what.lower()}")
+        dropped = {c.name.lower() for c in clauses if isinstance(c, DropColumn)}
+        added = any(isinstance(c, AddColumns) for c in clauses)
+        if len(dropped) > 1 and not added and dropped >= {c.name.lower() for c in self.table.columns}:
+            yield Refusal(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
         names = [n.lower() for c in clauses for n in _touched(c)]
         for name in dict.fromkeys(n for n in names if names.count(n) > 1):
             yield Refusal(8200, f"Unsupported multi schema change: operate same column '{name}'")
@@ -219,7 +224,7 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
             new = column(defined, work.charset)
         except DdlError:
             return
-        yield from of_change(old, new, work.table)
+        yield from of_change(old, new, work.table, auto_random=defined.auto_random)
         yield from dependencies.of_changing(work.catalog, work.table, old, new)
         yield from indexes.of_changed_part(work.table, old, new)
 
@@ -272,7 +277,10 @@ def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
         spread = {name.lower() for name in details.partitioning.columns}
         if not spread <= {part.lower() for part in clause.index.parts}:
             yield of_global_index(clause.index.name or PRIMARY)
-    yield from indexes.of_foreign_key(work.catalog, work.table, clause.index, work.db)
+    yield from indexes.of_foreign_key(work.catalog, work.table, clause.index)
+    names = {key.name.lower() for key in details.foreign_keys} if details else set()
+    if clause.index.kind == "foreign" and clause.index.name.lower() in names:
+        yield Refusal(1826, f"Duplicate foreign key constraint name '{clause.index.name}'")
 
 
 def _drop_index(work: Alteration, clause: DropIndex) -> Iterator[Refusal]:
@@ -302,6 +310,8 @@ def _set_options(work: Alteration, clause: SetOptions) -> Iterator[Refusal]:
     if any(word not in _OPTIONS for word in clause.options.others):
         yield Refusal(8200, "This type of ALTER TABLE is currently unsupported")
     details = work.table.details
+    if work.modes.strict:
+        yield from of_comment(work.table.id.table, clause.options)
     if clause.options.ttl is not None:
         yield from dependencies.of_ttl(work.table, clause.options.ttl)
     elif details is not None and not details.ttl:
@@ -363,7 +373,8 @@ def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refu
             yield Refusal(1091, f"Can't DROP '{clause.names[0]}'; check that column/key exists")
     if clause.partition is not None:
         yield from of_partitioning(work.table, clause.partition)
-        unique = [(i.name, i.columns) for i in work.table.indexes if i.unique]
+        everywhere = set(details.everywhere) if details else set()
+        unique = [(i.name, i.columns) for i in work.table.indexes if i.unique and i.name not in everywhere]
         yield from of_partition(work.table, clause.partition, unique)
 
 
@@ -371,8 +382,18 @@ def _visibility(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
     index = _index(work.table, clause.names[0])
     if index is None:
         yield Refusal(1176, f"Key '{clause.names[0]}' doesn't exist in table '{work.table.id.table}'")
-    elif index.name == PRIMARY and clause.what.endswith(" INVISIBLE"):
+    elif clause.what.endswith(" INVISIBLE") and _is_primary(work.table, index):
         yield Refusal(3522, "A primary key index cannot be invisible")
+
+
+def _is_primary(table: Table, index: Index) -> bool:
+    """The primary key, or the first unique key without NULLs where there is none."""
+    unique = [i for i in table.indexes if i.unique]
+    columns = {c.name: c for c in table.columns}
+    firsts = [i for i in unique if i.name == PRIMARY] or [
+        i for i in unique if all(n in columns and not columns[n].nullable for n in i.columns)
+    ]
+    return bool(firsts) and firsts[0] is index
 
 
 _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {

@@ -35,12 +35,21 @@ NULL_IN_PRIMARY_KEY: Final = Refusal(
 )
 
 
+AUTO_WITHOUT_KEY: Final = Refusal(
+    1075,
+    "Incorrect table definition; there can be only one auto column and it must be defined as a key (TiDB of 2026 takes "
+    "one without a key)",
+    certain=False,
+)
+
+
 class SqlModes(NamedTuple):
     """What of the session's sql_mode decides whether TiDB refuses a definition."""
 
     strict: bool = True
     no_zero_date: bool = True
     no_zero_in_date: bool = True
+    invalid_dates: bool = False
 
     @classmethod
     def of(cls, sql_mode: str | None) -> SqlModes:
@@ -53,6 +62,7 @@ class SqlModes(NamedTuple):
             traditional or bool(words & {"STRICT_TRANS_TABLES", "STRICT_ALL_TABLES"}),
             traditional or "NO_ZERO_DATE" in words,
             traditional or "NO_ZERO_IN_DATE" in words,
+            "ALLOW_INVALID_DATES" in words,
         )
 
 
@@ -141,6 +151,8 @@ def _of_sizes(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator
         elif scale > (length or 0):
             text = f"For float(M,D), double(M,D) or decimal(M,D), M must be >= D (column '{name}')."
             yield Refusal(1427, text)
+    elif type_.name == "double" and length is not None and scale is None:
+        yield Refusal(1149, f"DOUBLE of column '{name}' has one number in parentheses, and takes two or none")
     elif type_.name == "float" and (length or 0) > 53:
         yield Refusal(1063, f"Incorrect column specifier for column '{name}'")
 

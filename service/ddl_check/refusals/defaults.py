@@ -24,7 +24,8 @@ _LOBS: Final = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob"
 _NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _ALLOWED: Final = frozenset("""
     convert current_date current_timestamp date_format json_array json_object json_quote nextval now rand replace
-    str_to_date substring_index upper user uuid uuid_to_bin vec_from_text
+    str_to_date substring_index upper user uuid uuid_to_bin uuid_v4 uuid_v7
+    vec_from_text
 """.split())  # fmt: skip
 _UNSAFE: Final = frozenset(("rand", "uuid", "uuid_to_bin", "replace", "upper"))
 
@@ -49,7 +50,7 @@ def of_literal(column: Column, default: DefaultValue, modes: SqlModes) -> Iterat
     """A default that is no expression and not NULL."""
     kind = column.type.kind
     if column.type.name in _LOBS:
-        if modes.strict or kind is Kind.JSON or default != DefaultValue("text"):
+        if modes.strict or default != DefaultValue("text"):
             yield Refusal(1101, f"BLOB/TEXT/JSON column '{column.name}' can't have a default value")
     elif kind is Kind.VECTOR:
         text = "can't have a literal default. Use expression default instead: ((VEC_FROM_TEXT('...')))"
@@ -71,6 +72,8 @@ def _invalid(name: str) -> Refusal:
 
 def _of_expression(name: str, text: str, added: bool) -> Iterator[Refusal]:
     functions = generated_functions(text)
+    if text.endswith("`") and not functions:
+        yield Refusal(1105, "column name is not yet supported as a default value")
     first = functions[0] if functions else ""
     if added and first in _UNSAFE:
         words = "it uses a system function that may return a different value on the slave"
@@ -135,7 +138,7 @@ def _is_date(kind: Kind, text: str, modes: SqlModes) -> bool:
         return not (modes.strict and modes.no_zero_date)
     if not (month and day):
         return kind is not Kind.TIMESTAMP and not (modes.strict and modes.no_zero_in_date)
-    if day > calendar.monthrange(year or 2000, month)[1]:
+    if day > calendar.monthrange(year or 2000, month)[1] and not (modes.invalid_dates and day <= 31):
         return False
     # A day on either side: the session's time zone is not known here.
     return kind is not Kind.TIMESTAMP or "1969-12-31" <= text[:10] <= "2038-01-20"

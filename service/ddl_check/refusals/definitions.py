@@ -19,11 +19,12 @@ MAX_COLUMNS: Final = 1017  # TiDB's table-column-count-limit
 _COLLATIONS: Final = frozenset("""
     ascii_bin binary gb18030_bin gb18030_chinese_ci gbk_bin gbk_chinese_ci latin1_bin utf8_bin utf8_general_ci
     utf8_unicode_ci utf8mb4_0900_ai_ci utf8mb4_0900_bin utf8mb4_bin utf8mb4_general_ci utf8mb4_unicode_ci
+    utf8mb4_zh_pinyin_tidb_as_cs
 """.split())  # fmt: skip
 _CHARSETS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk", "gb18030")
 _ENGINES: Final = (
     "archive", "blackhole", "csv", "example", "federated", "innodb", "memory", "merge", "mgr_myisam", "myisam", "ndb",
-    "heap",
+    "heap", "aria", "myrocks", "tokudb",
 )  # fmt: skip
 
 
@@ -65,6 +66,12 @@ def of_options(options: TableOptions) -> Iterator[Refusal]:
     yield from of_charset_names(options.charset, options.collate)
     if options.engine is not None and options.engine.lower() not in _ENGINES:
         yield Refusal(1286, f"Unknown storage engine '{options.engine}'")
+
+
+def of_comment(table: str, options: TableOptions) -> Iterator[Refusal]:
+    """A table's comment, in strict mode."""
+    if len(options.comment or "") > 2048:
+        yield Refusal(1628, f"Comment for table '{table}' is too long (max = 2048)")
 
 
 def charset_of(charset: str | None, collate: str | None, fallback: Charset) -> Charset:

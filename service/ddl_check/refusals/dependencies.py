@@ -13,7 +13,7 @@ from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.model.table import Column, ForeignKey, Table, TableId
 from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import Refusal
+from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal
 
 _TTL_KINDS: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP)
 
@@ -115,8 +115,7 @@ def of_leaving_index(catalog: Catalog, table: Table, name: str) -> Iterator[Refu
         yield Refusal(8200, text, certain=clustered is True)
     automatic = [c.name for c in table.columns if c.auto_increment]
     if automatic and own.columns[:1] == tuple(automatic) and not any(i.columns[:1] == own.columns[:1] for i in others):
-        text = "there can be only one auto column and it must be defined as a key"
-        yield Refusal(1075, f"Incorrect table definition; {text}")
+        yield AUTO_WITHOUT_KEY
     if details is None:
         return
     needed = [key.columns for key in details.foreign_keys]

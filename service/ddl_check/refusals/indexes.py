@@ -13,6 +13,7 @@ from schemas.model.names import quote_name
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import (
+    AUTO_WITHOUT_KEY,
     NOT_IN_GENERATED,
     Refusal,
     generated_functions,
@@ -24,6 +25,10 @@ _MAX_COMMENT: Final = 1024
 _MAX_PARTS: Final = 16
 _MAX_BYTES: Final = 3072
 _MAX_INDEXES: Final = 64
+_JSON_FUNCTIONS: Final = frozenset("""
+    json_array json_array_append json_array_insert json_extract json_insert json_keys json_merge json_merge_patch
+    json_merge_preserve json_object json_remove json_replace json_search json_set
+""".split())  # fmt: skip
 _STRINGS: Final = (Kind.TEXT, Kind.BINARY)
 _WIDTHS: Final = {
     Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.DATE: 3, Kind.DATETIME: 8, Kind.TIMESTAMP: 4, Kind.TIME: 3, Kind.YEAR: 1,
@@ -53,6 +58,10 @@ def of_indexes(table: Table, added: Sequence[IndexDef], *, strict: bool = True) 
             names.add(index.name.lower())
         if strict and len(index.comment) > _MAX_COMMENT:
             yield Refusal(1688, f"Comment for index '{index.name}' is too long (max = {_MAX_COMMENT})")
+        if index.kind == "primary" and index.invisible:
+            yield Refusal(3522, "A primary key index cannot be invisible")
+        if index.kind == "primary" and "" in index.parts:
+            yield Refusal(3756, "The primary key cannot be an expression index")
         yield from _of_parts(table, index)
 
 
@@ -86,9 +95,33 @@ def _of_expressions(table: Table, index: IndexDef) -> Iterator[Refusal]:
         for name in names:
             if find(table.columns, name) is None:
                 yield Refusal(1054, f"Unknown column '{name}' in 'expression'")
+        outer = _outermost(text)
+        if outer in _JSON_FUNCTIONS:
+            yield Refusal(
+                3753, "Cannot create an expression index on a function that returns a JSON or GEOMETRY value."
+            )
+        elif outer in ("json_unquote", "json_pretty"):
+            text_ = "Cannot create an expression index on an expression that returns a BLOB or TEXT. Please consider"
+            yield Refusal(3757, f"{text_} using CAST.")
+        automatic = {column.name.lower() for column in table.columns if column.auto_increment}
+        if any(name.lower() in automatic for name in names):
+            yield Refusal(3754, f"Expression index '{index.name}' cannot refer to an auto-increment column")
         if any(name in NOT_IN_GENERATED for name in generated_functions(text)):
             name = index.name or "expression_index"
             yield Refusal(3758, f"Expression of expression index '{name}' contains a disallowed function.")
+
+
+def _outermost(text: str) -> str:
+    """The function whose call is the whole expression, "" where there is none."""
+    name, paren, _ = text.partition("(")
+    if not paren or not name.replace("_", "").isalnum() or not text.endswith(")"):
+        return ""
+    depth = 0
+    for place, character in enumerate(text[len(name) :]):
+        depth += (character == "(") - (character == ")")
+        if not depth:
+            return name.lower() if len(name) + place == len(text) - 1 else ""
+    return ""
 
 
 def _of_part(index: IndexDef, column: Column, length: int | None) -> Iterator[Refusal]:
@@ -97,6 +130,8 @@ def _of_part(index: IndexDef, column: Column, length: int | None) -> Iterator[Re
         yield Refusal(3152, f"JSON column '{name}' cannot be used in key specification.")
     elif kind is Kind.VECTOR:
         yield Refusal(8200, f"Unsupported add index on column '{name}': a VECTOR needs a VECTOR INDEX")
+    elif kind in _STRINGS and column.length == 0 and not column.type.name.endswith(("text", "blob")):
+        yield Refusal(1167, f"The used storage engine can't index column '{name}'")
     elif length == 0:
         yield Refusal(1391, f"Key part '{name}' length cannot be 0")
     elif length is None and column.type.name.endswith(("text", "blob")):
@@ -137,6 +172,11 @@ def _bytes(column: Column, length: int | None) -> int:
         return units * (longest_character(column.charset) if kind is Kind.TEXT else 1)
     if kind is Kind.INTEGER:
         return (column.type.bits or 8) // 8
+    if kind is Kind.BIT:
+        return ((column.length or 1) + 7) // 8
+    if kind is Kind.DECIMAL:
+        whole, rest = divmod(column.length or 10, 9)
+        return whole * 4 + (rest + 1) // 2
     return _WIDTHS.get(kind, 0)
 
 
@@ -144,13 +184,15 @@ def of_automatic(columns: Sequence[ColumnDef], indexes: Sequence[IndexDef]) -> I
     """AUTO_INCREMENT of CREATE TABLE: one column, with which a key begins."""
     automatic = [c.name.lower() for c in columns if c.auto_increment]
     firsts = {i.parts[0].lower() for i in indexes if i.parts and i.kind in ("primary", "unique", "index")}
-    if len(automatic) > 1 or any(name not in firsts for name in automatic):
+    if len(automatic) > 1:
         text = "there can be only one auto column and it must be defined as a key"
         yield Refusal(1075, f"Incorrect table definition; {text}")
+    elif any(name not in firsts for name in automatic):
+        yield AUTO_WITHOUT_KEY
 
 
 # ---- foreign keys
-def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef, db: str) -> Iterator[Refusal]:
+def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[Refusal]:
     """With foreign_key_checks on, as by default."""
     if index.kind != "foreign" or index.references is None:
         return
@@ -163,10 +205,19 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef, db: str) -> 
             1239, f"Incorrect foreign key definition for '{index.name or 'foreign key without name'}': {text}"
         )
         return
-    target = TableId(index.references.db or db, index.references.table)
+    for part in index.parts:
+        own = find(table.columns, part)
+        if own is not None and own.virtual:
+            name = index.name or "fk_1"
+            yield Refusal(3733, f"Foreign key '{name}' uses virtual column '{part}' which is not supported.")
+        elif own is not None and own.generated and index.changes:
+            yield Refusal(3104, f"Cannot define foreign key with {index.changes} clause on a generated column.")
+    target = TableId(index.references.db or table.id.db, index.references.table)
     parent = table if target.folded == table.id.folded else catalog.table(target)
     if parent is None:
-        yield Refusal(1824, f"Failed to open the referenced table '{target.table}'")
+        # Only a view or a sequence of this name tells that there is no such table.
+        certain = catalog.exists(target) is not None
+        yield Refusal(1824, f"Failed to open the referenced table '{target.table}'", certain)
         return
     yield from _of_parent(table, parent, index)
 

@@ -10,12 +10,13 @@ from typing import Final
 
 from schemas.ddl.executor.indexes import find
 from schemas.ddl.parser.statements import NoColumnEffect, PartitionBy, PartitionDef
-from schemas.model.table import KnownPartition, Partitioning, Table
+from schemas.model.table import Column, KnownPartition, Partitioning, Table
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import Refusal
 
 _VALUES: Final = {"RANGE": "LESS THAN", "LIST": "IN"}
-_INTEGERS: Final = (Kind.INTEGER,)
+_INTEGERS: Final = (Kind.INTEGER, Kind.BIT, Kind.YEAR)
+_OF_KEY: Final = tuple(kind for kind in Kind if kind not in (Kind.JSON, Kind.VECTOR))
 _OF_COLUMNS: Final = (Kind.INTEGER, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIME)
 _LOBS: Final = ("text", "blob")
 _NUMERIC: Final = ("int", "fraction")
@@ -72,7 +73,7 @@ def _of_values(one: PartitionDef, kind: str, width: int) -> Iterator[Refusal]:
         yield Refusal(1479, f"Syntax : {kind} PARTITIONING requires definition of VALUES {wanted} for each partition")
     elif one.values == "LESS THAN" and len(one.literals) != (width or 1):
         yield _wrong_width("RANGE", width)
-    elif one.values == "IN" and {len(values) for values in one.literals} - {width or 1}:
+    elif one.values == "IN" and _widths(one) - {width or 1}:
         yield _wrong_width("LIST", width)
     elif one.values == "IN" and one.has_maxvalue:
         yield Refusal(1656, "Cannot use MAXVALUE as value in VALUES IN")
@@ -95,8 +96,13 @@ def _of_literals(table: Table, made: Sequence[PartitionDef], method: str, column
                 yield Refusal(1697, f"VALUES value for partition '{one.name}' must have type INT")
             elif unsigned and value.text.startswith("-"):
                 yield Refusal(1563, "Partition constant is out of partition function domain")
-            elif by_columns and column is not None and value.kind in _WRONG_KINDS.get(column.type.kind, ()):
+            elif by_columns and column is not None and value.kind in _wrong_kinds(column):
                 yield Refusal(1654, "Partition column values of incorrect type")
+
+
+def _wrong_kinds(column: Column) -> tuple[str, ...]:
+    """Of a VARCHAR, any literal is taken."""
+    return () if column.type.name in ("varchar", "varbinary") else _WRONG_KINDS.get(column.type.kind, ())
 
 
 def _of_order(made: Sequence[PartitionDef | KnownPartition], kind: str) -> Iterator[Refusal]:
@@ -111,6 +117,10 @@ def _of_order(made: Sequence[PartitionDef | KnownPartition], kind: str) -> Itera
         yield Refusal(1495, "Multiple definition of same constant in list partitioning")
 
 
+def _widths(one: PartitionDef) -> set[int]:
+    return {len(values) for values in one.literals if values[0].kind != "default"}
+
+
 def _wrong_width(kind: str, width: int) -> Refusal:
     if width:
         return Refusal(1653, "Inconsistency in usage of column lists for partitioning")
@@ -121,6 +131,8 @@ def of_partition_names(added: Sequence[PartitionDef], names: Sequence[str]) -> I
     """names: of partitions that stay."""
     taken = {name.lower() for name in names}
     for one in added:
+        if one.name.endswith(" "):
+            yield Refusal(1567, "Incorrect partition name")
         if one.name.lower() in taken:
             yield Refusal(1517, f"Duplicate partition name {one.name}")
         taken.add(one.name.lower())
@@ -132,10 +144,11 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
             if find(table.columns, name) is None:
                 yield Refusal(1488, "Field in list of fields for partition function not found in table")
     columns = [c for name in spread.names if (c := find(table.columns, name))]
-    allowed = _OF_COLUMNS if spread.method.endswith("COLUMNS") else _INTEGERS
-    plain = len(spread.names) == 1 or spread.method.endswith("COLUMNS")
-    if spread.method == "KEY" or not plain:
-        return  # an expression decides, or any type may be there
+    allowed: tuple[Kind, ...] = _OF_COLUMNS if spread.method.endswith("COLUMNS") else _INTEGERS
+    if spread.method == "KEY":
+        allowed = _OF_KEY
+    elif not (spread.plain or spread.method.endswith("COLUMNS")):
+        return  # an expression decides
     for column in columns:
         if column.type.kind not in allowed or column.type.name.endswith(_LOBS):
             text = "is of a not allowed type for this type of partitioning"

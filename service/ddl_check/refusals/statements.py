@@ -18,6 +18,7 @@ from schemas.ddl.parser.statements import (
     CreateDatabase,
     CreateRelation,
     CreateTable,
+    DropDatabase,
     DropTables,
     IndexDef,
     RenameTables,
@@ -34,6 +35,7 @@ from service.ddl_check.refusals.definitions import (
     bare_columns,
     charset_of,
     of_charset_names,
+    of_comment,
     of_definition,
     of_dependency,
     of_options,
@@ -59,6 +61,8 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             yield from of_charset_names(statement.charset, statement.collate)
             if catalog.databases.get(statement.name) and not statement.if_not_exists:
                 yield Refusal(1007, f"Can't create database '{statement.name}'; database exists")
+        case DropDatabase() if not statement.if_exists and catalog.databases.get(statement.name) is None:
+            yield Refusal(1008, f"Can't drop database '{statement.name}'; database doesn't exist", certain=False)
         case AlterDatabase():
             yield from of_charset_names(statement.charset, statement.collate)
         case CreateTable() if statement.from_select:
@@ -144,8 +148,15 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
         yield from of_definition(defined, charset, modes, added=False)
         yield from of_dependency(defined, names)
     yield from of_order(s.columns)
-    if modes.strict and len(s.options.comment or "") > 2048:
-        yield Refusal(1628, f"Comment for table '{s.table.table}' is too long (max = 2048)")
+    if modes.strict:
+        yield from of_comment(s.table.table, s.options)
+    if s.temporary:
+        yield from _of_temporary(s)
+    for word in s.options.others:
+        if word in _NOT_SUPPORTED:
+            yield _NOT_SUPPORTED[word]
+        elif word in ("TTL_ENABLE", "TTL_JOB_INTERVAL") and s.options.ttl is None:
+            yield Refusal(8150, f"Cannot set {word} on a table without TTL config")
     made = bare_columns(s.columns, charset)
     if made is None:
         return
@@ -154,7 +165,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     yield from index_refusals.of_indexes(table, indexes, strict=modes.strict)
     yield from index_refusals.of_automatic(s.columns, indexes)
     for index in s.indexes:
-        yield from index_refusals.of_foreign_key(catalog, table, index, db)
+        yield from index_refusals.of_foreign_key(catalog, table, index)
     if s.options.ttl is not None:
         yield from dependencies.of_ttl(table, s.options.ttl)
     yield from _of_keys(s, indexes)
@@ -164,14 +175,33 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
         yield from of_partition(table, s.partition, [] if any(i.everywhere for i in indexes) else unique)
 
 
+_NOT_SUPPORTED = {
+    "UNION": Refusal(8232, "CREATE/ALTER table with union option is not supported"),
+    "INSERT_METHOD": Refusal(8233, "CREATE/ALTER table with insert method option is not supported"),
+}
+
+
+def _of_temporary(s: CreateTable) -> Iterator[Refusal]:
+    """A temporary table, of whatever kind."""
+    if s.partition is not None:
+        yield Refusal(1562, "Cannot create temporary table with partitions")
+    if any(i.kind == "foreign" for i in s.indexes):
+        yield Refusal(1215, "Cannot add foreign key constraint")
+    if s.options.ttl is not None:
+        yield Refusal(8151, "Set TTL for temporary table is not allowed")
+    words = set(s.options.others) & {"SHARD_ROW_ID_BITS", "PRE_SPLIT_REGIONS", "PLACEMENT POLICY"}
+    if any(c.auto_random for c in s.columns):
+        words.add("AUTO_RANDOM")
+    for word in sorted(words):
+        yield Refusal(8006, f"`{word.lower()}` is unsupported on temporary tables.")
+
+
 def _of_keys(s: CreateTable, indexes: Sequence[IndexDef]) -> Iterator[Refusal]:
     """Primary keys that may be NULL, names of foreign keys, AUTO_RANDOM, and what can't stand beside partitions."""
     primary = next((i for i in indexes if i.kind == "primary"), None)
     names = {part.lower() for part in primary.parts} if primary else set()
     if any(c.nullable and c.name.lower() in names for c in s.columns):
         yield NULL_IN_PRIMARY_KEY
-    if primary is not None and "" in primary.parts:
-        yield Refusal(3756, "The primary key cannot be an expression index")
     keys = [i for i in s.indexes if i.kind == "foreign"]
     written = [i.name.lower() for i in keys if i.name]
     for name in dict.fromkeys(n for n in written if written.count(n) > 1):

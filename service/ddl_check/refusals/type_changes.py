@@ -32,8 +32,8 @@ _COMPATIBLE: Final = (
 _CHARSETS: Final = (("utf8", "utf8mb4"), ("latin1", "utf8mb4"))
 
 
-def of_change(old: Column, new: Column, table: Table) -> Iterator[Refusal]:
-    """A column that is defined anew."""
+def of_change(old: Column, new: Column, table: Table, *, auto_random: bool = False) -> Iterator[Refusal]:
+    """A column that is defined anew. auto_random: it becomes AUTO_RANDOM."""
     if Kind.VECTOR in (old.type.kind, new.type.kind) and old.type is not new.type:
         yield _unsupported_type(old, new)
         return
@@ -47,7 +47,7 @@ def of_change(old: Column, new: Column, table: Table) -> Iterator[Refusal]:
     yield from _of_charset(old, new, rewritten, indexed)
     if new.auto_increment and not old.auto_increment:
         yield Refusal(8200, "Unsupported modify column: can't set auto_increment")
-    if old.auto_increment and not new.auto_increment:
+    if old.auto_increment and not new.auto_increment and not auto_random:
         text = "can't remove auto_increment without @@tidb_allow_remove_auto_inc enabled"
         yield Refusal(8200, f"Unsupported modify column: {text}")
     if old.virtual != new.virtual:

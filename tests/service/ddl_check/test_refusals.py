@@ -39,6 +39,10 @@ SPREAD = (
     "CREATE TABLE `c` (`d` date, `a` int) PARTITION BY RANGE COLUMNS(`d`) (PARTITION `p0` VALUES LESS THAN "
     "('2024-01-01'))",
     "CREATE TABLE `h` (`a` int) PARTITION BY HASH (`a`) PARTITIONS 4",
+    "CREATE TABLE `k` (`a` int NOT NULL, UNIQUE KEY `u` (`a`))",
+    "CREATE TABLE `pair` (`a` int, `b` int)",
+    "CREATE TABLE `child` (`p` bigint, KEY `p` (`p`), FOREIGN KEY (`p`) REFERENCES `boss` (`id`))",
+    "CREATE TABLE `boss` (`id` bigint NOT NULL, PRIMARY KEY (`id`))",
 )
 LONG = "a" * 65
 
@@ -171,6 +175,29 @@ STATEMENTS = (
     ("ALTER TABLE h TRUNCATE PARTITION p4", 1735),
     ("CREATE TABLE x LIKE nope", 1146), (f"CREATE INDEX i ON orders (qty) COMMENT '{'c' * 1025}'", 1688),
     ("ALTER TABLE orders ADD COLUMN x DATETIME AS (created) ON UPDATE NOW()", 1221),
+    # what TiDB's own integration tests show
+    ("CREATE TABLE x (a INT NOT NULL, PRIMARY KEY (a) INVISIBLE)", 3522),
+    ("ALTER TABLE k ALTER INDEX u INVISIBLE", 3522),
+    ("ALTER TABLE one ADD PRIMARY KEY ((c + 1))", 3756), ("ALTER TABLE orders COMMENT '" + "c" * 2049 + "'", 1628),
+    ("ALTER TABLE orders ADD INDEX i ((doc->'$.a'))", 3753), ("CREATE INDEX i ON orders ((doc->>'$.a'))", 3757),
+    ("CREATE INDEX i ON orders ((JSON_SET(doc, '$.a', 1)))", 3753), ("ALTER TABLE auto ADD INDEX i ((id + 1))", 3754),
+    ("CREATE TABLE x (a CHAR(0), KEY (a))", 1167), ("CREATE TABLE x (a DOUBLE(10))", 1149),
+    ("CREATE TABLE x (a VARCHAR(3068) CHARSET ascii, b BIT(33), KEY (a, b))", 1071),
+    ("CREATE TABLE x (a BLOB, b DECIMAL(17), KEY (a(3065), b))", 1071),
+    ("ALTER TABLE pair DROP COLUMN a, DROP COLUMN b", 1090),
+    ("ALTER TABLE orders ADD COLUMN x INT DEFAULT (qty)", 1105),
+    ("ALTER TABLE child ADD CONSTRAINT fk_1 FOREIGN KEY (p) REFERENCES parent(id)", 1826),
+    ("ALTER TABLE child DROP INDEX p", 1553), ("DROP TABLE boss", 3730),
+    ("CREATE TABLE x (a BIGINT AS (1) VIRTUAL, FOREIGN KEY (a) REFERENCES parent(id))", 3733),
+    ("CREATE TABLE x (a BIGINT AS (1) STORED, FOREIGN KEY (a) REFERENCES parent(id) ON UPDATE CASCADE)", 3104),
+    ("CREATE TEMPORARY TABLE x (a INT) PARTITION BY HASH (a)", 1562),
+    ("CREATE TEMPORARY TABLE x (a BIGINT, FOREIGN KEY (a) REFERENCES parent(id))", 1215),
+    ("CREATE TEMPORARY TABLE x (a DATETIME) TTL = a + INTERVAL 1 DAY", 8151),
+    ("CREATE TEMPORARY TABLE x (a INT) SHARD_ROW_ID_BITS = 4", 8006),
+    ("CREATE TABLE x (a INT) TTL_ENABLE = 'ON'", 8150),
+    ("CREATE TABLE x (a INT) UNION = (one)", 8232), ("CREATE TABLE x (a INT) INSERT_METHOD = LAST", 8233),
+    ("DROP DATABASE nope", 1008), ("CREATE TABLE x (a JSON) PARTITION BY KEY (a)", 1659),
+    ("CREATE TABLE x (a INT) PARTITION BY RANGE (a) (PARTITION `p ` VALUES LESS THAN (1))", 1567),
 )  # fmt: skip
 
 # What depends on rows, on settings of the server or on nothing at all is not refused.
@@ -226,6 +253,14 @@ ALTER TABLE r REORGANIZE PARTITION p0, p1 INTO (PARTITION p VALUES LESS THAN (5)
 ALTER TABLE r REORGANIZE PARTITION p2 INTO (PARTITION p VALUES LESS THAN (50))
 ALTER TABLE l REORGANIZE PARTITION p0 INTO (PARTITION p VALUES IN (1, 2), PARTITION q VALUES IN (7))
 ALTER TABLE h COALESCE PARTITION 3
+CREATE TABLE x (a VARCHAR(9)) PARTITION BY LIST COLUMNS (a) (PARTITION p VALUES IN (0, 4))
+CREATE TABLE x (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 2), DEFAULT))
+CREATE TABLE x (a BIT(8)) PARTITION BY HASH (a)
+CREATE TABLE x (a INT, y YEAR) PARTITION BY LIST (1 + y - 1) (PARTITION p VALUES IN (1))
+CREATE TABLE x (a INT) ENGINE = Aria COLLATE utf8mb4_zh_pinyin_tidb_as_cs
+CREATE TABLE x (id INT PRIMARY KEY, v BINARY(16) DEFAULT (UUID_TO_BIN(UUID_V7())))
+ALTER TABLE auto MODIFY id BIGINT AUTO_RANDOM(5)
+ALTER TABLE orders ALTER INDEX u INVISIBLE
 ALTER TABLE h TRUNCATE PARTITION p3
 CREATE TABLE x (id INT PRIMARY KEY, v VARCHAR(36) DEFAULT (UUID()))
 CREATE TABLE x (a INT AUTO_INCREMENT, KEY (a))
@@ -265,6 +300,22 @@ def test_what_is_not_known_is_not_judged() -> None:
         assert (form["verdict"], form["refusals"]) == ("cannot judge", []), sql
         assert "(error " in form["reason"]
         assert form["statement"]["tables"] == [form["statement"]["db"] + "." + sql.split()[2]]
+
+
+def test_what_older_versions_refuse_is_not_judged() -> None:
+    for sql in (
+        "CREATE TABLE x (a INT AUTO_INCREMENT, b INT)",
+        "CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES no(a))",
+    ):
+        form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
+        assert (form["verdict"], form["refusals"]) == ("cannot judge", []), sql
+
+
+def test_foreign_keys_that_are_not_checked() -> None:
+    drop = "ALTER TABLE child DROP INDEX p"
+    sql = f"{drop}; SET foreign_key_checks = 0; {drop}; SET SESSION foreign_key_checks = ON; DROP TABLE boss"
+    form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
+    assert [one["verdict"] for one in form["statements"]] == ["refused", "safe", "safe", "safe", "refused"]
 
 
 # sql_mode '' takes what strict mode refuses.
