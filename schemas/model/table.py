@@ -98,12 +98,13 @@ class ForeignKey:
 
 class KnownPartition(NamedTuple):
     """A partition. numbers: of its values, those that are whole numbers and stand alone. single: it has one value, or
-    a list of single ones."""
+    a list of single ones. text: of LESS THAN with one text."""
 
     name: str
     numbers: tuple[int, ...] = ()
     has_maxvalue: bool = False
     single: bool = True
+    text: str = ""
 
 
 @dataclass(frozen=True, slots=True)

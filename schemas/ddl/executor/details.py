@@ -79,7 +79,7 @@ def _partitioning(spread: PartitionBy | None, table: Table) -> Partitioning | No
 
 
 def _partitions(made: Iterable[PartitionDef]) -> tuple[KnownPartition, ...]:
-    return tuple(KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single) for one in made)
+    return tuple(KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single, one.text) for one in made)
 
 
 def _known(names: Iterable[str], table: Table) -> tuple[str, ...]:

@@ -178,13 +178,12 @@ def _auto_increment(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.advance()
-    bits = 0
+    bits = width = 0
     if c.accept("("):
         bits = c.integer()
-        if c.accept(","):
-            c.integer()
+        width = c.integer() if c.accept(",") else 0
         c.expect(")")
-    return replace(column, auto_random=True, random_bits=bits)
+    return replace(column, auto_random=True, random_bits=bits, random_range=width)
 
 
 def _primary(c: Cursor, column: ColumnDef) -> ColumnDef:

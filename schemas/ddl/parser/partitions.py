@@ -142,7 +142,9 @@ def _literal(c: Cursor, at: int) -> PartitionValue:
     token, text = read[0], str(read[0].value)
     if token.kind == NUMBER:
         return PartitionValue("int" if text.isdecimal() and len(text) <= 20 else "fraction", sign + text)
-    return PartitionValue({STRING: "text", BITS: "bits"}.get(token.kind, "null" if token.upper == "NULL" else ""))
+    if token.kind == STRING:
+        return PartitionValue("text", text)
+    return PartitionValue("bits" if token.kind == BITS else "null" if token.upper == "NULL" else "")
 
 
 _MAXVALUE = ((PartitionValue("maxvalue"),),)

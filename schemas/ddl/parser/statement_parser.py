@@ -7,6 +7,7 @@ was expected. Source: upstream tidb `pkg/parser/parser.y`.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Literal
 
 from schemas.ddl.parser import alter_clauses, partitions
@@ -68,9 +69,9 @@ def _create(c: Cursor) -> Statement:
         return _create_table(c, temporary)
     if _starts_index(c):
         return _create_index(c)
-    replace = c.accept("OR", "REPLACE")
+    or_replace = c.accept("OR", "REPLACE")
     if c.upper in ("ALGORITHM", "DEFINER", "SQL", "VIEW"):
-        return _create_view(c, replace)
+        return _create_view(c, or_replace)
     if c.accept("SEQUENCE"):
         lenient = c.accept("IF", "NOT", "EXISTS")
         sequence = CreateRelation("sequence", c.table(), if_not_exists=lenient)
@@ -188,18 +189,19 @@ def algorithm_and_lock(c: Cursor) -> None:
         alter_clauses.algorithm(c)
 
 
-def _create_view(c: Cursor, replace: bool) -> Statement:
+def _create_view(c: Cursor, or_replace: bool) -> Statement:
     while c.upper != "VIEW":  # ALGORITHM = …, DEFINER = …, SQL SECURITY …
         if c.token.kind == END:
             c.fail("VIEW")
         c.advance()
     c.expect("VIEW")
-    view = CreateRelation("view", c.table(), replace)
+    view = CreateRelation("view", c.table(), or_replace)
     if c.upper == "(":
         c.skip_parentheses()
     c.expect("AS")
+    at = c.at
     c.rest()
-    return view
+    return replace(view, has_variables=any(token.upper.startswith("@") for token in c.all[at:]))
 
 
 # ---- DROP, TRUNCATE, RENAME

@@ -49,8 +49,8 @@ class DefaultValue:
 class ColumnDef:
     """A column definition. nullable: None where neither NULL nor NOT NULL is written.
 
-    random_bits: of AUTO_RANDOM(bits), 0 where not written. clustered: of its PRIMARY KEY, None where not written.
-    default_dropped: TiDB shows the column, and with no DEFAULT.
+    random_bits, random_range: of AUTO_RANDOM(bits, range), 0 where not written. clustered: of its PRIMARY KEY, None
+    where not written. default_dropped: TiDB shows the column, and with no DEFAULT.
     """
 
     name: str
@@ -67,6 +67,7 @@ class ColumnDef:
     on_update: bool = False
     auto_random: bool = False
     random_bits: int = 0
+    random_range: int = 0
     clustered: bool | None = None
     default_dropped: bool = field(default=False, compare=False)
 
@@ -213,7 +214,7 @@ class ExchangePartition:
 class PartitionValue(NamedTuple):
     """A value in VALUES. kind: int, fraction, text, bits, null, maxvalue, default, or "" for any other expression.
 
-    text: the digits of a number.
+    text: the digits of a number, or the text.
     """
 
     kind: str
@@ -235,6 +236,11 @@ class PartitionDef:
     def single(self) -> bool:
         """It has one value (LESS THAN), or a list of single ones."""
         return len(self.literals) == 1 if self.values == "LESS THAN" else all(len(v) == 1 for v in self.literals)
+
+    @property
+    def text(self) -> str:
+        """Of LESS THAN with one text."""
+        return self.literals[0][0].text if self.single and self.literals and self.values == "LESS THAN" else ""
 
     @property
     def has_maxvalue(self) -> bool:
@@ -335,12 +341,13 @@ class CreateTable:
 
 @dataclass(frozen=True, slots=True)
 class CreateRelation:
-    """A view or a sequence: a name that holds no rows."""
+    """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view."""
 
     kind: Literal["view", "sequence"]
     table: TableName
     replace: bool = False
     if_not_exists: bool = False
+    has_variables: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ from service.ddl_check.refusals.columns import (
     of_column_name,
     of_name,
 )
-from service.ddl_check.refusals.defaults import of_literal
+from service.ddl_check.refusals.defaults import of_literal, of_sequence
 from service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
     charset_of,
@@ -218,6 +218,7 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
         yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
     found = list(of_definition(defined, work.charset, work.modes, added=False))
     found += of_dependency(defined, [*(c.name for c in work.table.columns), defined.name])
+    found += _of_later(work, clause)
     yield from found
     if not found:
         try:
@@ -227,6 +228,19 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
         yield from of_change(old, new, work.table, auto_random=defined.auto_random)
         yield from dependencies.of_changing(work.catalog, work.table, old, new)
         yield from indexes.of_changed_part(work.table, old, new)
+
+
+def _of_later(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
+    """A generated column may name only generated ones that stand before it."""
+    order = [c.name.lower() for c in work.table.columns if c.name.lower() != clause.old.lower()]
+    place = next(n for n, c in enumerate(work.table.columns) if c.name.lower() == clause.old.lower())
+    if clause.position is not None:
+        after = clause.position.after.lower()
+        place = order.index(after) + 1 if after in order else 0
+    for name in map(str.lower, generated_names(clause.column.generated or "")):
+        named = work.find(name)
+        if named is not None and named.generated is not None and name in order[place:]:
+            yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
 
 
 def _rename_column(work: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
@@ -261,6 +275,8 @@ def _set_default(work: Alteration, clause: SetDefault) -> Iterator[Refusal]:
             yield Refusal(1067, f"Invalid default value for '{old.name}'")
     elif default is not None and default.kind != "expr":
         yield from of_literal(old, default, work.modes)
+    elif default is not None:
+        yield from of_sequence(old, default)
 
 
 # ---- indexes and the rest
@@ -313,7 +329,7 @@ def _set_options(work: Alteration, clause: SetOptions) -> Iterator[Refusal]:
     if work.modes.strict:
         yield from of_comment(work.table.id.table, clause.options)
     if clause.options.ttl is not None:
-        yield from dependencies.of_ttl(work.table, clause.options.ttl)
+        yield from dependencies.of_ttl(work.table, clause.options.ttl, details.clustered if details else None)
     elif details is not None and not details.ttl:
         for word in clause.options.others:
             if word in ("TTL_ENABLE", "TTL_JOB_INTERVAL"):
@@ -339,6 +355,7 @@ def _convert(work: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
             yield from of_charset(Charset(c.charset, c.collate), after, c.name if indexed else "")
     if work.charset.name:
         yield from of_charset(work.charset, after)
+    yield from indexes.of_converted(work.table, after.name)
 
 
 def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:

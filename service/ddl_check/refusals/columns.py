@@ -195,6 +195,9 @@ def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
     if defined.primary_key and not defined.stored:
         text = "'Defining a virtual generated column as primary key' is not supported for generated columns."
         yield Refusal(3106, text)
+    if re.search(r" array\)", _TEXTS.sub("''", defined.generated or ""), re.IGNORECASE):
+        text = "Use of CAST( .. AS .. ARRAY) outside of functional index in CREATE(non-SELECT)/ALTER TABLE"
+        yield Refusal(1235, f"This version of TiDB doesn't yet support '{text} or in general expressions'")
     functions = generated_functions(defined.generated or "")
     if any(name in _AGGREGATES for name in functions):
         yield Refusal(1111, "Invalid use of group function")

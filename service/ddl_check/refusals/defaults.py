@@ -39,11 +39,18 @@ def of_default(defined: ColumnDef, bare: Column, modes: SqlModes, added: bool) -
         if defined.nullable is False or defined.primary_key:
             yield _invalid(defined.name)
     elif default.kind == "expr":
+        yield from of_sequence(bare, default)
         yield from _of_expression(defined.name, default.text, added)
     else:
         yield from of_literal(bare, default, modes)
         if defined.auto_increment:
             yield _invalid(defined.name)
+
+
+def of_sequence(column: Column, default: DefaultValue) -> Iterator[Refusal]:
+    """NEXT VALUE FOR: of numbers alone."""
+    if default.text.startswith("nextval(") and column.type.kind not in _NUMBERS:
+        yield Refusal(8228, f"Unsupported sequence default value for column type '{column.name}'")
 
 
 def of_literal(column: Column, default: DefaultValue, modes: SqlModes) -> Iterator[Refusal]:

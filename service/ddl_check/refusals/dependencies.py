@@ -81,19 +81,32 @@ def of_changing(catalog: Catalog, table: Table, old: Column, new: Column) -> Ite
         yield Refusal(8216, "Invalid auto random: modifying the auto_random column type is not supported")
     for key in details.foreign_keys:
         if _has(key.columns, old.name):
-            if old.type is not new.type or old.unsigned != new.unsigned:
+            if not _fits_key(old, new):
                 yield Refusal(1832, f"Cannot change column '{old.name}': used in a foreign key constraint '{key.name}'")
             elif key.sets_null and not new.nullable:
                 text = f"needed in a foreign key constraint '{key.name}' SET NULL"
                 yield Refusal(1830, f"Column '{old.name}' cannot be NOT NULL: {text}")
     for child, key in children(catalog, table.id):
-        if _has(key.referenced, old.name) and (old.type is not new.type or old.unsigned != new.unsigned):
+        if _has(key.referenced, old.name) and not _fits_key(old, new):
             text = f"used in a foreign key constraint '{key.name}' of table '{child.id}'"
             yield Refusal(1833, f"Cannot change column '{old.name}': {text}")
 
 
-def of_ttl(table: Table, name: str) -> Iterator[Refusal]:
-    """TTL on a column."""
+def _fits_key(old: Column, new: Column) -> bool:
+    """Whether a column of a foreign key may be changed so: not its type, no shorter text, no other DECIMAL."""
+    if old.type is not new.type or old.unsigned != new.unsigned:
+        return False
+    if old.type.kind is Kind.DECIMAL:
+        return (old.length, old.scale) == (new.length, new.scale)
+    return old.type.kind not in (Kind.TEXT, Kind.BINARY) or (new.length or 0) >= (old.length or 0)
+
+
+def of_ttl(table: Table, name: str, clustered: bool | None = None) -> Iterator[Refusal]:
+    """TTL on a column. clustered: whether the primary key is, None where that is not known."""
+    primary = next((i.columns for i in table.indexes if i.name == PRIMARY), ())
+    keys = [one for one in table.columns if one.name in primary or one.primary_key]
+    if clustered is not False and any(one.type.kind in (Kind.FLOAT, Kind.DOUBLE) for one in keys):
+        yield Refusal(8153, "Unsupported clustered primary key type FLOAT/DOUBLE for TTL", certain=clustered is True)
     column = find(table.columns, name)
     if column is None:
         yield Refusal(1054, f"Unknown column '{name}' in 'TTL config'")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from schemas.ddl.executor.catalog import Catalog
@@ -159,6 +160,19 @@ def of_changed_part(table: Table, old: Column, new: Column) -> Iterator[Refusal]
             size = _bytes(new, None)
             text = f"Specified key was too long ({size} bytes); max key length is {_MAX_BYTES} bytes"
             yield Refusal(1071, text)
+
+
+def of_converted(table: Table, charset: str) -> Iterator[Refusal]:
+    """All texts of a table get this character set: keys that grow too long. Lengths of prefixes are not known."""
+    if table.details is None:
+        return
+    columns = {c.name: replace(c, charset=charset) if c.charset not in ("", "binary") else c for c in table.columns}
+    for index in table.indexes:
+        if not set(index.columns) & set(table.details.prefixed):
+            size = sum(_bytes(columns[name], None) for name in index.columns if name in columns)
+            if size > _MAX_BYTES:
+                text = f"Specified key was too long ({size} bytes); max key length is {_MAX_BYTES} bytes"
+                yield Refusal(1071, text)
 
 
 def _is_longer(column: Column, length: int) -> bool:

@@ -5,6 +5,7 @@ Source: upstream tidb `pkg/parser/ast/ddl.go` (PartitionOptions.Validate), `pkg/
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence, Set
 from typing import Final
 
@@ -29,6 +30,9 @@ MANAGED: Final = {
     "ADD PARTITION", "DROP PARTITION", "TRUNCATE PARTITION", "COALESCE PARTITION", "REORGANIZE PARTITION",
     "FIRST PARTITION", "LAST PARTITION", "REMOVE PARTITIONING",
 }  # fmt: skip
+
+
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
@@ -110,7 +114,8 @@ def _of_order(made: Sequence[PartitionDef | KnownPartition], kind: str) -> Itera
     if kind == "RANGE" and any(one.has_maxvalue and one.single for one in made[:-1]):
         yield Refusal(1481, "MAXVALUE can only be used in last partition definition")
     ends = [number for one in made if one.single for number in one.numbers]
-    if kind == "RANGE" and ends != sorted(set(ends)):
+    dates = [one.text for one in made if _DATE.fullmatch(one.text)]
+    if kind == "RANGE" and (ends != sorted(set(ends)) or dates != sorted(set(dates))):
         yield Refusal(1493, "VALUES LESS THAN value must be strictly increasing for each partition")
     listed = [number for one in made for number in one.numbers]
     if kind == "LIST" and len(set(listed)) < len(listed):

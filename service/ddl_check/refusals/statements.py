@@ -7,10 +7,11 @@ upstream tidb `pkg/planner/core/preprocess.go` and `pkg/ddl`; docs/history.md li
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import DEFAULT
-from schemas.ddl.executor.indexes import column_indexes
+from schemas.ddl.executor.indexes import PRIMARY, column_indexes
 from schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
@@ -25,7 +26,7 @@ from schemas.ddl.parser.statements import (
     Statement,
     TruncateTable,
 )
-from schemas.model.table import Table, TableId
+from schemas.model.table import Index, Table, TableId
 from service.ddl_check.refusals import dependencies
 from service.ddl_check.refusals import indexes as index_refusals
 from service.ddl_check.refusals.alter_table import Alteration
@@ -73,6 +74,10 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             yield from of_table_name(statement.table)
             if not (statement.replace or statement.if_not_exists):
                 yield from of_taken(catalog, statement.table, db)
+            elif statement.replace and catalog.table(table_id(statement.table, db)) is not None:
+                yield _wrong_object(table_id(statement.table, db), "VIEW")
+            if statement.has_variables:
+                yield Refusal(1351, "View's SELECT contains a variable or parameter")
         case RenameTables():
             yield from _of_renames(catalog, statement, db)
         case AlterTable():
@@ -167,7 +172,8 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     for index in s.indexes:
         yield from index_refusals.of_foreign_key(catalog, table, index)
     if s.options.ttl is not None:
-        yield from dependencies.of_ttl(table, s.options.ttl)
+        keyed = replace(table, indexes=tuple(_primary_key(indexes)))
+        yield from dependencies.of_ttl(keyed, s.options.ttl, _clustered(s, indexes))
     yield from _of_keys(s, indexes)
     if s.partition is not None:
         yield from of_partitioning(table, s.partition)
@@ -196,10 +202,25 @@ def _of_temporary(s: CreateTable) -> Iterator[Refusal]:
         yield Refusal(8006, f"`{word.lower()}` is unsupported on temporary tables.")
 
 
+def _primary_key(indexes: Sequence[IndexDef]) -> Iterator[Index]:
+    yield from (Index(PRIMARY, one.parts, True) for one in indexes if one.kind == "primary")
+
+
+def _clustered(s: CreateTable, indexes: Sequence[IndexDef]) -> bool | None:
+    written = [one.clustered for one in s.columns if one.clustered is not None]
+    written += [one.clustered for one in indexes if one.clustered is not None]
+    return written[0] if written else None
+
+
 def _of_keys(s: CreateTable, indexes: Sequence[IndexDef]) -> Iterator[Refusal]:
     """Primary keys that may be NULL, names of foreign keys, AUTO_RANDOM, and what can't stand beside partitions."""
     primary = next((i for i in indexes if i.kind == "primary"), None)
     names = {part.lower() for part in primary.parts} if primary else set()
+    if primary is None:
+        required = {c.name.lower() for c in s.columns if c.nullable is False or c.auto_increment}
+        uniques = [i for i in indexes if i.kind == "unique" and {p.lower() for p in i.parts} <= required]
+        if uniques and uniques[0].invisible:
+            yield Refusal(3522, "A primary key index cannot be invisible")
     if any(c.nullable and c.name.lower() in names for c in s.columns):
         yield NULL_IN_PRIMARY_KEY
     keys = [i for i in s.indexes if i.kind == "foreign"]
@@ -227,6 +248,9 @@ def _of_auto_random(one: ColumnDef, primary: IndexDef | None) -> Iterator[Refusa
         yield Refusal(8216, "Invalid auto random: auto_random is incompatible with auto_increment")
     if one.default is not None:
         yield Refusal(8216, "Invalid auto random: auto_random is incompatible with default")
+    if one.random_range and not 32 <= one.random_range <= 64:
+        text = f"auto_random range bits must be between 32 and 64, but got {one.random_range}"
+        yield Refusal(8216, f"Invalid auto random: {text}")
     if one.random_bits > 15:
         text = f"max allowed auto_random shard bits is 15, but got {one.random_bits} on column `{one.name}`"
         yield Refusal(8216, f"Invalid auto random: {text}")
