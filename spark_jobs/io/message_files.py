@@ -78,8 +78,6 @@ def read_messages(path: Path) -> Iterator[Message | tuple[WireError, Message]]:
                     yield parse_line(line, f"{path.name}:{number}")
                 except WireError as error:
                     yield error, Message(None, line.rstrip(b"\r\n"))
-    except UnicodeError as error:
-        raise SetupError("USAGE", details=f"{path}: its UTF-16 text is damaged, or cut") from error
     except UNREADABLE as error:
         raise SetupError("USAGE", details=f"{path}: {reason_of(error)}") from error
 
@@ -128,13 +126,16 @@ class _Utf16Text(io.RawIOBase):
     """Text in UTF-16, as Windows' PowerShell writes it (`… > FILE`), read as UTF-8."""
 
     def __init__(self, file: IO[bytes]) -> None:
-        self._text, self._left = io.TextIOWrapper(file, "utf-16", newline=""), b""
+        self._text, self._left, self._name = io.TextIOWrapper(file, "utf-16", newline=""), b"", file.name
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        data = self._left or self._text.read(1 << 16).encode()
+        try:
+            data = self._left or self._text.read(1 << 16).encode()
+        except UnicodeError as error:
+            raise SetupError("USAGE", details=f"{self._name}: its UTF-16 text is damaged, or cut") from error
         count = min(len(buffer), len(data))
         buffer[:count], self._left = data[:count], data[count:]
         return count
