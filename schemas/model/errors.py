@@ -125,7 +125,7 @@ _ROWS = (
     ErrorRow("TYPE_UNKNOWN", 422, 0, "column {column}: {details}"),
     # ---- DDL that can't be read or applied
     ErrorRow("DDL_SYNTAX", 422, 42261, "line {line}, column {column}: {details}"),
-    ErrorRow("DDL_REFUSED", 422, 42261, "line {line}, column {column}: {details}"),
+    ErrorRow("DDL_REFUSED", 422, 42265, "line {line}, column {column}: {details}"),
     ErrorRow("DDL_TOO_LONG", 422, 42262,
         "line 1, column 1: the statement has {length} characters; the limit is {limit}"),
     ErrorRow("DDL_NOT_APPLICABLE", 422, 42263, "{details}"),
