@@ -42,10 +42,13 @@ def _meaning(action: argparse.Action) -> str:
 
 
 def codes() -> str:
-    """The text of the part: error codes of the REST API that say more than their HTTP status, with their messages."""
+    """The text of the part: error codes of the REST API that say more than their HTTP status, with their messages.
+
+    Codes of ours that share one are one row.
+    """
     lines = ["| error_code | message |", "|---|---|"]
     for row in sorted(ERRORS.values(), key=lambda one: one.error_code):
         if row.error_code > row.http:
             message = " ".join(row.template.split()).replace("{{", "{").replace("}}", "}")
             lines.append(f"| {row.error_code} | {message} |")
-    return "\n".join(lines) + "\n"
+    return "\n".join(dict.fromkeys(lines)) + "\n"
