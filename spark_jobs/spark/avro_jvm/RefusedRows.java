@@ -9,8 +9,8 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+import org.apache.spark.util.LongAccumulator;
 
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
@@ -18,79 +18,113 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
 /**
- * A partition's rows, of which those that the reader refused go through Python's workers, after the others.
+ * Change events of a partition, of which those that the reader refused go through Python's workers, after the others.
  *
- * Rows come and go as objects, with a last column for Python's answer: NULL in a row that was not refused. A worker is
- * started for the first refused row. When MOST of them wait, or their bytes are many, the rest of the partition goes
- * to Python with them, in Spark's own way, which keeps rows on disk where memory is short.
+ * An event that was not refused goes on as the row that it is. A refused one has no kind; a worker is started for the
+ * first. When MOST of them wait, or their bytes are many, the rest of the partition goes to Python with them, in Spark's
+ * own way, which keeps rows on disk where memory is short.
  */
-public final class RefusedRows extends AbstractFunction1 implements Serializable {
+public final class RefusedRows implements Serializable {
     private static final long serialVersionUID = 1L;
-    private static final int READ = 1, FIELDS = 8, CODE = 0; // where a row says whether it was refused
+    private static final int KIND = 0; // the column that says whether a row was refused
     private static final int MOST = 1000, MOST_BYTES = 16 << 20;
+    private static final UTF8String OTHER = UTF8String.fromString("other");
 
     private final PartitionEvaluatorFactory python;
-    private final StructType schema;
+    private final Seq asked, columns;
 
-    /** python: rows of `schema` → the same with the answer. */
-    public RefusedRows(PartitionEvaluatorFactory python, StructType schema) {
+    /**
+     * python: rows → rows with Python's answer as one more column, NULL for what was not refused; asked: their columns;
+     * columns: of the event, made of them. An event of the kind OTHER is left out and counted.
+     */
+    public RefusedRows(PartitionEvaluatorFactory python, Seq asked, Seq columns) {
         this.python = python;
-        this.schema = schema;
+        this.asked = asked;
+        this.columns = columns;
     }
 
-    /** A row as an object, and back: Spark's expressions tell the two apart by their types alone. */
-    public InternalRow row(InternalRow row) {
-        return row;
+    /** How the plan names this object; nobody calls it who plans with RefusedRowsStrategy. */
+    public Integer mark(InternalRow row) {
+        throw new IllegalStateException(
+                "the session's extraStrategies were set anew after decode(check=\"exact\"): call decode() again");
     }
 
-    public Object apply(Object rows) {
-        return new Rows((Iterator) rows);
+    int width() {
+        return columns.length();
     }
 
-    private final class Rows extends AbstractIterator {
+    /** A partition's rows → the same with answers. */
+    AbstractFunction1 answers(LongAccumulator others) {
+        return new Answers(this, others);
+    }
+
+    private static final class Answers extends AbstractFunction1 implements Serializable {
+        private static final long serialVersionUID = 1L;
+        final RefusedRows of;
+        final LongAccumulator others;
+
+        Answers(RefusedRows of, LongAccumulator others) {
+            this.of = of;
+            this.others = others;
+        }
+
+        public Object apply(Object rows) {
+            return new Rows(of, others, (Iterator) rows);
+        }
+    }
+
+    private static final class Rows extends AbstractIterator {
+        final RefusedRows of;
+        final LongAccumulator others;
         final Iterator rows;
-        final UnsafeProjection projection = UnsafeProjection.create(schema);
         final ArrayDeque refused = new ArrayDeque();
         long bytes;
         Iterator answered; // all rows from here on come from Python
-        Object next;
+        UnsafeProjection event;
+        InternalRow next;
 
-        Rows(Iterator rows) {
+        Rows(RefusedRows of, LongAccumulator others, Iterator rows) {
+            this.of = of;
+            this.others = others;
             this.rows = rows;
         }
 
         public boolean hasNext() {
-            while (next == null && answered == null) {
-                if (refused.size() < MOST && bytes < MOST_BYTES && rows.hasNext()) {
-                    InternalRow row = (InternalRow) rows.next();
-                    if (row.getStruct(READ, FIELDS).getInt(CODE) == 0) {
-                        next = row;
+            while (next == null) {
+                if (answered != null) {
+                    if (!answered.hasNext()) {
+                        return false;
+                    }
+                    InternalRow row = event.apply((InternalRow) answered.next());
+                    if (OTHER.equals(row.getUTF8String(KIND))) {
+                        others.add(1L);
                     } else {
-                        refuse(row);
+                        next = row;
+                    }
+                } else if (refused.size() < MOST && bytes < MOST_BYTES && rows.hasNext()) {
+                    InternalRow row = (InternalRow) rows.next();
+                    if (row.isNullAt(KIND)) {
+                        row = row.copy();
+                        bytes += ((org.apache.spark.sql.catalyst.expressions.UnsafeRow) row).getSizeInBytes();
+                        refused.add(row);
+                    } else {
+                        next = row;
                     }
                 } else if (refused.isEmpty()) {
                     return false;
                 } else {
                     Seq all = PythonUtils.toSeq(Collections.singletonList(new Rest(this)));
-                    answered = python.createEvaluator().eval(TaskContext.getPartitionId(), all);
+                    answered = of.python.createEvaluator().eval(TaskContext.getPartitionId(), all);
+                    event = UnsafeProjection.create(of.columns, of.asked);
                 }
             }
-            return next != null || answered.hasNext();
-        }
-
-        private void refuse(InternalRow row) {
-            UnsafeRow made = projection.apply(row).copy();
-            bytes += made.getSizeInBytes();
-            refused.add(made);
+            return true;
         }
 
         public Object next() {
-            Object made = next;
-            if (made == null) {
-                return answered.next();
-            }
+            InternalRow row = next;
             next = null;
-            return made;
+            return row;
         }
     }
 
@@ -107,7 +141,7 @@ public final class RefusedRows extends AbstractFunction1 implements Serializable
         }
 
         public Object next() {
-            return of.refused.isEmpty() ? of.projection.apply((InternalRow) of.rows.next()).copy() : of.refused.poll();
+            return of.refused.isEmpty() ? ((InternalRow) of.rows.next()).copy() : of.refused.poll();
         }
     }
 }

@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 # Java's constants are Python's numbers.
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
-_SOURCES = ("AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java", "RefusedRows.java", "RowValues.java")
+_SOURCES = (
+    "AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java", "RefusedRows.java", "RefusedRowsExec.java",
+    "RefusedRowsStrategy.java", "RowValues.java",
+)  # fmt: skip
 _log = logging.getLogger(__name__)
 
 

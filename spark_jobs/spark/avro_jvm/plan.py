@@ -9,7 +9,7 @@ among them. With `header` it is an error then, and no Python is started.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -62,6 +62,10 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
 
 
 _SOURCE = ("topic", "partition", "offset", "timestamp")
+# What Python says of a refused message, beside the time of its commit_ts and its error.
+_TOLD = frozenset(
+    ("kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query")
+)
 
 
 @dataclass(frozen=True)
@@ -143,24 +147,13 @@ class AvroPlan:
             theirs = F.col("_read.code") == OTHER_TABLE
             counts = F.count(F.when(theirs, 1)).alias("rows")
             read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
-        bad = F.col("_read.code") != 0
-        # Of the message only what an error says goes on: what Python is asked about, rows are copied with it.
-        bad_bytes = [F.when(bad, F.col(name)).alias(f"_bad_{name}") for name in ("key", "value")]
-        message_columns: list[str] = []
-        whole: list[Column] = []
+        events = [column.alias(name) for name, column in self._columns(jvm_programs)]
         if "headers" in messages.columns:
-            message_columns.append("headers")
-            whole.append(F.when(F.size("headers") > 0, F.col("headers")).alias("headers"))
+            events.append(F.when(F.size("headers") > 0, F.col("headers")).alias("headers"))
         if keep:
-            message_columns += ("_key", "_value")
-            whole += (F.col("key").alias("_key"), F.col("value").alias("_value"))
-        changes = read.select(F.struct(*_SOURCE).alias("source"), "_read", *bad_bytes, *whole)
-
-        def columns(row: Callable[[str], Column]) -> list[Column]:
-            events = [column.alias(name) for name, column in self._columns(jvm_programs, row)]
-            return [*events, *(row(name).alias(name) for name in message_columns)]
-
-        return self._rescue(changes, columns) if self.exact else changes.select(*columns(F.col))
+            events += (F.col("key").alias("_key"), F.col("value").alias("_value"))
+        changes = read.select(*events)
+        return self._rescue(changes) if self.exact else changes
 
     def without_others(self, messages: DataFrame) -> DataFrame:
         """The messages without those of other tables, as far as their schema ids are known; these are counted."""
@@ -190,57 +183,66 @@ class AvroPlan:
                 codes[entry.id] = number
         return codes
 
-    def _rescue(self, read: DataFrame, columns: Callable[[Callable[[str], Column]], list[Column]]) -> DataFrame:
-        """The columns of rows that have what the in-process decoder makes of a message that the reader refuses."""
+    def _rescue(self, events: DataFrame) -> DataFrame:
+        """Change events, with what the in-process decoder makes of the messages that the reader refuses."""
         from pyspark.sql import functions as F
 
         kind = rescued_type(row_type(self.table))
         rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
-        topic = F.when(F.col("_read.code") != 0, F.coalesce("source.topic", F.lit("")))
+        topic = F.when(F.col("kind").isNull(), F.coalesce("source.topic", F.lit("")))
         none = F.lit(None).cast("array<struct<key:string,value:binary>>")
-        headers = F.col("headers") if "headers" in read.columns else none
-        answer = F.arrow_udf(rescuer, kind)("_bad_key", "_bad_value", topic, headers)  # type: ignore[attr-defined]
+        headers = F.col("headers") if "headers" in events.columns else none
+        answer = F.arrow_udf(rescuer, kind)("error.key", "error.value", topic, headers)  # type: ignore[attr-defined]
         return ask_python(
-            read, answer, metric("late_tables", self.table.id),
-            F.coalesce(F.col("kind") == "other", F.lit(False)),
-            lambda row: columns(row.getField),
-        )  # fmt: skip
+            events, answer, metric("late_tables", self.table.id), (self._told(name) for name in events.columns)
+        )
 
-    def _columns(self, jvm_programs: JvmPrograms, row: Callable[[str], Column]) -> Iterator[tuple[str, Column]]:
+    def _told(self, name: str) -> Column:
+        """A column of an event, of a refused one as Python tells it."""
         from pyspark.sql import functions as F
 
-        read = {name: row("_read")[name] for name in RESULT}
-        ok, told = read["code"] == 0, row(ANSWER) if self.exact else None
-        kind = tidb_row(self.table, certain=False)
+        told = F.col(ANSWER)
+        if name == "commit_time":
+            return F.coalesce(name, F.timestamp_millis(F.shiftright(told["commit_ts"], 18))).alias(name)
+        if name == "error":
+            error = [told["code"].alias("code"), told["detail"].alias("detail"), "error.key", "error.value"]
+            return F.when(told["code"].isNotNull(), F.struct(*error)).alias(name)
+        if name not in _TOLD:
+            return F.col(name)
+        row = tidb_row(self.table, certain=False)
+        answer = told[name].cast(row) if name in ("before", "after") else told[name]
+        return F.coalesce(name, answer).alias(name)
 
-        def either(column: Column, name: str) -> Column:
-            if told is None:
-                return column
-            return F.coalesce(column, told[name].cast(kind) if name in ("before", "after") else told[name])
+    def _columns(self, jvm_programs: JvmPrograms) -> Iterator[tuple[str, Column]]:
+        """The columns of a change event. Of one that is refused, and that Python is asked about, most are NULL."""
+        from pyspark.sql import functions as F
 
+        read = {name: F.col("_read")[name] for name in RESULT}
+        ok, code = read["code"] == 0, read["code"]
         none = F.array().cast("array<string>")
         unknown = F.array(F.lit("op_unknown"))
-        commit_ts = either(read["commit_ts"], "commit_ts")
-        yield "kind", F.coalesce(F.when(ok, F.lit("row")), F.lit("error") if told is None else told["kind"])
-        yield "op", either(read["op"], "op")
-        yield "commit_ts", commit_ts
-        yield "commit_time", F.timestamp_millis(F.shiftright(commit_ts, 18))
-        yield "db", either(F.when(ok, F.lit(self.table.id.db)), "db")
-        yield "table", either(F.when(ok, F.lit(self.table.id.table)), "table")
-        yield "schema_id", either(read["id"], "schema_id")
+        row = F.when(ok, F.lit("row"))
+        yield "kind", row if self.exact else F.coalesce(row, F.lit("error"))
+        yield "op", read["op"]
+        yield "commit_ts", read["commit_ts"]
+        yield "commit_time", F.timestamp_millis(F.shiftright(read["commit_ts"], 18))
+        yield "db", F.when(ok, F.lit(self.table.id.db))
+        yield "table", F.when(ok, F.lit(self.table.id.table))
+        yield "schema_id", read["id"]
         yield "table_version", F.lit(None).cast("bigint")
-        yield "key", either(_names(read["key"], jvm_programs.keys, none), "key")
-        yield "before", either(read["before"], "before")
-        yield "after", either(read["after"], "after")
-        yield "flags", either(F.when(ok, F.when(read["op_unknown"], unknown).otherwise(none)), "flags")
-        yield "ddl_type", F.lit(None).cast("int") if told is None else told["ddl_type"]
-        yield "query", F.lit(None).cast("string") if told is None else told["query"]
+        yield "key", _names(read["key"], jvm_programs.keys, none)
+        yield "before", read["before"]
+        yield "after", read["after"]
+        yield "flags", F.when(ok, F.when(read["op_unknown"], unknown).otherwise(none))
+        # Spark's optimizer may not take these for NULL where Python can say something else: no code is below 0.
+        never = code < 0 if self.exact else F.lit(False)
+        yield "ddl_type", F.when(never, F.lit(0))
+        yield "query", F.when(never, F.lit(""))
         yield "row", F.lit(0)
-        yield "source", row("source")
-        code, detail = self._error_columns(read["code"]) if told is None else (told["code"], told["detail"])
-        of = [row(f"_bad_{name}").alias(name) for name in ("key", "value")]
-        error = F.struct(code.alias("code"), detail.alias("detail"), *of)
-        yield "error", F.when(~ok if told is None else code.isNotNull(), error)
+        yield "source", F.struct(*_SOURCE)
+        why = (F.when(never, F.lit("")),) * 2 if self.exact else self._error_columns(code)
+        parts = [*(c.alias(n) for c, n in zip(why, ("code", "detail"), strict=True)), "key", "value"]
+        yield "error", F.when(~ok, F.struct(*parts))
 
     def _error_columns(self, code: Column) -> tuple[Column, Column]:
         """Error code and detail of what the reader refuses."""
