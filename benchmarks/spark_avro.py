@@ -133,7 +133,11 @@ def _by_kernels(decoded: Callable[[], DataFrame]) -> DataFrame:
     from spark_jobs.spark import avro_jvm
 
     class_of = avro_jvm.class_of
-    with patch.object(avro_jvm, "class_of", lambda spark, name: None if name == "AvroRows" else class_of(spark, name)):
+
+    def without_reader(spark: SparkSession, name: str, quiet: bool = False) -> Any:
+        return None if name == "AvroRows" else class_of(spark, name, quiet)
+
+    with patch.object(avro_jvm, "class_of", without_reader):
         return decoded()
 
 

@@ -28,8 +28,6 @@ MESSAGES = (
     "topic string, partition int, `key` binary, value binary, timestamp timestamp,"
     f" {HEADERS_COLUMN}, error struct<code:string,detail:string>"
 )
-# What workers give, to be counted: spark_jobs.spark.skipped_rows.without_unwritten.
-MESSAGES_WITH_SKIPS = f"{MESSAGES}, skipped string"
 
 
 def tidb_row(table: Table, types: SparkTypes = EXACT, certain: bool = True) -> StructType:
@@ -53,7 +51,9 @@ SKIPPED = ("tombstone", "empty")
 
 
 UNWRITTEN = (*SKIPPED, "ddl", "watermark", "bootstrap")
-"""What workers say in the column `skipped` of a message, or an event of it, for which nothing was written."""
+"""Kinds of messages, or events of them, for which nothing was written. Workers give a row for each, with the kind as
+the detail of an error without a code (spark_jobs.spark.avro_jvm.counted_rows.without_unwritten).
+"""
 
 
 def metric(name: str, table: TableId) -> str:

@@ -37,7 +37,7 @@ _OPS = ("c", "u", "d", "r")
 
 @dataclass(frozen=True)
 class EncodeBatches:
-    """Change events → spark_jobs.arrow.change_schema.MESSAGES_WITH_SKIPS. read: where their columns are known; write:
+    """Change events → spark_jobs.arrow.change_schema.MESSAGES. read: where their columns are known; write:
     the format.
 
     An event that can't be written gives a row with `error` and no key or value; one that came as an error, that error.

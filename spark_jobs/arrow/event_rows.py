@@ -24,7 +24,8 @@ def timestamp_of(milliseconds: int | None) -> datetime | int | None:
 
 
 def message_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:
-    """What a message became, as rows of TOLD_MESSAGES; one that failed is itself with its error."""
+    """What a message became, as rows of MESSAGES; one that failed is itself with its error; for what is not written
+    see UNWRITTEN (spark_jobs.arrow.change_schema)."""
     error = None if result.error is None else {"code": result.error.code, "detail": result.error.detail}
     for message in result.out if error is None else (origin,):
         yield {
@@ -33,7 +34,7 @@ def message_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, A
             "headers": [{"key": name, "value": value} for name, value in message.headers],
         }  # fmt: skip
     for kind in result.skipped:
-        yield {"headers": [], "skipped": kind}
+        yield {"headers": [], "error": {"code": None, "detail": kind}}
 
 
 def change_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]]:

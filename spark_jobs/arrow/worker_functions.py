@@ -26,7 +26,7 @@ from spark_jobs.pipeline.table_view import TableView
 @dataclass(frozen=True)
 class DecodeBatches:
     """Messages → change events (spark_jobs.arrow.change_schema.CHANGES), with rows that
-    spark_jobs.spark.skipped_rows.without_skipped counts.
+    spark_jobs.spark.avro_jvm.counted_rows.without_skipped counts.
     """
 
     side: CodecConfig
@@ -48,7 +48,7 @@ def _all_rows(result: MessageResult, origin: Message) -> Iterator[dict[str, Any]
 
 @dataclass(frozen=True)
 class TranscodeBatches:
-    """Messages → messages (spark_jobs.arrow.change_schema.MESSAGES_WITH_SKIPS); one that fails is itself, with its
+    """Messages → messages (spark_jobs.arrow.change_schema.MESSAGES); one that fails is itself, with its
     error.
     """
 
@@ -61,8 +61,8 @@ class TranscodeBatches:
         from spark_jobs.arrow.messages import Transcoder
 
         def build_batch(fast: Any, part: Any) -> Any:
-            none = {n: pa.nulls(len(fast.origin), self.schema.field(n).type) for n in ("error", "skipped")}
-            return fast.record_batch(part, self.schema, **none)
+            none = pa.nulls(len(fast.origin), self.schema.field("error").type)
+            return fast.record_batch(part, self.schema, error=none)
 
         transcoder = Transcoder(self.read, self.write, self.topic)
         return _process_batches("transcode", transcoder, batches, self.schema, message_rows, build_batch)

@@ -15,7 +15,7 @@ from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.ports import TableSource
 from schemas.model.spark_types import SparkTypes
-from spark_jobs.arrow.change_schema import MESSAGES_WITH_SKIPS, SKIPPED, arrow_schema
+from spark_jobs.arrow.change_schema import MESSAGES, SKIPPED, arrow_schema
 from spark_jobs.arrow.warm_up import warm_transcode
 from spark_jobs.arrow.worker_functions import TranscodeBatches
 from spark_jobs.pipeline.arguments import (
@@ -33,9 +33,9 @@ from spark_jobs.pipeline.table_view import Missing, OnLossy, table_id
 from spark_jobs.pipeline.topic_rules import check_topic_rule
 from spark_jobs.sources.schema_registry import Schemas
 from spark_jobs.sources.subject_names import STRATEGIES, Strategy
+from spark_jobs.spark.avro_jvm.counted_rows import observed_metrics, without_unwritten
 from spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from spark_jobs.spark.frames import kafka_columns, kinds_of
-from spark_jobs.spark.skipped_rows import observed_metrics, without_unwritten
 from spark_jobs.spark.transport import map_batches, map_messages
 
 if TYPE_CHECKING:
@@ -215,8 +215,8 @@ def transcode(
         to_format, write_schemas, Options.of({"time_zone": time_zone, **options}), strategy=subject_strategy
     )
     warm_transcode(read.format, write.format)
-    batches = TranscodeBatches(read, write, topic, arrow_schema(MESSAGES_WITH_SKIPS))
-    return without_unwritten(map_messages(kafka_columns(messages), batches, MESSAGES_WITH_SKIPS))
+    batches = TranscodeBatches(read, write, topic, arrow_schema(MESSAGES))
+    return without_unwritten(map_messages(kafka_columns(messages), batches, MESSAGES))
 
 
 @with_parameter_names
@@ -258,8 +258,8 @@ def encode(
         Options.of({"time_zone": time_zone, **options}),
         strategy=subject_strategy,
     )
-    batches = EncodeBatches(read, write, topic, arrow_schema(MESSAGES_WITH_SKIPS))
-    return without_unwritten(map_batches(events, batches, MESSAGES_WITH_SKIPS))
+    batches = EncodeBatches(read, write, topic, arrow_schema(MESSAGES))
+    return without_unwritten(map_batches(events, batches, MESSAGES))
 
 
 def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:

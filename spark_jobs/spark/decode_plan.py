@@ -19,7 +19,7 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import newest_table
 from spark_jobs.pipeline.table_view import Missing, OnLossy, TableView
 from spark_jobs.spark import avro_jvm
-from spark_jobs.spark.skipped_rows import count_skipped, without_skipped
+from spark_jobs.spark.avro_jvm.counted_rows import leave_out, without_skipped
 from spark_jobs.spark.sql_expressions import is_of, typed_row
 from spark_jobs.spark.temporal_sql import typed_view
 from spark_jobs.spark.transport import map_messages
@@ -109,12 +109,9 @@ def _select_table(rows: DataFrame, id_: TableId, others: str = "other_tables") -
     odd = F.col("odd")
     same_table = is_of(id_, odd["db"], odd["table"])
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(same_table, F.lit(False))
-    theirs = ~ours
     if "schema_id" not in rows.columns:  # each of Avro's messages has an event, or is an error
-        # Both are counted before either is left out: between two counts, rows would be copied once more.
-        rows, skipped = count_skipped(rows, F.when(odd.isNotNull(), odd["kind"]), f".{id_}")
-        ours, theirs = ours & ~skipped, theirs & ~skipped
-    return rows.observe(metric(others, id_), F.count(F.when(theirs, 1)).alias("rows")).where(ours)
+        rows = without_skipped(rows, odd["kind"], f".{id_}")
+    return leave_out(rows, metric(others, id_), F.when(~ours, "other"), {"other": "rows"})
 
 
 def _columns(id_: TableId, key: list[str], have: list[str], side_of: Callable[[str], Column]) -> list[Column]:

@@ -57,7 +57,7 @@ MESSAGES = pa.schema(
         ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
         ("timestamp", pa.timestamp("us", "UTC")),
         ("headers", _HEADERS),
-        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])), ("skipped", pa.string()),
+        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])),
     ]  # type: ignore[arg-type]
 )  # fmt: skip
 
@@ -111,20 +111,27 @@ def kafka_table(case: OutputCase) -> pa.Table:
     return pa.Table.from_pylist(rows, schema=KAFKA)
 
 
-def _rows_of(batches: Iterator[Any]) -> str:
-    rows = (row for batch in batches for row in batch.to_pylist())
+def _rows_of(rows: Iterator[dict[str, Any]]) -> str:
     return "\n".join(repr({k: v for k, v in row.items() if k != "headers" or v is not None}) for row in rows)
 
 
 def _decoded_batches(side: CodecConfig, case: OutputCase) -> str:
     schema = arrow_schema_of(change_type(MapType(StringType(), StringType())))
-    return _rows_of(DecodeBatches(side, schema)(kafka_table(case).to_batches()))
+    batches = DecodeBatches(side, schema)(kafka_table(case).to_batches())
+    return _rows_of(row for batch in batches for row in batch.to_pylist())
 
 
 def _transcoded_batches(case: OutputCase, target: str) -> str:
     write = writing_side(target, case.side.options.time_zone)
     batches = TranscodeBatches(case.defined, write, None, MESSAGES)
-    return _rows_of(batches(kafka_table(case).to_batches()))
+    return _rows_of(_told(row) for batch in batches(kafka_table(case).to_batches()) for row in batch.to_pylist())
+
+
+def _told(row: dict[str, Any]) -> dict[str, Any]:
+    """A row of a worker; what is not written has its kind as the detail of an error without a code."""
+    error = row.pop("error")
+    skipped = error["detail"] if error and error["code"] is None else None
+    return {**row, "error": None if skipped else error, "skipped": skipped}
 
 
 def run_quietly(words: list[str]) -> tuple[int, str]:

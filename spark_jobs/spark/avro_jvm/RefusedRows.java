@@ -1,6 +1,5 @@
 package ticdcbridge;
 
-import java.io.Serializable;
 import java.util.ArrayDeque;
 import java.util.Collections;
 
@@ -9,13 +8,13 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.api.python.PythonUtils;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.unsafe.types.UTF8String;
 import org.apache.spark.util.LongAccumulator;
 
 import scala.collection.AbstractIterator;
 import scala.collection.Iterator;
 import scala.collection.immutable.Seq;
-import scala.runtime.AbstractFunction1;
 
 /**
  * Change events of a partition, of which those that the reader refused go through Python's workers, after the others.
@@ -24,53 +23,28 @@ import scala.runtime.AbstractFunction1;
  * first. When MOST of them wait, or their bytes are many, the rest of the partition goes to Python with them, in Spark's
  * own way, which keeps rows on disk where memory is short.
  */
-public final class RefusedRows implements Serializable {
+public final class RefusedRows extends CountedRows {
     private static final long serialVersionUID = 1L;
     private static final int KIND = 0; // the column that says whether a row was refused
     private static final int MOST = 1000, MOST_BYTES = 16 << 20;
     private static final UTF8String OTHER = UTF8String.fromString("other");
 
     private final PartitionEvaluatorFactory python;
-    private final Seq asked, columns;
+    private final Seq asked, event;
 
     /**
      * python: rows → rows with Python's answer as one more column, NULL for what was not refused; asked: their columns;
      * columns: of the event, made of them. An event of the kind OTHER is left out and counted.
      */
     public RefusedRows(PartitionEvaluatorFactory python, Seq asked, Seq columns) {
+        super(columns.length());
         this.python = python;
         this.asked = asked;
-        this.columns = columns;
+        this.event = columns;
     }
 
-    /** How the plan names this object; nobody calls it who plans with RefusedRowsStrategy. */
-    public Integer mark(InternalRow row) {
-        throw new IllegalStateException(
-                "the session's extraStrategies were set anew after decode(check=\"exact\"): call decode() again");
-    }
-
-    int width() {
-        return columns.length();
-    }
-
-    /** A partition's rows → the same with answers. */
-    AbstractFunction1 answers(LongAccumulator others) {
-        return new Answers(this, others);
-    }
-
-    private static final class Answers extends AbstractFunction1 implements Serializable {
-        private static final long serialVersionUID = 1L;
-        final RefusedRows of;
-        final LongAccumulator others;
-
-        Answers(RefusedRows of, LongAccumulator others) {
-            this.of = of;
-            this.others = others;
-        }
-
-        public Object apply(Object rows) {
-            return new Rows(of, others, (Iterator) rows);
-        }
+    Iterator rows(Iterator rows, LongAccumulator[] counts) {
+        return new Rows(this, counts[0], rows);
     }
 
     private static final class Rows extends AbstractIterator {
@@ -105,7 +79,7 @@ public final class RefusedRows implements Serializable {
                     InternalRow row = (InternalRow) rows.next();
                     if (row.isNullAt(KIND)) {
                         row = row.copy();
-                        bytes += ((org.apache.spark.sql.catalyst.expressions.UnsafeRow) row).getSizeInBytes();
+                        bytes += ((UnsafeRow) row).getSizeInBytes();
                         refused.add(row);
                     } else {
                         next = row;
@@ -115,7 +89,7 @@ public final class RefusedRows implements Serializable {
                 } else {
                     Seq all = PythonUtils.toSeq(Collections.singletonList(new Rest(this)));
                     answered = of.python.createEvaluator().eval(TaskContext.getPartitionId(), all);
-                    event = UnsafeProjection.create(of.columns, of.asked);
+                    event = UnsafeProjection.create(of.event, of.asked);
                 }
             }
             return true;

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
 # Java's constants are Python's numbers.
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
 _SOURCES = (
-    "AvroInput.java", "AvroRows.java", "BinaryRows.java", "Refused.java", "RefusedRows.java", "RefusedRowsExec.java",
-    "RefusedRowsStrategy.java", "RowValues.java",
+    "AvroInput.java", "AvroRows.java", "BinaryRows.java", "CountedRows.java", "CountedRowsExec.java",
+    "CountedRowsStrategy.java", "LeftOutRows.java", "Refused.java", "RefusedRows.java", "RowValues.java",
 )  # fmt: skip
 _log = logging.getLogger(__name__)
 
@@ -40,27 +40,35 @@ _log = logging.getLogger(__name__)
 VERSIONS: frozenset[Version] = frozenset({(4, 1)})
 """Versions of Spark whose inner classes the reader is written for, and was tested with."""
 
-# Of each application: the loader of its classes and the package of ours, None where it can't have them.
-_loaders: dict[str, tuple[Any, str] | None] = {}
+# Of each application: the loader of its classes and the package of ours, or why it can't have them.
+_loaders: dict[str, tuple[Any, str] | str] = {}
+_warned: set[str] = set()
 
 
-def class_of(spark: SparkSession, name: str) -> Any | None:
-    """The class `name` of ours as java.lang.Class; None where the reader may not be used, which is logged once: a
-    Spark Connect session (its JVM is elsewhere), a version of Spark that is not among VERSIONS, a JVM that refuses it.
+def class_of(spark: SparkSession, name: str, quiet: bool = False) -> Any | None:
+    """The class `name` of ours as java.lang.Class; None where the reader may not be used, which is logged once unless
+    `quiet`: a Spark Connect session (its JVM is elsewhere), a version of Spark that is not among VERSIONS, a JVM that
+    refuses it.
     """
     application = "Spark Connect" if is_connect(spark) else str(spark.sparkContext.applicationId)
     if application not in _loaders:
-        if (why := _refusal(spark)) is None:
-            try:
-                _loaders[application] = _loader(spark, spark._jvm)
-            except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way to read
-                why = f"its JVM does not take our classes: {str(error).partition(chr(10))[0]}"
-        if why is not None:
-            _log.warning("Avro is read in Python's workers, and rows go to Spark as Arrow columns: %s", why)
-            _loaders[application] = None
+        _loaders[application] = _refusal(spark) or _tried_loader(spark)
     entry = _loaders[application]
-    jvm: Any = None if entry is None else spark._jvm
-    return None if entry is None else jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
+    if not isinstance(entry, str):
+        jvm: Any = spark._jvm
+        return jvm.java.lang.Class.forName(f"{entry[1]}.{name}", True, entry[0])
+    if not quiet and application not in _warned:
+        _warned.add(application)
+        _log.warning("Avro is read in Python's workers, and rows go to Spark as Arrow columns: %s", entry)
+    return None
+
+
+def _tried_loader(spark: SparkSession) -> tuple[Any, str] | str:
+    """`_loader`, or why there is none."""
+    try:
+        return _loader(spark, spark._jvm)
+    except Exception as error:  # whatever Py4J, Spark or the disk has to say: there is another way to read
+        return f"its JVM does not take our classes: {str(error).partition(chr(10))[0]}"
 
 
 def _refusal(spark: SparkSession) -> str | None:

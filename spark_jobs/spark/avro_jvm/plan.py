@@ -28,9 +28,9 @@ from spark_jobs.pipeline.table_view import Missing
 from spark_jobs.sources.avro_versions import WriterSchema, newest_of, registered_versions, topics_of, unique_writers
 from spark_jobs.sources.schema_registry import HttpSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm
+from spark_jobs.spark.avro_jvm.counted_rows import ANSWER, ask_python, leave_out
 from spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT
 from spark_jobs.spark.avro_jvm.programs import ERRORS, JvmPrograms, programs
-from spark_jobs.spark.avro_jvm.refused_rows import ANSWER, ask_python
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -143,16 +143,15 @@ class AvroPlan:
             named = named | ~self._of_their_topics()
         # A select for each step: what several columns of the next one use is then worked out once.
         read = messages.select("*", _read(spark, reader, jvm_programs, self.table, named).alias("_read"))
-        if self.others:
-            theirs = F.col("_read.code") == OTHER_TABLE
-            counts = F.count(F.when(theirs, 1)).alias("rows")
-            read = read.observe(metric("other_tables", self.table.id), counts).where(~theirs)
         events = [column.alias(name) for name, column in self._columns(jvm_programs)]
         if "headers" in messages.columns:
             events.append(F.when(F.size("headers") > 0, F.col("headers")).alias("headers"))
         if keep:
             events += (F.col("key").alias("_key"), F.col("value").alias("_value"))
         changes = read.select(*events)
+        if self.others:
+            theirs = F.when(F.col("kind") == "other", F.col("kind"))
+            changes = leave_out(changes, metric("other_tables", self.table.id), theirs, {"other": "rows"})
         return self._rescue(changes) if self.exact else changes
 
     def without_others(self, messages: DataFrame) -> DataFrame:
@@ -205,8 +204,8 @@ class AvroPlan:
         if name == "commit_time":
             return F.coalesce(name, F.timestamp_millis(F.shiftright(told["commit_ts"], 18))).alias(name)
         if name == "error":
-            error = [told["code"].alias("code"), told["detail"].alias("detail"), "error.key", "error.value"]
-            return F.when(told["code"].isNotNull(), F.struct(*error)).alias(name)
+            why = (told[n].alias(n) for n in ("code", "detail"))
+            return F.when(told["code"].isNotNull(), F.struct(*why, F.col("error.key"), F.col("error.value"))).alias(name)
         if name not in _TOLD:
             return F.col(name)
         row = tidb_row(self.table, certain=False)
@@ -221,7 +220,9 @@ class AvroPlan:
         ok, code = read["code"] == 0, read["code"]
         none = F.array().cast("array<string>")
         unknown = F.array(F.lit("op_unknown"))
-        row = F.when(ok, F.lit("row"))
+        row, bad = F.when(ok, F.lit("row")), ~ok
+        if self.others:
+            row, bad = row.when(code == OTHER_TABLE, F.lit("other")), bad & (code != OTHER_TABLE)
         yield "kind", row if self.exact else F.coalesce(row, F.lit("error"))
         yield "op", read["op"]
         yield "commit_ts", read["commit_ts"]
@@ -241,8 +242,8 @@ class AvroPlan:
         yield "row", F.lit(0)
         yield "source", F.struct(*_SOURCE)
         why = (F.when(never, F.lit("")),) * 2 if self.exact else self._error_columns(code)
-        parts = [*(c.alias(n) for c, n in zip(why, ("code", "detail"), strict=True)), "key", "value"]
-        yield "error", F.when(~ok, F.struct(*parts))
+        parts = (c.alias(n) for c, n in zip(why, ("code", "detail"), strict=True))
+        yield "error", F.when(bad, F.struct(*parts, F.col("key"), F.col("value")))
 
     def _error_columns(self, code: Column) -> tuple[Column, Column]:
         """Error code and detail of what the reader refuses."""

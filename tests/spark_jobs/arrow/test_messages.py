@@ -54,7 +54,7 @@ _MESSAGES = pa.schema(
     [
         ("topic", pa.string()), ("partition", pa.int32()), ("key", pa.binary()), ("value", pa.binary()),
         ("timestamp", _STAMP), ("headers", _HEADERS),
-        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])), ("skipped", pa.string()),
+        ("error", pa.struct([("code", pa.string()), ("detail", pa.string())])),
     ]  # type: ignore[arg-type]
 )  # fmt: skip
 _PAIRS = [

@@ -196,7 +196,7 @@ def test_older_versions_as_the_kernels_read_them(
 
     ours = read("exact")
     assert read("header") == ours
-    monkeypatch.setattr(avro_jvm, "class_of", lambda *_: None)
+    monkeypatch.setattr(avro_jvm, "class_of", lambda *_, **__: None)
     assert read("exact") == ours
     assert sum("kind='row'" in row for row in ours) == len(made)
 

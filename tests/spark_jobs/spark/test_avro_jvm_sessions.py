@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
+from pyspark.sql import functions as F
 
 from schemas.formats.avro import schema as publish
 from schemas.formats.base import Context
@@ -19,6 +21,7 @@ from schemas.model.table import Table, TableId
 from spark_jobs import decode
 from spark_jobs.sources.schema_registry import FileSchemas, RegisteredSchema
 from spark_jobs.spark import avro_jvm, decode_plan
+from spark_jobs.spark.avro_jvm.counted_rows import observed_metrics
 from tests.spark_jobs.spark.test_avro_header import ID, NAME, OPTIONS
 
 if TYPE_CHECKING:
@@ -127,7 +130,7 @@ def test_a_filter_does_not_read_twice(spark: SparkSession) -> None:
 def test_where_the_session_takes_no_class(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Spark Connect has no JVM to give one to: the kernels read, as with exact."""
     messages, schemas = _messages(spark)
-    monkeypatch.setattr(avro_jvm, "class_of", lambda *_: None)
+    monkeypatch.setattr(avro_jvm, "class_of", lambda *_, **__: None)
     found = decode(messages, format="avro", schemas=schemas, table="d.t", check="header")
     assert "AvroRows" not in found._jdf.queryExecution().toString()
     rows = found.collect()
@@ -175,3 +178,63 @@ def test_on_a_cluster(tmp_path: Path) -> None:
         capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
     assert "same: True True" in job.stdout, job.stderr[-3000:]
+
+
+def _more_messages(spark: SparkSession) -> tuple[DataFrame, FileSchemas]:
+    """`_messages`, a DDL event, a watermark, and a row of another table; with offsets."""
+    messages, schemas = _messages(spark)
+    other = publish.value_schema(Table(TableId("d", "other"), (ID, NAME)), OPTIONS)
+    known = FileSchemas([*schemas.all(), RegisteredSchema("o-value", 1, 99, other)])
+    ddl = json.dumps({"query": "DROP TABLE x", "type": 4, "schema": "d", "table": "t", "commitTs": 9 << 18}).encode()
+    (row, *_) = messages.collect()
+    odd = [
+        (None, b"\1" + ddl),
+        (None, b"\2" + (8 << 18).to_bytes(8, "big")),
+        (row.key, b"\0\0\0\0\x63" + row.value[5:]),
+    ]
+    frame = spark.createDataFrame([*map(tuple, messages.collect()), *odd], messages.schema).coalesce(1)
+    return frame.selectExpr("*", "'t' topic", "3 partition", "monotonically_increasing_id() offset"), known
+
+
+def test_what_python_says_is_there_for_filters(spark: SparkSession) -> None:
+    """Spark's optimizer takes no column for what it is in rows of the reader alone."""
+    messages, schemas = _more_messages(spark)
+    changes = decode(messages, format="avro", schemas=schemas, table="d.t")
+    rows = changes.collect()
+    assert [(r.source.offset, r.kind) for r in rows] == [
+        (0, "row"), (1, "row"), (2, "row"), (3, "error"), (4, "ddl"), (5, "watermark"),
+    ]  # fmt: skip
+    assert observed_metrics(changes) == {
+        "ticdc_bridge_other_tables.d.t": {"rows": 1}, "ticdc_bridge_late_tables.d.t": {"rows": 0},
+    }  # fmt: skip
+    for filter_, offsets in (
+        ("query IS NOT NULL", [4]), ("ddl_type = 4", [4]), ("ddl_type IS NULL", [0, 1, 2, 3, 5]),
+        ("error.code = 'TRUNCATED'", [3]), ("db IS NULL", [3, 5]), ("kind = 'watermark'", [5]), ("op = 'd'", [2]),
+    ):  # fmt: skip
+        found = changes.where(filter_).select("source.offset").collect()
+        assert [r.offset for r in found] == offsets, filter_
+
+
+@pytest.mark.slow
+def test_one_frame_twice_in_a_query(spark: SparkSession) -> None:
+    messages, schemas = _more_messages(spark)
+    changes = decode(messages, format="avro", schemas=schemas, table="d.t").cache()
+    both = changes.alias("a").join(changes.alias("b"), F.expr("a.source.offset = b.source.offset"))
+    assert both.where("a.kind <=> b.kind").count() == 6
+    changes.unpersist()
+
+
+@pytest.mark.slow
+def test_a_session_whose_strategies_are_set_later(spark: SparkSession) -> None:
+    messages, schemas = _more_messages(spark)
+    changes = decode(messages, format="avro", schemas=schemas, table="d.t")
+    methods: Any = spark._jsparkSession.experimental()
+    before = methods.extraStrategies()
+    none: Any = spark._jvm
+    getattr(methods, "extraStrategies_$eq")(none.PythonUtils.toSeq([]))
+    try:
+        with pytest.raises(Exception, match=r"call decode\(\) or transcode\(\) again"):
+            changes.collect()
+    finally:
+        getattr(methods, "extraStrategies_$eq")(before)
+    assert changes.count() == 6

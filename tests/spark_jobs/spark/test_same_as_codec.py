@@ -245,7 +245,7 @@ def test_binary_rows_are_sparks_own(
 
     ours = decoded()
     assert "BinaryRows" in ours._jdf.queryExecution().optimizedPlan().toString()
-    monkeypatch.setattr(avro_jvm, "class_of", lambda *_: None)
+    monkeypatch.setattr(avro_jvm, "class_of", lambda *_, **__: None)
     theirs = decoded()
     assert "BinaryRows" not in theirs._jdf.queryExecution().optimizedPlan().toString()
     assert ours.schema == theirs.schema
