@@ -110,14 +110,12 @@ def decode(
         claims_of(claim_checks),
     )
     check_any_order(side)
-    frame = kafka_columns(messages)
     if table is not None:
-        return typed_changes_of(
-            frame, side, table_id(table), check, (SparkTypes(types, time), missing, on_lossy or "error")
-        )
+        view = SparkTypes(types, time), missing, on_lossy or "error"
+        return typed_changes_of(kafka_columns(messages), side, table_id(table), check, view)
     if (types, time, missing) != ("exact", "text", "null"):
         raise SetupError("USAGE", details="types=, time= and missing= go with table=")
-    return decoded_changes(frame, side)
+    return decoded_changes(kafka_columns(messages), side)
 
 
 def count_changes(changes: DataFrame) -> dict[str, int]:

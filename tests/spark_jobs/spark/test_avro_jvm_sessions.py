@@ -189,7 +189,7 @@ def _more_messages(spark: SparkSession) -> tuple[DataFrame, FileSchemas]:
     (row, *_) = messages.collect()
     odd = [
         (None, b"\1" + ddl),
-        (None, b"\2" + (8 << 18).to_bytes(8, "big")),
+        (None, b"\2" + (449 << 50).to_bytes(8, "big")),
         (row.key, b"\0\0\0\0\x63" + row.value[5:]),
     ]
     frame = spark.createDataFrame([*map(tuple, messages.collect()), *odd], messages.schema).coalesce(1)
