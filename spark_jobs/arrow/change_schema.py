@@ -50,7 +50,7 @@ SKIPPED = ("tombstone", "empty")
 """Kinds of rows that workers give for a message without an event (spark_jobs.pipeline.result.MessageResult.skipped)."""
 
 
-UNWRITTEN = (*SKIPPED, "ddl", "watermark", "bootstrap")
+UNWRITTEN = (*SKIPPED, "ddl", "truncate", "watermark", "bootstrap")
 """Kinds of messages, or events of them, for which nothing was written. Workers give a row for each, with the kind as
 the detail of an error without a code (spark_jobs.spark.avro_jvm.counted_rows.without_unwritten).
 """

@@ -51,20 +51,21 @@ def test_decoded_and_encoded_again(spark: SparkSession, table: str | None) -> No
 def test_what_cannot_be_written_is_an_error(spark: SparkSession) -> None:
     changes = spark.createDataFrame(
         [
-            ("row", "c", 1 << 50, "no", "table", None, ["id"], None, {"id": "1"}, []),
-            ("row", "x", 1 << 50, "shop", "customers", 2, ["id"], None, {"id": "1"}, []),
-            ("row", "c", 1 << 50, "shop", "customers", 2, ["id"], None, {"id": "1", "strange": "1"}, []),
-            ("row", "c", 1 << 50, "shop", "customers", 2, ["id"], None, {"id": "1", "name": '{"hex":"00"}'}, []),
-            ("watermark", None, 1 << 50, None, None, None, None, None, None, None),
-            ("ddl", None, 1 << 50, "shop", "customers", None, None, None, None, None),
-            ("bootstrap", None, None, "shop", "customers", None, None, None, None, None),
+            ("row", "c", 1 << 50, "no", "table", None, ["id"], None, {"id": "1"}, [], None),
+            ("row", "x", 1 << 50, "shop", "customers", 2, ["id"], None, {"id": "1"}, [], None),
+            ("row", "c", 1 << 50, "shop", "customers", 2, ["id"], None, {"id": "1", "strange": "1"}, [], None),
+            ("row", "c", 1 << 50, "shop", "customers", 2, ["id"], None, {"id": "1", "name": '{"hex":"00"}'}, [], None),
+            ("watermark", None, 1 << 50, None, None, None, None, None, None, None, None),
+            ("ddl", None, 1 << 50, "shop", "customers", None, None, None, None, None, None),
+            ("ddl", None, 1 << 50, "shop", "customers", None, None, None, None, None, "truncate table customers"),
+            ("bootstrap", None, None, "shop", "customers", None, None, None, None, None, None),
         ],
         "kind string, op string, commit_ts bigint, db string, `table` string, schema_id int, `key` array<string>,"
-        " before map<string,string>, after map<string,string>, flags array<string>",
+        " before map<string,string>, after map<string,string>, flags array<string>, query string",
     )
     made = encode(changes, format="avro", schemas=shop.schemas(), options=_OPTIONS)
     written = made.collect()
-    skipped = {"tombstone": 0, "empty": 0, "ddl": 1, "watermark": 1, "bootstrap": 1}
+    skipped = {"tombstone": 0, "empty": 0, "ddl": 1, "truncate": 1, "watermark": 1, "bootstrap": 1}
     assert _metric(made, "ticdc_bridge_skipped") == skipped
     assert sorted(r["error"]["code"] for r in written) == ["INVALID_VALUE"] * 3 + ["TYPE_UNKNOWN"]
     assert all(r["key"] is None and r["value"] is None for r in written)
