@@ -205,7 +205,8 @@ class AvroPlan:
             return F.coalesce(name, F.timestamp_millis(F.shiftright(told["commit_ts"], 18))).alias(name)
         if name == "error":
             why = (told[n].alias(n) for n in ("code", "detail"))
-            return F.when(told["code"].isNotNull(), F.struct(*why, F.col("error.key"), F.col("error.value"))).alias(name)
+            bytes_ = F.col("error.key"), F.col("error.value")
+            return F.when(told["code"].isNotNull(), F.struct(*why, *bytes_)).alias(name)
         if name not in _TOLD:
             return F.col(name)
         row = tidb_row(self.table, certain=False)
