@@ -1,10 +1,11 @@
 """The current rows by an AUTO CDC flow, over the changelog of transformations/orders.py.
 
-Not part of the pipeline yet: no target that is published for Spark 4.2 or 4.3 takes such a flow. Tried: Delta 4.4.0 on
-Spark 4.2.1 (Spark says AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE), Iceberg 1.12.0 (has no runtime for 4.2 or 4.3). Until
-one does, `ticdc-bridge merge` keeps such a table, and follows RENAME, TRUNCATE and changes of type as well.
+The target's connector must take row-level MERGE. None that is published for Spark 4.2 does yet: Delta 4.4.0 ends with
+AUTOCDC_TARGET_DOES_NOT_SUPPORT_MERGE, Iceberg 1.12.0 has no runtime for 4.2. A test runs this flow on a catalog of
+Spark's own tests. With a catalog `lake` that takes it, add this file to the libraries of spark-pipeline.yml.
 
-With a catalog that takes it, add this file to the libraries of spark-pipeline.yml.
+Spark adds a column `__spark_autocdc_metadata`, and keeps deleted keys in a table beside the target. What
+`ticdc-bridge merge` does more is in docs/columns.md.
 """
 
 from pyspark import pipelines as dp
@@ -20,9 +21,9 @@ def sequenced_changes() -> DataFrame:
     )  # your columns
 
 
-dp.create_streaming_table("orders")
+dp.create_streaming_table("lake.shop.orders")
 dp.create_auto_cdc_flow(
-    target="orders",
+    target="lake.shop.orders",
     source="sequenced_changes",
     keys=["id"],
     sequence_by="commit_ts",

@@ -30,7 +30,7 @@ _SETTINGS = """\
 </ivysettings>
 """
 _MODULE = """\
-<ivy-module version="2.0">
+<ivy-module version="2.0" xmlns:m="http://ant.apache.org/ivy/maven">
   <info organisation="ticdc-bridge" module="jars"/>
   <configurations><conf name="default"/></configurations>
   <dependencies>
@@ -38,7 +38,8 @@ _MODULE = """\
   </dependencies>
 </ivy-module>
 """
-_DEPENDENCY = '    <dependency org={0} name={1} rev={2} transitive="false" conf="default->default"/>'
+_DEPENDENCY = '    <dependency org={0} name={1} rev={2} transitive="false" conf="default->default">{3}</dependency>'
+_CLASSIFIED = '<artifact name={0} type="jar" ext="jar" m:classifier={1}/>'
 
 # a network that swallows packets must not hang a job for ever
 _TIMEOUTS = ("-Dsun.net.client.defaultConnectTimeout=20000", "-Dsun.net.client.defaultReadTimeout=60000")
@@ -72,11 +73,11 @@ def ivy_jar() -> Path:
 
 
 @contextmanager
-def retrieve_jars(modules: Sequence[tuple[str, str, str]], near: Path) -> Iterator[Run]:
-    """Fetch the jars of these (group, artifact, version), without their dependencies, in one JVM.
+def retrieve_jars(modules: Sequence[tuple[str, str, str, str]], near: Path) -> Iterator[Run]:
+    """Fetch the jars of these (group, artifact, version, classifier or ""), without their dependencies, in one JVM.
 
     In: coordinates; a folder in whose file system the temporary folder is made, so that files can be renamed from it.
-    Out: a Run whose folder holds `artifact-version.jar` of what was found; it is removed at the end.
+    Out: a Run whose folder holds `artifact-version[-classifier].jar` of what was found; it is removed at the end.
     Errors: SetupError JAVA_MISSING, JAR_MISSING (no Ivy; bad BRIDGE_IVY_SETTINGS); a jar not found is no error here.
     """
     _sweep(near)
@@ -100,14 +101,17 @@ def _sweep(near: Path) -> None:
             continue
 
 
-def _run(modules: Sequence[tuple[str, str, str]], folder: Path) -> str:
-    lines = [_DEPENDENCY.format(*(quoteattr(part) for part in module)) for module in modules]
+def _run(modules: Sequence[tuple[str, str, str, str]], folder: Path) -> str:
+    lines = list[str]()
+    for *module, classifier in modules:
+        artifact = _CLASSIFIED.format(quoteattr(module[1]), quoteattr(classifier)) if classifier else ""
+        lines.append(_DEPENDENCY.format(*map(quoteattr, module), artifact))
     module_file = folder / "ivy.xml"
     module_file.write_text(_MODULE.format(dependencies="\n".join(lines)), encoding="utf-8")
     arguments = [
         *("-jar", str(ivy_jar()), "-settings", str(_settings(folder)), "-cache", str(folder / "cache")),
         *("-types", "jar", "bundle", "-ivy", str(module_file)),
-        *("-retrieve", str(folder / "[artifact]-[revision].[ext]")),
+        *("-retrieve", str(folder / "[artifact]-[revision](-[classifier]).[ext]")),
     ]
     text = _java(arguments, folder)
     if _UNTRUSTED in text and (options := java_certificates.java_options(folder)):

@@ -30,11 +30,11 @@ from spark_jobs.runtime.spark_version import PINNED, installed_version, major_mi
 
 SETS = (
     "spark", "kafka", "delta", "iceberg", "s3", "spark-4.0", "delta-4.0", "iceberg-4.0", "s3-4.0", "spark-4.2",
-    "delta-4.2", "sqlite",
+    "delta-4.2", "sqlite", "merge-catalog",
 )  # fmt: skip
 """`spark`, `delta`, `iceberg` and `s3` (Hadoop's driver, and of AWS's SDK what it needs) are those of the Spark that
 `make setup` installs; others are named with their Spark.
-`sqlite`: for tests."""
+`sqlite` and `merge-catalog` (a catalog of Spark 4.2's own tests, whose tables take row-level MERGE): for tests."""
 _BY_SPARK = ("spark", "delta", "iceberg", "s3")
 
 _NOT_PINNED = {
@@ -61,31 +61,27 @@ class Jar:
     sets: frozenset[str]
     size: int
     sha256: str
+    classifier: str = ""
 
     @property
     def file_name(self) -> str:
-        return f"{self.artifact}-{self.version}.jar"
+        return "-".join(filter(None, (self.artifact, self.version, self.classifier))) + ".jar"
 
     @property
     def coordinates(self) -> str:
-        return f"{self.group}:{self.artifact}:{self.version}"
+        return ":".join(filter(None, (self.group, self.artifact, self.version, self.classifier)))
 
 
 @lru_cache(maxsize=1)
 def table() -> tuple[Jar, ...]:
-    """All pinned jars, sorted by coordinates."""
+    """All pinned jars, sorted by coordinates. A version may be VERSION:CLASSIFIER, as in Gradle's coordinates."""
     text = importlib.resources.files("spark_jobs.runtime").joinpath("jars.tsv").read_text(encoding="utf-8")
-    return tuple(
-        Jar(
-            row["group"],
-            row["artifact"],
-            row["version"],
-            frozenset(row["sets"].split(",")),
-            int(row["bytes"]),
-            row["sha256"],
-        )
-        for row in csv.DictReader(text.splitlines(), delimiter="\t")
-    )
+    made = []
+    for row in csv.DictReader(text.splitlines(), delimiter="\t"):
+        version, _, classifier = row["version"].partition(":")
+        sets, size = frozenset(row["sets"].split(",")), int(row["bytes"])
+        made.append(Jar(row["group"], row["artifact"], version, sets, size, row["sha256"], classifier))
+    return tuple(made)
 
 
 def jars(name: str = "spark", brought: frozenset[str] = frozenset()) -> list[Path]:
@@ -198,7 +194,8 @@ def _fetch_together(share: Iterable[Jar], folder: Path) -> None:
         missing = [jar for jar in ordered if not is_whole(folder / jar.file_name, jar)]
         if not missing:
             return
-        with ivy.retrieve_jars([(jar.group, jar.artifact, jar.version) for jar in missing], folder) as run:
+        modules = [(jar.group, jar.artifact, jar.version, jar.classifier) for jar in missing]
+        with ivy.retrieve_jars(modules, folder) as run:
             for jar in missing:
                 _take(jar, run.folder / jar.file_name, folder / jar.file_name)
             absent = [jar for jar in missing if not (folder / jar.file_name).exists()]
