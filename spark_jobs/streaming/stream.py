@@ -259,6 +259,8 @@ class _RunningStream:
             raise
         except Exception as error:
             self._crashed = error
+            if self._stopping.is_set():  # Spark searches the text by a pattern that overflows the stack on long ones
+                raise _StopRequested from None
             raise
         self._batches += 1
         self._well_at = time.monotonic()
