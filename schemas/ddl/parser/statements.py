@@ -80,8 +80,7 @@ class IndexDef:
     TiDB writes them. clustered: None where not written. sets_null: a foreign
     key with SET NULL.
 
-    invisible: INVISIBLE is written. changes: what a foreign key writes into its rows, such as ON UPDATE CASCADE; "" for
-    nothing.
+    invisible: INVISIBLE is written. changes: what a foreign key writes into its rows, such as ON UPDATE CASCADE, or "".
 
     lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
     referenced: table and columns that a foreign key names. everywhere: GLOBAL, one index over all partitions.
@@ -223,8 +222,8 @@ class PartitionValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PartitionDef:
-    """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". literals: its values, each a tuple.
-    subpartitions: how many are written.
+    """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". literals: its values, each a tuple; single: one of
+    LESS THAN, or a list of single ones. subpartitions: how many are written.
     """
 
     name: str
@@ -234,7 +233,6 @@ class PartitionDef:
 
     @property
     def single(self) -> bool:
-        """It has one value (LESS THAN), or a list of single ones."""
         return len(self.literals) == 1 if self.values == "LESS THAN" else all(len(v) == 1 for v in self.literals)
 
     @property

@@ -46,6 +46,7 @@ from service.ddl_check.refusals.definitions import (
     of_definition,
     of_dependency,
     of_global_index,
+    of_later,
     of_options,
     of_partition,
     of_rename,
@@ -218,7 +219,7 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
         yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
     found = list(of_definition(defined, work.charset, work.modes, added=False))
     found += of_dependency(defined, [*(c.name for c in work.table.columns), defined.name])
-    found += _of_later(work, clause)
+    found += of_later(work.table, clause)
     yield from found
     if not found:
         try:
@@ -228,19 +229,6 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
         yield from of_change(old, new, work.table, auto_random=defined.auto_random)
         yield from dependencies.of_changing(work.catalog, work.table, old, new)
         yield from indexes.of_changed_part(work.table, old, new)
-
-
-def _of_later(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
-    """A generated column may name only generated ones that stand before it."""
-    order = [c.name.lower() for c in work.table.columns if c.name.lower() != clause.old.lower()]
-    place = next(n for n, c in enumerate(work.table.columns) if c.name.lower() == clause.old.lower())
-    if clause.position is not None:
-        after = clause.position.after.lower()
-        place = order.index(after) + 1 if after in order else 0
-    for name in map(str.lower, generated_names(clause.column.generated or "")):
-        named = work.find(name)
-        if named is not None and named.generated is not None and name in order[place:]:
-            yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
 
 
 def _rename_column(work: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
@@ -399,18 +387,8 @@ def _visibility(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
     index = _index(work.table, clause.names[0])
     if index is None:
         yield Refusal(1176, f"Key '{clause.names[0]}' doesn't exist in table '{work.table.id.table}'")
-    elif clause.what.endswith(" INVISIBLE") and _is_primary(work.table, index):
+    elif clause.what.endswith(" INVISIBLE") and indexes.is_primary(work.table, index):
         yield Refusal(3522, "A primary key index cannot be invisible")
-
-
-def _is_primary(table: Table, index: Index) -> bool:
-    """The primary key, or the first unique key without NULLs where there is none."""
-    unique = [i for i in table.indexes if i.unique]
-    columns = {c.name: c for c in table.columns}
-    firsts = [i for i in unique if i.name == PRIMARY] or [
-        i for i in unique if all(n in columns and not columns[n].nullable for n in i.columns)
-    ]
-    return bool(firsts) and firsts[0] is index
 
 
 _CLAUSES: Final[dict[type, Callable[[Alteration, Any], Iterator[Refusal]]]] = {

@@ -9,7 +9,8 @@ from typing import Final
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import Charset, resolve
 from schemas.ddl.executor.column_types import column
-from schemas.ddl.parser.statements import ColumnDef, PartitionBy, TableName, TableOptions
+from schemas.ddl.executor.indexes import find
+from schemas.ddl.parser.statements import ChangeColumn, ColumnDef, PartitionBy, TableName, TableOptions
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableId
 from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_names, of_column, of_name
@@ -115,6 +116,19 @@ def of_order(columns: Sequence[ColumnDef]) -> Iterator[Refusal]:
             if name in automatic:
                 yield Refusal(3109, f"Generated column '{one.name}' cannot refer to auto-increment column.")
         later.pop(one.name.lower(), None)
+
+
+def of_later(table: Table, clause: ChangeColumn) -> Iterator[Refusal]:
+    """A generated column may name only generated ones that stand before it."""
+    order = [c.name.lower() for c in table.columns if c.name.lower() != clause.old.lower()]
+    place = next(n for n, c in enumerate(table.columns) if c.name.lower() == clause.old.lower())
+    if clause.position is not None:
+        after = clause.position.after.lower()
+        place = order.index(after) + 1 if after in order else 0
+    for name in map(str.lower, generated_names(clause.column.generated or "")):
+        named = find(table.columns, name)
+        if named is not None and named.generated is not None and name in order[place:]:
+            yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
 
 
 def of_twice(names: Sequence[str]) -> Iterator[Refusal]:

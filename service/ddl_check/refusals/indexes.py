@@ -11,7 +11,7 @@ from schemas.ddl.executor.charsets import longest_character
 from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.ddl.parser.statements import ColumnDef, IndexDef
 from schemas.model.names import quote_name
-from schemas.model.table import Column, Table, TableId
+from schemas.model.table import Column, Index, Table, TableId
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import (
     AUTO_WITHOUT_KEY,
@@ -203,6 +203,16 @@ def of_automatic(columns: Sequence[ColumnDef], indexes: Sequence[IndexDef]) -> I
         yield Refusal(1075, f"Incorrect table definition; {text}")
     elif any(name not in firsts for name in automatic):
         yield AUTO_WITHOUT_KEY
+
+
+def is_primary(table: Table, index: Index) -> bool:
+    """The primary key, or the first unique key without NULLs where there is none."""
+    unique = [i for i in table.indexes if i.unique]
+    columns = {c.name: c for c in table.columns}
+    firsts = [i for i in unique if i.name == PRIMARY] or [
+        i for i in unique if all(n in columns and not columns[n].nullable for n in i.columns)
+    ]
+    return bool(firsts) and firsts[0] is index
 
 
 # ---- foreign keys
