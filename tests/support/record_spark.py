@@ -41,9 +41,11 @@ def session() -> SparkSession:
     return spark_session("recorder", master="local[2]", config={**QUICK, **INTERPRETED, **lake_config()})
 
 
-def _chosen(format_: str) -> OutputCase:
-    """One case of several tables and schema versions: what repeats a path with files or streams around it."""
-    return next(c for c in output_cases(format_) if c.name.startswith(f"{format_}/{EVOLUTION.get(format_, '')}"))
+def _chosen() -> Iterator[OutputCase]:
+    """A case a format that has some, of several tables and schema versions: for paths with files or streams around."""
+    for format_ in ALL:
+        begin = f"{format_}/{EVOLUTION.get(format_, '')}"
+        yield from islice((c for c in output_cases(format_) if c.name.startswith(begin)), 1)
 
 
 def _arguments(case: OutputCase, defined: bool) -> dict[str, Any]:
@@ -143,12 +145,11 @@ def record_transcode(spark: SparkSession) -> Iterator[Row]:
     """transcode() of all pairs, a case a format."""
 
     def frames() -> Iterator[tuple[str, str, DataFrame]]:
-        for format_ in ALL:
-            case = _chosen(format_)
+        for case in _chosen():
             side = case.defined
             for target in WRITTEN:
                 made = transcode(
-                    _frame(spark, case), from_format=format_, to_format=target, schemas=side.schemas,
+                    _frame(spark, case), from_format=case.format, to_format=target, schemas=side.schemas,
                     to_schemas=Registry(), ddl=side.tables, time_zone=side.options.time_zone,  # type: ignore[arg-type]
                     options={"on_lossy": "flag"},
                 )  # fmt: skip
@@ -161,8 +162,8 @@ def record_commands(spark: SparkSession) -> Iterator[Row]:
     """`decode --spark` and `transcode --spark` to files, `merge` to Delta, the data source: a case a format."""
     register(spark)
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
-        for format_ in ALL:
-            case = _chosen(format_)
+        for case in _chosen():
+            format_ = case.format
             case.write_messages(Path("in.jsonl"))
             Path("schemas.json").write_text(case.schema_lines, encoding="utf-8")
             zone = case.side.options.time_zone
@@ -192,8 +193,8 @@ def _absolute(text: str) -> str:
 def record_streams(spark: SparkSession) -> Iterator[Row]:
     """decode() of a streaming DataFrame, as maps and one table: a case a format."""
     with tempfile.TemporaryDirectory() as folder:
-        for format_ in ALL:
-            case = _chosen(format_)
+        for case in _chosen():
+            format_ = case.format
             source = Path(folder) / format_
             source.mkdir()
             table = kafka_table(case)
