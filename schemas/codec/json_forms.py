@@ -1,4 +1,4 @@
-"""What a JSON object is that a format does not read, told by its fields.
+"""What a JSON object is that a format does not read: its fields say it.
 
 Sources: TiCDC's Simple and Canal-JSON (upstream ticdc `pkg/sink/codec`), Maxwell's documentation ("Data Format"), AWS
 DMS ("Using Apache Kafka as a target"), Oracle GoldenGate's JSON formatter, Debezium's envelope.
