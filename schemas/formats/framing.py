@@ -173,11 +173,12 @@ def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
     if data[0] == _CONFLUENT:
         if len(data) < 5:
             raise WireError("TRUNCATED", where=where, field="the header", details=f"5 bytes needed, {len(data)} there")
-        if is_open_value(data):
+        number = int.from_bytes(data[1:5], "big", signed=True)
+        if 0 <= number < 256 and is_open_value(data):  # a length of eight bytes, below 4 GiB
             raise WireError("NOT_FRAMED", where=where, details=with_body_name("", data, json_read=False))
-        if data[1:5] == bytes(4) and len(data) >= _EIGHT_BYTES:  # no registry gives the id 0
+        if not number and len(data) >= _EIGHT_BYTES:  # no registry gives the id 0
             return ApicurioId(EITHER, int.from_bytes(data[5:9], "big")).schema_id, _EIGHT_BYTES
-        return int.from_bytes(data[1:5], "big", signed=True), 5
+        return number, 5
     if data[0] == _GLUE and len(data) >= 18:
         if data[1]:
             raise WireError("NOT_FRAMED", where=where, details=f"AWS Glue compression {data[1]} is not known")
