@@ -48,9 +48,8 @@ def definition_text(path: Path) -> str:
     data = path.read_bytes()
     try:
         data = inflate_file(data, _MOST)
-        encoding = (
-            "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
-        )  # as Windows' PowerShell writes
+        # Windows' PowerShell writes UTF-16.
+        encoding = "utf-16" if data[:2] in (BOM_UTF16_LE, BOM_UTF16_BE) else "utf-8-sig"
         return data.decode(encoding).replace("\r\n", "\n")
     except UnicodeError as error:
         raise ValueError("it is neither UTF-8 nor UTF-16 text") from error

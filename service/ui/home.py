@@ -152,15 +152,15 @@ def _of_settings(trackers: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
 
 def _of_jobs(jobs: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
     for one in jobs:
+        path, dead = f"/ui/lineage?job={segment(one['name'])}", one["dead"] or ""
         if (one["waiting"] or 0) > _MANY_MESSAGES:
-            path = f"/ui/lineage?job={segment(one['name'])}"
             yield Attention("warning", f"Job {one['name']}", f"{one['waiting']:,} messages were waiting", path)
         if failed := one["failed"]:
             text = f"{failed:,} message{'' if failed == 1 else 's'} failed in its newest run"
-            text += f"; they are in {one['dead']}" if one["dead"] else ""
-            topic = (one["dead"] or "").removeprefix(_TOPIC)
-            path = f"/ui/dead-letters/{segment(topic)}" if topic != (one["dead"] or "") else ""
-            yield Attention("problem", f"Job {one['name']}", text, path or f"/ui/lineage?job={segment(one['name'])}")
+            text += f"; they are in {dead}" if dead else ""
+            if dead.startswith(_TOPIC):
+                path = f"/ui/dead-letters/{segment(dead.removeprefix(_TOPIC))}"
+            yield Attention("problem", f"Job {one['name']}", text, path)
 
 
 def _of_dead_letters(topics: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:

@@ -45,8 +45,8 @@ class OpenDecoder:
     def _decode(self, key: bytes | None, value: bytes | None, claimed: bool) -> list[Event]:
         if key is None:
             reason = "a message without a key: the Open Protocol's key says what it is"
-            details = with_body_name(reason, value, json_read=False) if value else reason
-            raise WireError("EMPTY_RECORD", details=reason if details == reason else f"{reason}; {details}")
+            named = with_body_name("", value, json_read=False) if value else ""
+            raise WireError("EMPTY_RECORD", details=f"{reason}; {named}" if named else reason)
         if value is None and not frame.begins(key):
             raise WireError("EMPTY_RECORD", details="a message without a value: the Open Protocol has no tombstones")
         keys = [self._key(data) for data in frame.split_key(key)]
