@@ -125,6 +125,7 @@ def test_names_agree_among_what_is_applied(alternative: str) -> None:
             assert {m["name"] for c in spec["template"]["spec"]["containers"] for m in c["volumeMounts"]} <= volumes
         if one["kind"] == "RoleBinding":
             assert {(who["kind"], who["name"]) for who in (*one["subjects"], one["roleRef"])} <= {*ids}
+            assert all("namespace" not in who for who in one["subjects"])  # kustomize would leave it as it is
 
     check_rows(every, check, lambda one: f"{one['kind']} {one['metadata']['name']}")
 
