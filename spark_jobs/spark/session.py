@@ -184,6 +184,11 @@ def is_connect(session: SparkSession) -> bool:
     return type(session).__module__.startswith("pyspark.sql.connect")
 
 
+def session_id(session: Any) -> str:
+    """The same for each Python object of one session: a frame's session may be another object than the caller's."""
+    return str(session.session_id if is_connect(session) else session._jsparkSession.sessionUUID())
+
+
 def running_tasks(session: SparkSession) -> str:
     """How far Spark's running stages are, "stage 14: 3 of 8 tasks"; "" between stages, and where they are not known."""
     if is_connect(session):

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from threading import Condition
+from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from schemas.model.names import quote_name
 from spark_jobs.lake.engines.base import TableColumn, Upsert
+from spark_jobs.spark.session import session_id
 from spark_jobs.spark.sql_expressions import sql_literal
 
 if TYPE_CHECKING:
@@ -66,12 +69,38 @@ def view_of(frame: DataFrame) -> Iterator[str]:
         frame.sparkSession.catalog.dropTempView(name)
 
 
+@dataclass
+class _HeldSetting:
+    """A session's setting while somebody needs it. before: its value until then, None: it was not set."""
+
+    value: str
+    before: str | None
+    holders: int = 0
+
+
+_held: Final = dict[tuple[str, str], _HeldSetting]()
+_changed: Final = Condition()
+
+
 @contextmanager
 def set_for_now(spark: SparkSession, name: str, value: str) -> Iterator[None]:
-    """A session's setting, as it was before at the end."""
-    before = spark.conf.get(name, None)
-    spark.conf.set(name, value)
+    """A session's setting, as it was before at the end.
+
+    Several threads write tables in one session: the setting stays until the last of them is done, and one that needs
+    another value waits for it.
+    """
+    key = session_id(spark), name
+    with _changed:
+        _changed.wait_for(lambda: key not in _held or _held[key].value == value)
+        held = _held.setdefault(key, _HeldSetting(value, spark.conf.get(name, None)))
+        spark.conf.set(name, value)
+        held.holders += 1
     try:
         yield
     finally:
-        spark.conf.set(name, before) if before is not None else spark.conf.unset(name)
+        with _changed:
+            held.holders -= 1
+            if not held.holders:
+                del _held[key]
+                spark.conf.unset(name) if held.before is None else spark.conf.set(name, held.before)
+                _changed.notify_all()

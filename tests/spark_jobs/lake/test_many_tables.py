@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from schemas.model.errors import SetupError
 from schemas.model.table import TableId
 from spark_jobs.commands.codec_arguments import choose_tables, default_database
 from spark_jobs.commands.main import main, parser
+from spark_jobs.lake.engines.spark_sql import set_for_now
 from spark_jobs.lake.table_histories import TableHistories
 from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule, location_by_rule
 from tests.spark_jobs.commands.test_encode import found, row
@@ -429,3 +431,26 @@ def test_histories_of_many_tables() -> None:
     assert told("b") == [("d.b2", [1, 2, 4, 6, 7, 8]), ("d.B", [1, 2, 4, 6, 7, 8])]
     assert told("new") == [("d.new", [6])]
     assert sorted(str(c.name) for c in histories.tables()) == ["d.B", "d.a", "d.b2", "d.c-1"]
+
+
+def test_a_setting_that_tables_need_stays_until_the_last_is_written(spark: SparkSession) -> None:
+    """Tables are written by threads of one session: one that is done before another takes no setting from it. Frames
+    know their session as another object; who needs another value waits for it.
+    """
+    name, same = "spark.sql.parquet.outputTimestampType", spark.range(1).sparkSession
+    before = spark.conf.get(name)
+    first, second = set_for_now(spark, name, "TIMESTAMP_MICROS"), set_for_now(same, name, "TIMESTAMP_MICROS")
+    first.__enter__()
+    second.__enter__()
+
+    def other() -> str | None:
+        with set_for_now(spark, name, "TIMESTAMP_MILLIS"):
+            return spark.conf.get(name)
+
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(other)
+        first.__exit__(None, None, None)
+        assert (spark.conf.get(name), waiting.done()) == ("TIMESTAMP_MICROS", False)
+        second.__exit__(None, None, None)
+        assert waiting.result(60) == "TIMESTAMP_MILLIS"
+    assert spark.conf.get(name) == before
