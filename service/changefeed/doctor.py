@@ -9,6 +9,7 @@ from typing import Any, Final
 from service.changefeed.doctor_input import DoctorInput
 from service.changefeed.doctor_rules import RULES
 from service.changefeed.known_faults import faults
+from service.changefeed.lines import lines_named
 from service.changefeed.settings import Severity
 
 ORDER: Final = ("error", "warning", "info")
@@ -42,11 +43,10 @@ def examine(patient: DoctorInput) -> list[Finding]:
             if answer is True
             else ", ".join(answer[:5]) + (f" and {len(answer) - 5} more" if len(answer) > 5 else "")
         )
-        findings.append(
-            Finding(
-                rule.id, rule.severity, rule.text.replace("{what}", what), rule.fix.replace("{what}", what), rule.source
-            )
-        )
+        text, fix = rule.text.replace("{what}", what), rule.fix.replace("{what}", what)
+        lines = lines_named(f"{text} {fix}", patient.feed.given)
+        fix += f". Set now: {', '.join(lines)}" if lines else ""
+        findings.append(Finding(rule.id, rule.severity, text, fix, rule.source))
     return sorted(findings, key=lambda f: ORDER.index(f.severity))
 
 

@@ -21,6 +21,8 @@ _OPEN_FILE = "ticdc pkg/sink/codec/open"
 _CODEC = "ticdc pkg/sink/codec/common/config.go"
 _LARGE_FILE = "ticdc pkg/config/large_message.go"
 _ROUTER = "ticdc downstreamadapter/sink/eventrouter"
+_EXTENSION: Final = "sink.kafka-config.codec-config.enable-tidb-extension"
+_COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,10 @@ def _ignored_keys(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> li
     return [path.rpartition(".")[2] for path in p.feed.given if path.rpartition(".")[2].startswith(prefix)]
 
 
-def _debezium_modes(p: DoctorInput) -> list[str]:
-    names = ("decimal-handling-mode", "bigint-unsigned-handling-mode", "binary-handling-mode", "include-start-ts")
-    options = [f"debezium-{n}" for n in names if p.feed.is_given(f"debezium-{n}")]
-    return options if p.protocol and not p.uses("debezium") else []
+def _large_canal(p: DoctorInput) -> bool:
+    """TiCDC asks the sink URI alone whether the extension is on, when it checks this."""
+    said = p.feed.extension and (not p.feed.scheme or p.feed.given.get(_EXTENSION) == "sink-uri")
+    return p.uses("canal-json") and not _handles_large(p, "none") and not said
 
 
 RULES: Final = (
@@ -263,13 +265,17 @@ RULES: Final = (
          lambda p: p.uses("avro", "debezium", "debezium-avro", "craft") and not _handles_large(p, "none"),
          "large-message-handle-option works with open, simple and canal-json only: TiCDC refuses it",
          "Leave it at none, with a max-message-bytes that holds the largest row", _LARGE_FILE),
-    DoctorRule("large-canal", "error",
-         lambda p: p.uses("canal-json") and not _handles_large(p, "none") and not p.feed.extension,
-         "large-message-handle-option with canal-json needs the TiDB extension: TiCDC refuses it",
-         "Set enable-tidb-extension=true", _LARGE_FILE),
+    DoctorRule("large-canal", "error", _large_canal,
+         "large-message-handle-option with canal-json needs the TiDB extension, and TiCDC looks for it in the sink URI "
+         "only: it refuses the changefeed",
+         "Add enable-tidb-extension=true to the sink URI, even where the file has it", "ticdc pkg/config/sink.go"),
     DoctorRule("large-compression", "warning", _is_compressed,
          "large-message-handle-compression compresses every message: readers must undo it",
          "Our readers do; for others use Kafka's own `compression`", _OPEN_FILE),
+    DoctorRule("compression-unknown", "warning",
+         lambda p: [c] if (c := str(p.feed.get("compression")).strip().lower()) not in _COMPRESSIONS else [],
+         "TiCDC knows no compression {what}: it compresses nothing, and says so in its log only",
+         f"Set compression to one of {', '.join(_COMPRESSIONS)}", "ticdc pkg/sink/kafka/sarama_config.go"),
     DoctorRule("small-messages", "warning",
          lambda p: p.feed.is_given("max-message-bytes") and p.feed.get("max-message-bytes") < 1 << 20
          and _handles_large(p, "none"),
@@ -286,10 +292,12 @@ RULES: Final = (
          "Give --schema-registry http://HOST:8081 here as well (or schema-registry = … under [sink] of the file)",
          _CODEC),
     DoctorRule("registry-twice", "error", lambda p: p.registry is not None and p.feed.uses_glue,
-         "Both schema-registry and glue-schema-registry-config are given: TiCDC refuses it", "Leave one out", _CODEC),
+         "Both schema-registry and glue-schema-registry-config are given: TiCDC refuses it",
+         "Take out one of the two", _CODEC),
     DoctorRule("registry-refused", "error",
          lambda p: p.uses("debezium") and (p.registry is not None or p.feed.uses_glue),
-         "protocol debezium takes no schema registry: TiCDC refuses it", "Use debezium-avro, or leave it out", _CODEC),
+         "protocol debezium takes no schema registry: TiCDC refuses it",
+         "Use debezium-avro, or take out schema-registry (or glue-schema-registry-config)", _CODEC),
     DoctorRule("registry-unused", "warning",
          lambda p: p.uses("open", "craft", "simple", "canal-json") and (p.registry is not None or p.feed.uses_glue),
          "The schema registry is not used with this protocol", "Leave it out", _CODEC),
@@ -331,7 +339,8 @@ RULES: Final = (
          "Set enable-tidb-extension=true, avro-decimal-handling-mode=string, avro-bigint-unsigned-handling-mode=string",
          _CODEC),
     DoctorRule("checksum-selectors", "error", lambda p: p.feed.checksums and bool(p.feed.selectors),
-         "Row checksums and column selectors exclude each other: TiCDC refuses it", "Leave one out",
+         "Row checksums and column selectors exclude each other: TiCDC refuses it",
+         "Take out integrity-check-level, or the [[sink.column-selectors]]",
          "ticdc pkg/config/replica_config.go"),
     DoctorRule("checksum-elsewhere", "warning",
          lambda p: p.feed.checksums and p.uses("open", "craft", "debezium", "debezium-avro", "canal-json"),
@@ -355,8 +364,6 @@ RULES: Final = (
          "Set send-bootstrap-interval-in-sec and send-bootstrap-in-msg-count above 0", "ticdc pkg/sink/codec/simple"),
     DoctorRule("avro-settings-ignored", "info", lambda p: _ignored_keys(p, "avro-", AVRO),
          "Settings of Avro that do nothing with this protocol: {what}", "Leave them out", _CODEC),
-    DoctorRule("debezium-settings-refused", "error", _debezium_modes,
-         "{what}: TiCDC takes it with protocol debezium only", "Leave it out", _CODEC),
     DoctorRule("insecure", "warning", lambda p: bool(p.feed.get("insecure-skip-verify")),
          "insecure-skip-verify: anyone between TiCDC and Kafka can read and change rows", "Give the CA (ca=…) instead",
          "ticdc pkg/sink/kafka/options.go"),

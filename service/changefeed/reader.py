@@ -20,23 +20,35 @@ from schemas.model.table_filter import PatternError, TableFilter
 from service.changefeed import setting_checks, topics
 from service.changefeed.cloud_form import from_cloud
 from service.changefeed.known_faults import version_of
-from service.changefeed.setting_keys import BY_PATH, BY_URI, FREE, KEYS, LISTS, OTHER_TABLES, PROTOCOLS, Key
-from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, texts
-from service.changefeed.topics import PARTITION_RULES, Dispatcher
+from service.changefeed.lines import line_in_file, line_in_uri, line_of
+from service.changefeed.setting_keys import (
+    BY_PATH,
+    BY_URI,
+    FREE,
+    GONE,
+    KEYS,
+    LISTS,
+    OTHER_TABLES,
+    OTHER_URI,
+    PROTOCOLS,
+    Form,
+    Key,
+)
+from service.changefeed.settings import ChangefeedSettings, ColumnSelector, Problem, Severity, text_of, texts
+from service.changefeed.topics import Dispatcher
 
 MAX_CONFIG = 1 << 20
 MAX_URI = 65_536
 KAFKA = ("kafka", "kafka+ssl")
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 _FORMS = {
-    "text": "a text in quotes", "flag": "true or false", "number": "a whole number", "texts": "a list of texts",
-    "numbers": "a list of whole numbers",     "duration": "a text with a unit, such as \"10s\",",
+    "text": "a text in quotes", "flag": "true or false", "number": "a whole number", "real": "a number",
+    "texts": "a list of texts", "numbers": "a list of whole numbers",
+    "duration": "a text with a unit, such as \"10s\",",
 }  # fmt: skip
 _ANY_CASE = (
-    "sink.kafka-config.compression", "sink.kafka-config.sasl-mechanism", "sink.kafka-config.sasl-gssapi-auth-type",
+    "sink.kafka-config.sasl-mechanism", "sink.kafka-config.sasl-gssapi-auth-type",
 )  # fmt: skip
-# Taken from the URI by other parts of TiCDC.
-_OTHER_URI = ("namespace", "keyspace", "time-zone", "timezone", "cluster-id", "version")
 
 
 def read(
@@ -118,8 +130,16 @@ class _Reader:
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
         self.problems: list[Problem] = []
 
-    def add_problem(self, severity: Severity, text: str) -> None:
-        self.problems.append(Problem(severity, text))
+    def add_problem(self, severity: Severity, text: str, fix: str = "") -> None:
+        self.problems.append(Problem(severity, text, fix))
+
+    def add_error(self, text: str, line: str) -> None:
+        self.add_problem("error", text, f"Change {line}")
+
+    def add_unknown(self, path: str, hint: str = "") -> None:
+        """A key of the file that TiCDC does not know."""
+        text = f"the file has {path}, which TiCDC does not know and refuses" + (f"; {hint}" if hint else "")
+        self.add_problem("error", text, f"Take out {line_in_file(path)}")
 
     def uri_of_document(self) -> str:
         uri = self.whole.get("sink-uri", "")
@@ -131,11 +151,13 @@ class _Reader:
             self._setting(path, value)
 
     def _setting(self, path: str, value: Any) -> None:
-        table = path.rpartition(".")[0]
-        other = next((t for t in OTHER_TABLES if table == t or table.startswith(t + ".")), None)
-        if other is not None and path not in BY_PATH:
-            if path[len(other) + 1 :].partition(".")[0] not in OTHER_TABLES[other]:
-                self.add_problem("error", f"the file has {path}, which TiCDC does not know and refuses")
+        table, _, name = path.rpartition(".")
+        if table in OTHER_TABLES and path not in BY_PATH:
+            form = OTHER_TABLES[table].get(name)
+            if form is None:
+                self.add_unknown(path)
+            elif not _has_form(form, value):
+                self._add_form(path, form)
             return
         if path in LISTS:
             self.lists[path] = self._members(path, value)
@@ -148,46 +170,41 @@ class _Reader:
             if self.whole and "." not in path:
                 return  # the API's answers hold more than settings
             hint = next((k.path for k in KEYS if k.path.rpartition(".")[2] == path.rpartition(".")[2]), "")
-            where = f"; it belongs to {hint}" if hint else ""
-            self.add_problem("error", f"the file has {path}, which TiCDC does not know and refuses{where}")
+            self.add_unknown(path, GONE.get(path) or (f"it belongs to {hint}" if hint else ""))
             return
-        read = self._check_value(key, value, "the file")
+        read = self._check_value(key, value, f"the file has {key.name}", line_in_file(path))
         if read is not None:
             self.values[path], self.given[path] = read, "config"
+
+    def _add_form(self, path: str, form: Form) -> None:
+        self.add_error(f"the file has {path} of another form: {_FORMS[form]} is needed", line_in_file(path))
 
     def _members(self, path: str, value: Any) -> list[Mapping[str, Any]]:
         members = value if isinstance(value, list) else [value]
         tables: list[Mapping[str, Any]] = [m for m in members if isinstance(m, dict)]
         if len(tables) < len(members):
-            self.add_problem("error", f"the file has {path} that is no list of tables; write [[{path}]]")
-        for member in tables:
-            for name in sorted(member.keys() - LISTS[path]):
-                self.add_problem("error", f"[[{path}]] has {name}, which TiCDC does not know and refuses")
+            self.add_error(f"the file has {path} that is no list of tables; write [[{path}]]", line_in_file(path))
+        for number, member in enumerate(tables, 1):
+            for name, one in member.items():
+                form, place = LISTS[path].get(name), f"{path}.{number}.{name}"
+                if form is None:
+                    text = f"[[{path}]] has {name}, which TiCDC does not know and refuses"
+                    self.add_problem("error", text, f"Take out {line_in_file(place)}")
+                elif not _has_form(form, one):
+                    text = f"[[{path}]] has {name} of another form: {_FORMS[form]} is needed"
+                    self.add_error(text, line_in_file(place))
         return tables
 
-    def _check_value(self, key: Key, value: Any, where: str) -> Any:
-        """The value in the form of its key, None where it has another."""
+    def _check_value(self, key: Key, value: Any, where: str, line: str) -> Any:
+        """The value in the form of its key, None where it has another, or is as if not set."""
         if key.form == "text" and isinstance(value, str):
             low = value.lower() if key.path in _ANY_CASE else value
-            if key.choices and low and low not in key.choices:
-                self.add_problem(
-                    "error", f"{where} has {key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
-                )
-                return None
-            return low or None
-        if key.form == "flag" and isinstance(value, bool):
-            return value
-        if key.form == "number" and isinstance(value, int) and not isinstance(value, bool):
-            return value
-        if key.form == "texts" and isinstance(value, list) and all(isinstance(v, str) for v in value):
-            return tuple(value)
-        if key.form == "numbers" and isinstance(value, list) and all(type(v) is int and v >= 0 for v in value):
-            return tuple(value)
-        if key.form == "duration" and isinstance(value, str):
-            return value or None
+            return low if low or key.needs_text else None
         if key.form == "duration" and not key.uri and isinstance(value, int) and not isinstance(value, bool):
             return f"{value}ns"
-        self.add_problem("error", f"{where} has {key.name} of another form: {_FORMS[key.form]} is needed")
+        if _has_form(key.form, value):
+            return tuple(value) if isinstance(value, list) else value if value != "" else None
+        self.add_error(f"{where} of another form: {_FORMS[key.form]} is needed", line)
         return None
 
     # ---- the URI
@@ -205,7 +222,9 @@ class _Reader:
         seen_names: set[str] = set()
         for name, value in pairs:
             if name in seen_names:
-                self.add_problem("warning", f"the sink URI has {name} twice: TiCDC takes the first")
+                self.add_problem(
+                    "warning", f"the sink URI has {name} twice: TiCDC takes the first", f"Take out {line_in_uri(name)}"
+                )
                 continue
             seen_names.add(name)
             self._parameter(name, value)
@@ -214,12 +233,11 @@ class _Reader:
     def _parameter(self, name: str, text: str) -> None:
         key = BY_URI.get(name)
         if key is None:
-            if name not in _OTHER_URI:
+            if name not in OTHER_URI:
                 other = BY_PATH.get(f"sink.{name}") or BY_PATH.get(name) or BY_PATH.get(f"sink.kafka-config.{name}")
                 where = f"; it is a setting of the file: {other.path}" if other else ""
-                self.add_problem(
-                    "warning", f"the sink URI has {name[:80]!r}, which TiCDC passes over in silence{where}"
-                )
+                text = f"the sink URI has {name[:80]!r}, which TiCDC passes over in silence{where}"
+                self.add_problem("warning", text, f"Take out {line_in_uri(name[:80])}")
             return
         value = self._of_text(key, text)
         if value is None:
@@ -227,39 +245,39 @@ class _Reader:
         before = self.values.get(key.path)
         if before is not None and before != value:
             if value in (False, 0) and not key.zero_wins:
-                self.add_problem(
-                    "warning",
+                text = (
                     f"the sink URI says {name}={text}, the file {_show(key, before)}: TiCDC drops false and 0 of the "
-                    "URI while merging, so the file's value holds; change it in the file",
+                    "URI while merging, so the file's value holds"
                 )
+                self.add_problem("warning", text, f"Change {line_in_file(key.path)}, or take out {line_in_uri(name)}")
                 return
-            setting = f"{name}={_show(key, text)}"
-            self.add_problem(
-                "warning", f"the sink URI says {setting}, the file {_show(key, before)}: the URI's value holds"
-            )
+            text = f"the sink URI says {name}={_show(key, text)}, the file {_show(key, before)}: the URI's value holds"
+            self.add_problem("warning", text, f"Take out {line_in_file(key.path)}, or change {line_in_uri(name)}")
         self.values[key.path], self.given[key.path] = value, "sink-uri"
 
     def _of_text(self, key: Key, text: str) -> Any:
+        where, line = f"the sink URI has {key.uri}", line_in_uri(key.uri)
         if key.form == "flag":
             if text in _TRUE or text in _FALSE:
                 return text in _TRUE
             if text:
-                self.add_problem("error", f"the sink URI has {key.uri}={text[:40]!r}: true or false is needed")
+                self.add_error(f"{where}={text[:40]!r}: true or false is needed", line)
             return None
         if key.form == "number":
             try:
-                return int(text) if len(text) < 20 else self._check_value(key, text, "the sink URI")
+                return int(text) if len(text) < 20 else self._check_value(key, text, where, line)
             except ValueError:
-                self.add_problem("error", f"the sink URI has {key.uri}={text[:40]!r}: a number is needed")
+                self.add_error(f"{where}={text[:40]!r}: a number is needed", line)
                 return None
-        return self._check_value(key, text, "the sink URI")
+        return self._check_value(key, text, where, line)
 
     # ---- all together
     def build_settings(self, uri: SplitResult | None, keyspace: str, time_zone: str) -> ChangefeedSettings:
         protocol_name = self.values.get("sink.protocol", "")
         protocol = PROTOCOLS.get(protocol_name.lower(), "")
         if protocol_name and not protocol:
-            self.add_problem("error", f"protocol {protocol_name[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}")
+            text = f"protocol {protocol_name[:40]!r} is not known: {', '.join(sorted(PROTOCOLS))}"
+            self.add_error(text, line_of(BY_URI["protocol"], self.given))
         topic, scheme = "", ""
         if uri is not None:
             scheme, topic = uri.scheme.lower(), unquote(uri.path.strip("/"))
@@ -272,7 +290,7 @@ class _Reader:
             protocol=protocol,
             values=self.values,
             given=self.given,
-            dispatchers=tuple(self._dispatchers(protocol, sensitive)),
+            dispatchers=tuple(self._dispatchers(sensitive)),
             selectors=tuple(self._selectors(sensitive)),
             event_filters=tuple(self.lists.get("filter.event-filters", ())),
             tables=self._filter(self.values.get("filter.rules", ("*.*",)), sensitive, "filter.rules"),
@@ -285,52 +303,42 @@ class _Reader:
         if scheme not in KAFKA:
             self.add_problem("warning", f"the sink is {scheme}://: only Kafka's messages are read here")
         elif not topic:
-            self.add_problem("error", "the sink URI has no topic: kafka://HOST:PORT/TOPIC")
+            self.add_error("the sink URI has no topic: kafka://HOST:PORT/TOPIC", "the path of the sink URI")
         elif topics.expression_error(topic, avro=False) or "{" in topic:
-            self.add_problem(
-                "error", f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have"
-            )
+            text = f"topic {topic[:80]!r}: letters, digits, '.', '_' and '-' are what a name may have"
+            self.add_error(text, "the path of the sink URI")
         if scheme in KAFKA and not protocol:
-            self.add_problem("error", "no protocol is given: TiCDC does not start such a changefeed; add protocol=…")
+            text = "no protocol is given: TiCDC does not start such a changefeed"
+            self.add_problem("error", text, f"Add protocol=… to the sink URI, or {line_in_file('sink.protocol')}")
 
-    def _dispatchers(self, protocol: str, sensitive: bool) -> Iterator[Dispatcher]:
-        for member in self.lists.get("sink.dispatchers", ()):
+    def _dispatchers(self, sensitive: bool) -> Iterator[Dispatcher]:
+        for number, member in enumerate(self.lists.get("sink.dispatchers", ()), 1):
             matcher = texts(member.get("matcher"))
-            rule, topic = _text(member, "partition"), _text(member, "topic")
-            if rule and _text(member, "dispatcher"):
-                self.add_problem("error", f"the dispatcher for {matcher} has both `dispatcher` and `partition`")
-            rule = (rule or _text(member, "dispatcher")).lower()
-            if rule not in PARTITION_RULES:
-                self.add_problem(
-                    "warning", f"the dispatcher for {matcher}: partition {rule!r} is not known, TiCDC uses `table`"
-                )
-            wrong = topics.expression_error(topic, protocol in ("avro", "debezium-avro"))
-            if wrong:
-                self.add_problem("error", f"the dispatcher for {matcher}: topic {topic[:80]!r}: {wrong}")
             yield Dispatcher(
-                self._filter(matcher, sensitive, "sink.dispatchers"),
+                self._filter(matcher, sensitive, f"sink.dispatchers.{number}.matcher"),
                 matcher,
-                topic,
-                rule,
-                _text(member, "index"),
+                text_of(member, "topic"),
+                (text_of(member, "partition") or text_of(member, "dispatcher")).lower(),
+                text_of(member, "index"),
                 texts(member.get("columns")),
-                _text(member, "target-schema"),
-                _text(member, "target-table"),
+                text_of(member, "target-schema"),
+                text_of(member, "target-table"),
             )
 
     def _selectors(self, sensitive: bool) -> Iterator[ColumnSelector]:
-        for member in self.lists.get("sink.column-selectors", ()):
-            tables = self._filter(texts(member.get("matcher")), sensitive, "sink.column-selectors")
+        path = "sink.column-selectors"
+        for number, member in enumerate(self.lists.get(path, ()), 1):
+            tables = self._filter(texts(member.get("matcher")), sensitive, f"{path}.{number}.matcher")
             try:
                 yield ColumnSelector.of(tables, texts(member.get("columns")))
             except PatternError as error:
-                self.add_problem("error", f"sink.column-selectors: {error}")
+                self.add_error(f"{path}: {error}", line_in_file(f"{path}.{number}.columns"))
 
-    def _filter(self, patterns: tuple[str, ...], sensitive: bool, where: str) -> TableFilter:
+    def _filter(self, patterns: tuple[str, ...], sensitive: bool, place: str) -> TableFilter:
         try:
             return TableFilter(patterns, sensitive)
         except PatternError as error:
-            self.add_problem("error", f"{where}: {error}")
+            self.add_error(f"{place}: {error}", line_in_file(place))
             return TableFilter(())
 
 
@@ -345,9 +353,17 @@ def _leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, A
             yield path, value
 
 
-def _text(member: Mapping[str, Any], name: str) -> str:
-    value = member.get(name, "")
-    return value if isinstance(value, str) else ""
+def _has_form(form: str, value: Any) -> bool:
+    """Whether a value of the file has it."""
+    if form == "flag" or isinstance(value, bool):
+        return form == "flag" and isinstance(value, bool)
+    if form in ("texts", "numbers"):
+        return isinstance(value, list) and all(_has_form("text" if form == "texts" else "count", v) for v in value)
+    if form == "count":
+        return isinstance(value, int) and value >= 0
+    if form == "real":
+        return isinstance(value, (int, float))
+    return isinstance(value, int if form == "number" else str)
 
 
 def _show(key: Key, value: Any) -> str:

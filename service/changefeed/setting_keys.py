@@ -7,20 +7,23 @@ Sources: pingcap/ticdc `pkg/config/{replica_config,sink,large_message,integrity,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from schemas.formats.format_table import FORMATS, FROM_TICDC
 
-Form = Literal["text", "flag", "number", "texts", "numbers", "duration"]
+Form = Literal["text", "flag", "number", "real", "texts", "numbers", "duration"]
+_INT16, _INT32 = 32_767, 2_147_483_647
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """A setting. path: where it stands in the TOML file; uri: its name in the sink URI, "" where it has none.
 
-    default: TiCDC's. choices: the only values it takes, () for any. zero_wins: `false` or 0 in the URI replaces what
-    the file says; TiCDC's merge drops such a value for all other settings (mergo.WithOverride skips zero values).
-    secret: never shown. least, most: of a number, in seconds of a duration. pattern: of a text, described by `words`.
+    default: TiCDC's. choices: the only values it takes, () for any. protocols: those with which `choices` are looked
+    at, () for all; `alone`: with any other protocol, another value than the default is refused. needs_text: an empty
+    text is not "not set". zero_wins: `false` or 0 in the URI replaces what the file says; TiCDC's merge drops such a
+    value for all other settings (mergo.WithOverride skips zero values). secret: never shown. least, most: of a number,
+    in seconds of a duration. pattern: of a text, described by `words`.
     A "duration" is a number with a unit (10s); the file's own may be nanoseconds, those that the URI has may not.
     """
 
@@ -35,6 +38,9 @@ class Key:
     most: float | None = None
     pattern: str = ""
     words: str = ""
+    protocols: tuple[str, ...] = ()
+    alone: bool = False
+    needs_text: bool = False
 
     @property
     def name(self) -> str:
@@ -46,6 +52,7 @@ _SINK, _KAFKA = "sink.", "sink.kafka-config."
 _CODEC, _LARGE = _KAFKA + "codec-config.", _KAFKA + "large-message-handle."
 _GLUE = _KAFKA + "glue-schema-registry-config."
 _MODES = {"decimal": ("precise", "string"), "bigint": ("long", "string")}
+_AVRO, _DEBEZIUM = ("avro", "debezium-avro"), ("debezium",)
 
 KEYS: Final[tuple[Key, ...]] = (
     # ---- what rows look like
@@ -54,33 +61,38 @@ KEYS: Final[tuple[Key, ...]] = (
     Key(_CODEC + "enable-tidb-extension", "flag", "enable-tidb-extension", False),
     Key(_CODEC + "max-batch-size", "number", "max-batch-size", 16, least=1),
     Key(_CODEC + "avro-enable-watermark", "flag", "avro-enable-watermark", False),
-    Key(_CODEC + "avro-decimal-handling-mode", "text", "avro-decimal-handling-mode", "precise", _MODES["decimal"]),
+    Key(_CODEC + "avro-decimal-handling-mode", "text", "avro-decimal-handling-mode", "precise", _MODES["decimal"],
+        protocols=_AVRO),
     Key(_CODEC + "avro-bigint-unsigned-handling-mode", "text", "avro-bigint-unsigned-handling-mode", "long",
-        _MODES["bigint"]),
+        _MODES["bigint"], protocols=_AVRO),
     Key(_CODEC + "avro-include-before-value", "flag", "avro-include-before-value", False),
-    Key(_CODEC + "encoding-format", "text", "encoding-format", "json", ("json", "avro")),
+    Key(_CODEC + "encoding-format", "text", "encoding-format", "json", ("json", "avro"),
+        protocols=("simple",)),
     Key(_CODEC + "output-row-key", "flag", "output-row-key", False),
     Key(_SINK + "only-output-updated-columns", "flag", "only-output-updated-columns", False),
     Key(_SINK + "delete-only-output-handle-key-columns", "flag", default=False),
     Key(_SINK + "content-compatible", "flag", "content-compatible", False),
     Key(_SINK + "debezium-disable-schema", "flag", "debezium-disable-schema", False),
     Key(_SINK + "debezium.output-old-value", "flag", default=True),
-    Key(_SINK + "debezium.include-start-ts", "flag", "debezium-include-start-ts", False, zero_wins=True),
+    Key(_SINK + "debezium.include-start-ts", "flag", "debezium-include-start-ts", False, zero_wins=True,
+        protocols=_DEBEZIUM, alone=True),
     Key(_SINK + "debezium.decimal-handling-mode", "text", "debezium-decimal-handling-mode", "double",
-        ("double", "string"), zero_wins=True),
+        ("double", "string"), zero_wins=True, protocols=_DEBEZIUM, alone=True, needs_text=True),
     Key(_SINK + "debezium.bigint-unsigned-handling-mode", "text", "debezium-bigint-unsigned-handling-mode", "long",
-        _MODES["bigint"], zero_wins=True),
+        _MODES["bigint"], zero_wins=True, protocols=_DEBEZIUM, alone=True, needs_text=True),
     Key(_SINK + "debezium.binary-handling-mode", "text", "debezium-binary-handling-mode", "base64",
-        ("bytes", "base64", "base64-url-safe", "hex"), zero_wins=True),
+        ("bytes", "base64", "base64-url-safe", "hex"), zero_wins=True, protocols=_DEBEZIUM, alone=True,
+        needs_text=True),
     Key(_SINK + "open.output-old-value", "flag", default=True),
-    Key(_SINK + "simple.include-start-ts", "flag", "simple-include-start-ts", False, zero_wins=True),
+    Key(_SINK + "simple.include-start-ts", "flag", "simple-include-start-ts", False, zero_wins=True,
+        protocols=("simple",), alone=True),
     Key(_LARGE + "large-message-handle-option", default="none", choices=("none", "claim-check", "handle-key-only")),
     Key(_LARGE + "large-message-handle-compression", default="none", choices=("none", "snappy", "lz4")),
     Key(_LARGE + "claim-check-storage-uri"),
     Key(_LARGE + "claim-check-raw-value", "flag", default=False),
     Key(_KAFKA + "output-raw-change-event", "flag", default=False),
-    Key("integrity.integrity-check-level", default="none", choices=("none", "correctness")),
-    Key("integrity.corruption-handle-level", default="warn", choices=("warn", "error")),
+    Key("integrity.integrity-check-level", default="none", choices=("none", "correctness"), needs_text=True),
+    Key("integrity.corruption-handle-level", default="warn", choices=("warn", "error"), needs_text=True),
     # ---- which rows there are
     Key("force-replicate", "flag", default=False),
     Key("case-sensitive", "flag", default=False),
@@ -90,14 +102,13 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("filter.rules", "texts", default=("*.*",)),
     Key("filter.ignore-txn-start-ts", "numbers", default=()),
     # ---- Kafka
-    Key(_KAFKA + "partition-num", "number", "partition-num", least=1),
-    Key(_KAFKA + "replication-factor", "number", "replication-factor", 1, least=1),
+    Key(_KAFKA + "partition-num", "number", "partition-num", least=1, most=_INT32),
+    Key(_KAFKA + "replication-factor", "number", "replication-factor", 1, least=1, most=_INT16),
     Key(_KAFKA + "kafka-version", "text", "kafka-version", pattern=r"v?(0\.\d+\.\d+\.\d+|[1-9]\d*\.\d+\.\d+)",
-        words="a version such as 2.4.0"),
+        words="a version such as 2.4.0", needs_text=True),
     Key(_KAFKA + "max-message-bytes", "number", "max-message-bytes", 10 * 1024 * 1024, least=1),
-    Key(_KAFKA + "max-batch-message-bytes", "number", "max-batch-message-bytes", least=0),
-    Key(_KAFKA + "max-retry", "number", "max-retry"),
-    Key(_KAFKA + "compression", "text", "compression", "none", ("none", "gzip", "snappy", "lz4", "zstd")),
+    Key("sink-uri.max-retry", "number", "max-retry"),  # the file has no such key
+    Key(_KAFKA + "compression", "text", "compression", "none"),
     Key(_KAFKA + "kafka-client-id", "text", "kafka-client-id", pattern=r"[A-Za-z0-9._-]+",
         words="letters, digits, '.', '_' and '-'"),
     Key(_KAFKA + "auto-create-topic", "flag", "auto-create-topic", True),
@@ -137,13 +148,12 @@ KEYS: Final[tuple[Key, ...]] = (
     Key(_SINK + "safe-mode", "flag", "safe-mode"),
     Key(_SINK + "advance-timeout-in-sec", "number", least=0),
     Key(_SINK + "send-bootstrap-interval-in-sec", "number", default=120),
-    Key(_SINK + "send-bootstrap-in-msg-count", "number", default=10_000),
+    Key(_SINK + "send-bootstrap-in-msg-count", "number", default=10_000, least=-_INT32, most=_INT32),
     Key(_SINK + "send-bootstrap-to-all-partition", "flag", default=True),
     Key(_SINK + "send-all-bootstrap-at-start", "flag", default=False),
     Key("sql-mode"),
     Key("performance-mode", choices=("throughput", "low-latency")),
-    Key("sync-point-interval", "duration", least=30),
-    Key("sync-point-retention", "duration", least=3600),
+    *(Key(name, "duration") for name in ("sync-point-interval", "sync-point-retention")),
     Key("changefeed-error-stuck-duration", "duration", least=1800),
     Key("active-active-progress-interval", "duration", least=0.000000001),
     Key("active-active-sync-stats-interval", "duration", least=0),
@@ -152,56 +162,71 @@ KEYS: Final[tuple[Key, ...]] = (
     Key("event-collector-batch-count", "number", least=0, most=8192),
     Key("event-collector-batch-bytes", "number", least=0),
     # ---- of other tables, those that TiCDC checks
-    Key("mounter.worker-num", "number"),
     *(Key(f"consistent.{name}") for name in ("level", "storage", "compression")),
-    *(Key(f"consistent.{name}", "number") for name in ("flush-interval", "meta-flush-interval")),
+    *(Key(f"consistent.{name}", "number") for name in (
+        "flush-interval", "meta-flush-interval", "event-collector-batch-count",
+    )),
     Key("scheduler.enable-table-across-nodes", "flag", default=False),
     *(Key(f"scheduler.{name}", "number") for name in (
         "region-threshold", "region-count-per-span", "write-key-threshold", "scheduling-task-count-per-node",
+        "balance-score-threshold",
     )),
+    *(Key(f"scheduler.{name}-traffic-percentage", "real") for name in ("min", "max")),
+    Key("scheduler.region-count-refresh-interval", "duration", least=0.000000001),
 )  # fmt: skip
 
-# Tables of the file that say nothing about what a Kafka message holds → the keys that TiCDC knows, new or classic.
-OTHER_TABLES: Final[dict[str, frozenset[str]]] = {
-    "mounter": frozenset(("worker-num",)),
-    "consistent": frozenset("""
-        level max-log-size flush-interval meta-flush-interval event-collector-batch-count encoding-worker-num
-        flush-worker-num storage use-file-backend compression flush-concurrency memory-usage
-    """.split()),
-    "scheduler": frozenset("""
-        enable-table-across-nodes region-threshold region-per-span region-count-per-span region-count-refresh-interval
-        write-key-threshold scheduling-task-count-per-node enable-splittable-check force-split balance-score-threshold
-        min-traffic-percentage max-traffic-percentage
-    """.split()),
-    "synced-status": frozenset(("synced-check-interval", "checkpoint-interval")),
-    "sink.csv": frozenset("""
-        delimiter quote null include-commit-ts binary-encoding-method output-old-value output-handle-key
-        output-field-header
-    """.split()),
-    "sink.mysql-config": frozenset("""
-        worker-count max-txn-row max-multi-update-row-size max-multi-update-row tidb-txn-mode ssl-ca ssl-cert ssl-key
-        time-zone write-timeout read-timeout timeout async-ddl-timeout enable-batch-dml enable-multi-statement
-        enable-cache-prepared-statement
-    """.split()),
-    "sink.cloud-storage-config": frozenset("""
-        worker-count flush-interval file-size spool-disk-quota spool-base-dir output-column-id file-expiration-days
-        file-cleanup-cron-spec flush-concurrency use-table-id-as-path output-raw-change-event
-    """.split()),
+
+def _keys(**forms: str) -> dict[str, Form]:
+    names: dict[str, Form] = {}
+    for form, words in forms.items():
+        names |= dict.fromkeys(words.split(), cast("Form", form))
+    return names
+
+
+# Tables of the file that say nothing about what a Kafka message holds → the keys that TiCDC knows, new or classic, with
+# their forms. Those of KEYS are left out.
+OTHER_TABLES: Final[dict[str, dict[str, Form]]] = {
+    "mounter": _keys(number="worker-num"),
+    "consistent": _keys(
+        number="max-log-size encoding-worker-num flush-worker-num flush-concurrency", flag="use-file-backend",
+    ),
+    "consistent.memory-usage": _keys(number="memory-quota-percentage"),
+    "scheduler": _keys(number="region-per-span", flag="enable-splittable-check force-split"),
+    "synced-status": _keys(number="synced-check-interval checkpoint-interval"),
+    "sink.csv": _keys(
+        text="delimiter quote null binary-encoding-method",
+        flag="include-commit-ts output-old-value output-handle-key output-field-header",
+    ),
+    "sink.mysql-config": _keys(
+        number="worker-count max-txn-row max-multi-update-row-size max-multi-update-row",
+        text="tidb-txn-mode ssl-ca ssl-cert ssl-key time-zone write-timeout read-timeout timeout async-ddl-timeout",
+        flag="enable-batch-dml enable-multi-statement enable-cache-prepared-statement",
+    ),
+    "sink.cloud-storage-config": _keys(
+        number="worker-count file-size spool-disk-quota file-expiration-days flush-concurrency",
+        text="flush-interval spool-base-dir file-cleanup-cron-spec",
+        flag="output-column-id use-table-id-as-path output-raw-change-event",
+    ),
 }  # fmt: skip
 # Tables that are taken as they are.
 FREE: Final = ("sink.pulsar-config", "sink.iceberg-config", "sink.outbox")
 
-# Lists of tables in the file → the keys that one of their members has.
-LISTS: Final[dict[str, frozenset[str]]] = {
-    "sink.dispatchers": frozenset(
-        ("matcher", "dispatcher", "partition", "index", "columns", "topic", "target-schema", "target-table")
+# Lists of tables in the file → the keys that one of their members has, with their forms.
+LISTS: Final[dict[str, dict[str, Form]]] = {
+    "sink.dispatchers": _keys(
+        texts="matcher columns", text="dispatcher partition index topic target-schema target-table",
     ),
-    "sink.column-selectors": frozenset(("matcher", "columns")),
-    "filter.event-filters": frozenset(
-        ("matcher", "ignore-event", "ignore-sql", "ignore-insert-value-expr", "ignore-update-new-value-expr",
-         "ignore-update-old-value-expr", "ignore-delete-value-expr", "ignore-update-only-columns")
+    "sink.column-selectors": _keys(texts="matcher columns"),
+    "filter.event-filters": _keys(
+        texts="matcher ignore-event ignore-sql ignore-update-only-columns",
+        text="ignore-insert-value-expr ignore-update-new-value-expr ignore-update-old-value-expr "
+        "ignore-delete-value-expr",
     ),
 }  # fmt: skip
+# Keys that TiCDC had once → what to know instead.
+GONE: Final = {"enable-old-value": "old values are always there since 7.x: leave it out"}
+# Taken from the URI by other parts of TiCDC.
+OTHER_URI: Final = ("namespace", "keyspace", "time-zone", "timezone", "cluster-id", "version")
 
 BY_PATH: Final = {key.path: key for key in KEYS}
 BY_URI: Final = {key.uri: key for key in KEYS if key.uri}

@@ -152,3 +152,9 @@ def texts(value: Any) -> tuple[str, ...]:
     if isinstance(value, str):
         return (value,)
     return tuple(v for v in value if isinstance(v, str)) if isinstance(value, Sequence) else ()
+
+
+def text_of(member: Mapping[str, Any], name: str) -> str:
+    """A text of a table; "" where it has none."""
+    value = member.get(name, "")
+    return value if isinstance(value, str) else ""

@@ -117,6 +117,7 @@ CASES: dict[str, tuple[Case, Case]] = {
         ("canal-json", LARGE.format("handle-key-only")),
         ("canal-json&enable-tidb-extension=true", LARGE.format("handle-key-only")),
     ),
+    "compression-unknown": (("open-protocol&compression=zip", ""), ("open-protocol&compression=GZIP", "")),
     "large-compression": (
         ("open-protocol", "[sink.kafka-config.large-message-handle]\nlarge-message-handle-compression='lz4'"),
         ("open-protocol", "[sink.kafka-config]\ncompression='lz4'"),
@@ -153,10 +154,6 @@ CASES: dict[str, tuple[Case, Case]] = {
     "not-read-here": (("maxwell", ""), ("simple", "")),
     "simple-bootstrap": (("simple", "[sink]\nsend-bootstrap-in-msg-count=-1"), ("simple", "")),
     "avro-settings-ignored": (("debezium&avro-decimal-handling-mode=string", ""), ("avro", "")),
-    "debezium-settings-refused": (
-        ("open-protocol&debezium-decimal-handling-mode=string", ""),
-        ("debezium&debezium-decimal-handling-mode=string", ""),
-    ),
     "insecure": (("open-protocol&insecure-skip-verify=true", ""), ("open-protocol", "")),
     "password-in-uri": (
         ("open-protocol&sasl-password=x", ""),
@@ -192,6 +189,12 @@ def test_rules_about_tables_subjects_and_zones() -> None:
     assert "subject-readonly" not in ids(DoctorInput(avro, facts["NONE"]))
     assert "timestamp-zone" in ids(DoctorInput(avro))
     assert "timestamp-zone" not in ids(DoctorInput(feed("avro", "", "Asia/Shanghai")))
+
+
+def test_large_messages_of_canal_json_need_the_extension_in_the_uri() -> None:
+    file = "[sink.kafka-config.codec-config]\nenable-tidb-extension=true\n" + LARGE.format("handle-key-only")
+    assert "large-canal" in ids(DoctorInput(feed("canal-json", file)))
+    assert "large-canal" not in ids(DoctorInput(feed("canal-json&enable-tidb-extension=true", file)))
 
 
 def test_every_rule_is_tried() -> None:

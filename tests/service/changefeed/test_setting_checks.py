@@ -28,8 +28,15 @@ REFUSED = (
     ("", KAFKA + "partition-num = 0", "partition-num"), ("&replication-factor=0", "", "replication-factor"),
     ("&max-message-bytes=0", "", "max-message-bytes"), ("&max-batch-size=0", "", "max-batch-size"),
     ("", KAFKA + "codec-config = {max-batch-size = 0}", "max-batch-size"),
-    ("&max-batch-message-bytes=-1", "", "max-batch-message-bytes"),
-    ("&max-batch-message-bytes=20&max-message-bytes=10", "", "max-batch-message-bytes"),
+    ("", KAFKA + "max-batch-message-bytes = 5", "max-batch-message-bytes"), ("", KAFKA + "max-retry = 3", "max-retry"),
+    ("&max-retry=x", "", "max-retry"), ("&partition-num=3000000000", "", "partition-num"),
+    ("", KAFKA + "replication-factor = 40000", "replication-factor"), ("&kafka-version=", "", "kafka-version"),
+    ("", "[sink]\nsend-bootstrap-in-msg-count = 3000000000", "send-bootstrap-in-msg-count"),
+    ("", "enable-old-value = true", "old values are always there"),
+    ("", "[integrity]\nintegrity-check-level = ''", "integrity-check-level"),
+    ("&debezium-decimal-handling-mode=string", "", "with protocol debezium only"),
+    ("", "[sink.debezium]\ninclude-start-ts = true", "with protocol debezium only"),
+    ("&simple-include-start-ts=true", "", "with protocol simple only"),
     ("&required-acks=5", "", "required-acks"), ("&required-acks=-2", "", "required-acks"),
     ("&dial-timeout=10", "", "dial-timeout"), ("&write-timeout=0s", "", "write-timeout"),
     ("&read-timeout=-1s", "", "read-timeout"), ("&read-timeout=1day", "", "read-timeout"),
@@ -42,8 +49,8 @@ REFUSED = (
     ("", KAFKA + "sasl-oauth-client-id = 'x'", "oauthbearer"),
     ("&sasl-mechanism=oauthbearer", KAFKA + "sasl-oauth-client-secret = '%'", "base64"),
     ("&ca=/ca.pem", "", "ca, cert and key"), ("&ca=a&cert=b&key=c", KAFKA + "enable-tls = false", "enable-tls"),
-    ("", "enable-sync-point = true", "sync-point"), ("", "sync-point-interval = '10s'", "sync-point-interval"),
-    ("", "sync-point-retention = '1m'", "sync-point-retention"), ("", "enable-active-active = true", "active-active"),
+    ("", "enable-sync-point = true", "sync-point"), ("", "sync-point-interval = '10'", "sync-point-interval"),
+    ("", "sync-point-retention = true", "sync-point-retention"), ("", "enable-active-active = true", "active-active"),
     ("", "changefeed-error-stuck-duration = '5m'", "changefeed-error-stuck-duration"),
     ("", "performance-mode = 'fast'", "performance-mode"), ("", "event-collector-batch-count = 9000", "batch-count"),
     ("", "event-collector-batch-bytes = -1", "batch-bytes"), ("", "active-active-progress-interval = '0s'", "progress"),
@@ -69,13 +76,41 @@ REFUSED = (
     ("", SPLIT + "region-threshold = -1", "region-threshold"),
     ("", SPLIT + "write-key-threshold = -1", "write-key-threshold"),
     ("", SPLIT + "region-count-per-span = 0", "region-count-per-span"),
+    ("", SPLIT + "balance-score-threshold = 0", "balance-score-threshold"),
+    ("", SPLIT + "min-traffic-percentage = 1.5", "min-traffic"),
+    ("", SPLIT + "max-traffic-percentage = 1", "max-traffic"),
+    ("", SPLIT + "region-count-refresh-interval = '0s'", "region-count-refresh-interval"),
+    ("", REDO + "event-collector-batch-count = 9000", "event-collector-batch-count"),
+    ("", "[consistent]\nmax-log-size = '64MB'", "consistent.max-log-size"),
+    ("", "[sink.csv]\nquote = 1", "sink.csv.quote"),
+    ("", "[scheduler]\nforce-split = 1", "scheduler.force-split"),
+    *(("", ROUTE % f"{name} = 5", f"has {name} of another form") for name in (
+        "index", "columns", "topic", "partition", "dispatcher", "target-schema", "target-table",
+    )),
+    ("", ROUTE.replace("['a.*']", "'a.*'") % "topic = 'x'", "has matcher of another form"),
+    ("", ROUTE % "columns = [1]", "has columns of another form"),
+    ("", "[[sink.column-selectors]]\nmatcher = ['a.*']\ncolumns = '*'", "has columns of another form"),
+    *(("", FILTER + f"{name} = 'x'", f"has {name} of another form") for name in (
+        "ignore-event", "ignore-sql", "ignore-update-only-columns",
+    )),
+    ("", FILTER + "ignore-insert-value-expr = 1", "has ignore-insert-value-expr of another form"),
     ("", ROUTE % "target-table = '{foo}'", "target-table"), ("", ROUTE % "target-schema = 'a{'", "target-schema"),
 )  # fmt: skip
 REFUSED_AVRO = (
     ("", GLUE + "region = 'x'", "registry-name"), ("", GLUE + "registry-name = 'x'", "region"),
     ("", GLUE + "registry-name = 'x'\nregion = 'y'\naccess-key = 'z'", "secret-access-key"),
 )  # fmt: skip
+SIMPLE = "kafka://127.0.0.1:9092/t?protocol=simple"
+REFUSED_SIMPLE = (
+    ("&simple-include-start-ts=true&encoding-format=avro", "", "simple-include-start-ts"),
+    ("&encoding-format=avro", "[sink.simple]\ninclude-start-ts = true", "encoding-format"),
+    ("&encoding-format=protobuf", "", "encoding-format"), ("&encoding-format=Avro", "", "encoding-format"),
+)  # fmt: skip
 TAKEN = (
+    ("&encoding-format=protobuf&avro-decimal-handling-mode=double", ""), ("&max-retry=-1&compression=zip", ""),
+    ("&debezium-decimal-handling-mode=double&debezium-binary-handling-mode=base64", ""),
+    ("&simple-include-start-ts=false&debezium-include-start-ts=false", "sync-point-interval = '10s'"),
+    ("", "sync-point-retention = '1m'\n[sink]\ndispatchers = [{matcher = ['a.*'], columns = ['b']}]"),
     ("&partition-num=3&max-batch-size=1&dial-timeout=1m30s&read-timeout=500ms&required-acks=-1", ""),
     ("&kafka-version=3.6.1&kafka-client-id=a.b_c-1&compression=GZIP", KAFKA + "kafka-version = '2.4.0'"),
     ("&sasl-mechanism=SCRAM-SHA-512&sasl-user=u&sasl-password=p", ""),
@@ -99,7 +134,8 @@ def test_settings_that_ticdc_refuses() -> None:
         errors = [p for p in read(uri + query, file).problems if p.severity == "error"]
         assert any(word in p.text for p in errors), errors
 
-    check_rows([*((OPEN, *r) for r in REFUSED), *((AVRO, *r) for r in REFUSED_AVRO)], check)
+    check_rows([*((OPEN, *r) for r in REFUSED), *((AVRO, *r) for r in REFUSED_AVRO),
+                *((SIMPLE, *r) for r in REFUSED_SIMPLE)], check)  # fmt: skip
 
 
 def test_settings_that_ticdc_takes() -> None:
@@ -119,9 +155,49 @@ def test_a_finding_names_the_line_to_change() -> None:
     check_rows(
         [("&partition-num=0", "", "partition-num=… of the sink URI"),
          ("", KAFKA + "partition-num = 0", "partition-num = … under [sink.kafka-config] of the file"),
-         ("", "sync-point-interval = '1s'", "sync-point-interval = … at the top of the file")],
+         ("", "sync-point-interval = '1'", "sync-point-interval = … at the top of the file"),
+         ("", ROUTE % "topic = '{'", "topic = … in [[sink.dispatchers]] number 1 of the file"),
+         ("", FILTER + FILTER.replace("'a.*'", "'a'"), "matcher = … in [[filter.event-filters]] number 2 of the file"),
+         ("", "[sink]\nfoo = 1", "Take out foo = … under [sink] of the file"),
+         ("&ca=x", KAFKA + "cert = 'y'",
+          "Change ca=… of the sink URI and cert = … under [sink.kafka-config] of the file, or add key = … under "
+          "[sink.kafka-config] of the file")],
         check,
     )  # fmt: skip
+
+
+def test_every_refusal_has_a_line_to_change() -> None:
+    def check(row: tuple[str, str, str]) -> None:
+        query, file, _ = row
+        found = [p for p in read(OPEN + query, file).problems if p.severity == "error"]
+        assert [p.text for p in found if not p.fix] == []
+
+    check_rows(REFUSED, check)
+
+
+def test_what_ticdc_passes_over_in_a_dispatcher() -> None:
+    def check(row: tuple[str, str]) -> None:
+        file, words = row
+        odd = [p for p in read(OPEN, ROUTE % file).problems if p.severity == "warning"]
+        assert [words in p.text and "number 1" in p.fix for p in odd] == ([True] if words else [])
+
+    check_rows(
+        [("partition = 'columns'", "names no columns"),
+         ("partition = 'ts', columns = ['b']", "columns is for partition"),
+         ("partition = 'columns', columns = ['b'], index = 'u'", "index is for partition"),
+         ("dispatcher = 'table', index = 'u'", "index is for partition"),
+         ("partition = 'random'", "TiCDC uses `table`"),
+         ("partition = 'index-value', index = 'u'", ""), ("partition = 'rowid', index = 'u'", ""),
+         ("partition = 'Columns', columns = ['b']", ""), ("topic = 'x'", "")],
+        check,
+    )  # fmt: skip
+
+
+def test_findings_of_rules_say_where_their_settings_stand() -> None:
+    file = "force-replicate = true\n[sink]\ndelete-only-output-handle-key-columns = true"
+    (found,) = (f for f in examine(DoctorInput(read(OPEN, file))) if f.id == "force-replicate-deletes")
+    assert "force-replicate = … at the top of the file" in found.fix
+    assert "delete-only-output-handle-key-columns = … under [sink] of the file" in found.fix
 
 
 def test_durations() -> None:
