@@ -40,9 +40,12 @@ def open_store(
 
 
 def store_exists(url: str) -> bool:
-    """Whether there is a file where the URL names one; True for what is no SQLite file."""
+    """Whether there is a file where the URL names one; True for what is no SQLite file, or can't be looked at."""
     scheme, _, path = url.partition(":///")
-    return scheme != "sqlite" or Path(path).exists()
+    try:
+        return scheme != "sqlite" or Path(path).exists()
+    except PermissionError:  # opening it says which folder may not be entered
+        return True
 
 
 def dialect_of(url: str, wait_seconds: float, connections: int) -> Dialect:

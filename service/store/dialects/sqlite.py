@@ -44,20 +44,26 @@ class Sqlite:
     """Keeps the promises of `dialects.Dialect`."""
 
     def __init__(self, url: str, path: str, wait_seconds: float) -> None:
-        """Raises SetupError if the file's folder is missing."""
-        folder = Path(path).resolve().parent
-        if not folder.is_dir():
-            raise SetupError("USAGE", details=f"store {url!r}: the folder {folder} does not exist")
-        if Path(path).is_dir():
-            raise SetupError("USAGE", details=f"store {url!r}: {path} is a folder: name a file in it")
+        """Raises SetupError if the file's folder is missing, or the file can't be written."""
         self.url = url
         self._path = Path(path)
         self._file: tuple[int, int] | None = None
-        if (problem := self._permission_problem()) is not None:
-            raise SetupError("USAGE", details=f"store {url!r} can't be written: {problem}")
+        try:
+            self._check_place()
+        except PermissionError as error:
+            raise SetupError("USAGE", details=f"store {url!r} can't be read: {_barred(error)}") from None
         self.readers = _POOL - 2  # one writes, one looks
         self.engine = create_engine(url, pool_size=_POOL, max_overflow=0, pool_timeout=wait_seconds)
         event.listen(self.engine, "connect", _prepare(wait_seconds))
+
+    def _check_place(self) -> None:
+        folder = self._path.resolve().parent
+        if not folder.is_dir():
+            raise SetupError("USAGE", details=f"store {self.url!r}: the folder {folder} does not exist")
+        if (problem := self._permission_problem()) is not None:
+            raise SetupError("USAGE", details=f"store {self.url!r} can't be written: {problem}")
+        if self._path.is_dir():
+            raise SetupError("USAGE", details=f"store {self.url!r}: {self._path} is a folder: name a file in it")
 
     def connect(self) -> Connection:
         return self.engine.connect()
@@ -92,6 +98,12 @@ class Sqlite:
 
         A file that was taken away is still written by who has it open: what is written then is lost.
         """
+        try:
+            return self._file_problem()
+        except PermissionError as error:
+            return _barred(error)
+
+    def _file_problem(self) -> str | None:
         if not self._path.exists() and self._file is not None:
             return f"{self._path} is gone: stop the service, and put the file back or restore a backup"
         if self._path.exists():
@@ -107,8 +119,8 @@ class Sqlite:
     def _permission_problem(self) -> str | None:
         places = (self._path.resolve().parent, self._path, Path(f"{self._path}-wal"), Path(f"{self._path}-shm"))
         for place in (one for one in places if one.exists()):
-            if not os.access(place, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
-                what = "folder" if place.is_dir() else "file"
+            what, rights = ("folder", os.W_OK | os.X_OK) if place.is_dir() else ("file", os.W_OK)
+            if not os.access(place, rights, effective_ids=os.access in os.supports_effective_ids):
                 return f"this user may not write the {what} {place} (its permissions, or a read-only file system)"
         return None
 
@@ -123,6 +135,10 @@ class Sqlite:
 
     def after_restore(self, connection: Connection) -> None:
         """A rowid is always counted on from the highest."""
+
+
+def _barred(error: PermissionError) -> str:
+    return f"this user may not enter the folder {Path(error.filename).parent}, or one above it"
 
 
 class SqliteWrites:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from schemas.model.errors import RegistryError, SetupError
 from service.registry.deadline import Outage
-from service.store import open_store
+from service.store import dialect_of, open_store, store_exists
 from service.store.dialects import driver
 
 
@@ -60,3 +64,42 @@ def test_files_that_are_no_store(tmp_path: Path) -> None:
     foreign.close()
     with pytest.raises(SetupError, match="another program"):
         open_store(f"sqlite:///{tmp_path / 'foreign.db'}")
+
+
+_OF_NOBODY = 54321
+
+
+@contextmanager
+def user_without_rights() -> Iterator[None]:
+    """What is done here is done as a user who owns nothing: root may enter and write every folder."""
+    own = os.geteuid()
+    if own == 0:
+        os.seteuid(_OF_NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(own)
+
+
+@pytest.mark.parametrize(
+    ("closed", "store", "reason"),
+    [
+        ("outer", "outer/inner/registry.db", r"can't be read: this user may not enter the folder \S+outer,"),
+        ("inner", "inner/registry.db", r"can't be written: this user may not write the folder \S+inner \("),
+    ],
+)
+def test_a_folder_that_this_user_may_not_enter(closed: str, store: str, reason: str) -> None:
+    """It is said at start, and by what looks at a store that is open."""
+    with tempfile.TemporaryDirectory() as top:  # pytest's own folders are closed to others
+        file = Path(top, store)
+        file.parent.mkdir(parents=True)
+        Path(top).chmod(0o755)
+        opened = dialect_of(f"sqlite:///{file}", 1.0, 1)
+        Path(top, closed).chmod(0o000)
+        with user_without_rights():
+            assert store_exists(f"sqlite:///{file}")
+            with pytest.raises(SetupError, match=reason):
+                open_store(f"sqlite:///{file}")
+            assert "this user may not" in str(opened.write_problem(None))
+        Path(top, closed).chmod(0o700)
+        opened.engine.dispose()
