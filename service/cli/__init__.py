@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
 from service.cli.access import check_acl, hash_password, new_token
 from service.cli.backup import backup, restore
@@ -23,7 +25,20 @@ from service.cli.track import fill_end, track
 from service.cli.transfer import export, import_
 from ticdc_bridge.command_table import COMMANDS
 
-app = typer.Typer(add_completion=False, no_args_is_help=True, rich_markup_mode=None)
+_CLOSED_PIPE = 141  # as a shell says of a program that SIGPIPE ended
+
+
+class _Commands(TyperGroup):
+    """Ends as the other commands do where the reader of the output went away (| head); typer has 1 for it."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            raise typer.Exit(_CLOSED_PIPE) from None
+
+
+app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, rich_markup_mode=None)
 _FUNCTIONS: dict[str, Callable[..., None]] = {
     "serve": serve, "health": health, "check-acl": check_acl, "hash-password": hash_password, "new-token": new_token,
     "backup": backup, "restore": restore, "import": import_, "export": export, "mirror": mirror,

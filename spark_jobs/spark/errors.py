@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import re
 import signal
 import subprocess
@@ -9,6 +10,7 @@ import sys
 from typing import Any
 
 from schemas.model.errors import SetupError
+from schemas.model.reasons import reason_of
 from ticdc_bridge.packages import NAMES, missing_package
 
 
@@ -181,11 +183,17 @@ def _wrong_package(error: Exception) -> str | None:
     return f"the Python of Spark's workers has no package {absent[2]}: install there what 'ticdc-bridge[spark]' brings"
 
 
+_OF_PLACES = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG)
+"""Of a file's name, a folder's rights or a mount: no defect of ours, wherever it comes up."""
+
+
 def error_of(error: Exception) -> SetupError | None:
     """Why a batch job ended, where that is no defect of ours; None for anything else."""
     text = str(error)
     if (end := java_end(error)) is not None:
         return end
+    if isinstance(error, OSError) and error.errno in _OF_PLACES and error.filename is not None:
+        return SetupError("USAGE", details=f"{error.filename}: {reason_of(error)}")
     if (ours := raised_message(error)) is not None:
         return SetupError("USAGE", details=ours)
     if (wrong := _wrong_package(error)) is not None:

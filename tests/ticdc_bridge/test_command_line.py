@@ -233,13 +233,16 @@ def test_a_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
     assert SCRIPTS.keys() == _SHELLS.keys()
 
 
-def test_a_reader_that_goes_away() -> None:
-    """As `| head` does: the exit code is the shell's for it, and nothing is said."""
+@pytest.mark.parametrize("words", ["completion bash", "serve --help", "hash-password me"])
+def test_a_reader_that_goes_away(words: str) -> None:
+    """As `| head` does: the exit code is the shell's for it, and nothing is said, whatever package has the command."""
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "ticdc_bridge", "completion", "bash"]
+    command = [sys.executable, "-m", "ticdc_bridge", *words.split()]
     with open(writing, "wb") as closed:
-        done = subprocess.run(command, stdout=closed, stderr=subprocess.PIPE, cwd=ROOT, env=environment(), timeout=60)
+        done = subprocess.run(
+            command, input=b"secret\n", stdout=closed, stderr=subprocess.PIPE, cwd=ROOT, env=environment(), timeout=60
+        )
     assert (done.returncode, done.stderr) == (141, b"")
 
 
