@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 from urllib.parse import quote
 
 from schemas.model.names import sanitise_name
@@ -30,6 +30,13 @@ class Advice:
 
     def form(self) -> dict[str, Any]:
         return {"id": self.id, "text": self.text, "commands": list(self.commands), "checked": self.checked}
+
+
+OTHER_DISPATCHER: Final = Advice(
+    "other-dispatcher",
+    "Before the statement let the dispatcher take the partition from what stays (`table`, or `index-value` without an "
+    "index): pause the changefeed, update its configuration, resume it. Rows of one key may change their partition",
+)
 
 
 def advise(

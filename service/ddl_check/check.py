@@ -22,7 +22,7 @@ from service.ddl_check.report import (
     StatementReport,
     worst_verdict,
 )
-from service.ddl_check.statements import ParsedStatement, Session, split, understand
+from service.ddl_check.statements import ParsedStatement, Session, split, understand, unknown_mode_set
 from service.ddl_check.table_changes import TableChange, changes
 from service.ddl_check.table_check import TableCheck
 from service.ddl_check.verdicts import SubjectVerdict
@@ -31,7 +31,7 @@ from service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
-SYNTAX_ERROR = 1064
+SYNTAX_ERROR, WRONG_VALUE = 1064, 1231
 _OF_FOREIGN_KEYS = (1553, 1701, 1822, 1824, 1832, 1833, 3730, 3780)
 """Errors that TiDB does not give while foreign_key_checks are off."""
 _PART = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
@@ -82,10 +82,13 @@ class _Run:
         return tuple(texts)
 
     def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
+        mode = unknown_mode_set(sql)
+        if mode:
+            refusal = Refusal(WRONG_VALUE, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
+            return _refused(one, (refusal,))
         self.session = self.session.after_statement(sql)
         if one.refused:
-            reason = f"TiDB refuses it: {one.error} (error {SYNTAX_ERROR})."
-            return StatementReport(one, REFUSED, reason, refusals=(Refusal(SYNTAX_ERROR, one.error),))
+            return _refused(one, (Refusal(SYNTAX_ERROR, one.error),))
         if one.error:
             self._lose(one)
             reason = (
@@ -109,9 +112,7 @@ class _Run:
             refused = [] if unsure else self._refusals(one, statement)
             certain = tuple(r for r in refused if r.certain)
             if certain:
-                reason = f"TiDB refuses it: {certain[0].text} (error {certain[0].number})."
-                tables = tuple(map(str, dict.fromkeys(ids)))
-                return StatementReport(one, REFUSED, reason, tables=tables, refusals=certain)
+                return replace(_refused(one, certain), tables=tuple(map(str, dict.fromkeys(ids))))
             after, table_changes = changes(self.catalog, statement, one.db)
         except DdlError as error:
             self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
@@ -192,6 +193,11 @@ class _Run:
                 waiting = self.pending.setdefault(verdict.subject, [])
                 if content not in waiting:
                     waiting.append(content)
+
+
+def _refused(one: ParsedStatement, found: tuple[Refusal, ...]) -> StatementReport:
+    reason = f"TiDB refuses it: {found[0].text} (error {found[0].number})."
+    return StatementReport(one, REFUSED, reason, refusals=found)
 
 
 def _not_applicable(error: DdlError) -> str:

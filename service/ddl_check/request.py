@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.executor.versions import DdlText, apply_text
-from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
+from schemas.ddl.parser.lexer import SHOW, SQL_MODES, WIRE, LexicalMode, unknown_mode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import CreateTable
 from schemas.model.errors import DdlError, SetupError
@@ -72,6 +72,10 @@ def run_check(
     databases_of: Callable[[str], Sequence[str]] | None = None,
 ) -> CheckReport:
     """As `answer_request`, from a catalog. assume, databases_of: see CheckInput; by default the catalog's."""
+    unknown = unknown_mode(request.sql_mode)
+    if unknown:
+        details = f"sql_mode {unknown[:40]!r} is none of TiDB's: {', '.join(sorted(SQL_MODES))}"
+        raise SetupError("USAGE", details=details)
     full_catalog = with_snapshots(catalog, request.tables, request.db)
     names = {(i.db.lower(), i.table.lower()) for text in request.tables if (i := _created_table(text, request.db))}
 

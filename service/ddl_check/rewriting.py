@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from schemas.ddl.parser.lexer import END, QUOTED, WORD, LexicalMode, Token, tokens
 from schemas.model.errors import DdlError
 
-_BEFORE_NAME = ("ADD", "COLUMN", "EXISTS", "(", ",")
+_BEFORE_NAME = ("ADD", "COLUMN", "EXISTS")
 
 
 def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> str:
@@ -17,11 +17,9 @@ def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> s
     except DdlError:
         return ""
     edits: dict[str, tuple[int, int, str]] = {}
-    for at, token in enumerate(found):
-        name = str(token.value).lower()
-        if token.kind not in (WORD, QUOTED) or name not in words or not at or found[at - 1].upper not in _BEFORE_NAME:
-            continue
-        place = _not_null(found, at + 1)
+    for at in _definitions(found):
+        name = str(found[at].value).lower()
+        place = _not_null(found, at + 1) if name in words else None
         if place is not None:
             edits[name] = (*place, words[name])
     if edits.keys() != words.keys():
@@ -29,6 +27,20 @@ def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> s
     for start, end, text in sorted(edits.values(), reverse=True):
         sql = sql[:start] + text + sql[end:]
     return sql
+
+
+def _definitions(found: Sequence[Token]) -> Iterator[int]:
+    """Where the name of an added column stands: after ADD, COLUMN, EXISTS, or in the list that is in their place."""
+    depth, in_list = 0, False
+    for at, token in enumerate(found[1:], 1):
+        before = found[at - 1].upper
+        if token.upper == "(":
+            in_list = in_list or (depth == 0 and before in _BEFORE_NAME)
+        starts = before in _BEFORE_NAME if depth == 0 else in_list and depth == 1 and before in ("(", ",")
+        if token.kind in (WORD, QUOTED) and starts:
+            yield at
+        depth += (token.upper == "(") - (token.upper == ")")
+        in_list = in_list and depth > 0
 
 
 def _not_null(found: Sequence[Token], at: int) -> tuple[int, int] | None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from schemas.ddl.parser.action_types import action_type
-from schemas.ddl.parser.lexer import OP, LexicalMode, position, tokens
+from schemas.ddl.parser.lexer import OP, LexicalMode, position, tokens, unknown_mode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import (
     AlterDatabase,
@@ -126,7 +126,9 @@ _NOT_SENT = {
     "AUTO_RANDOM_BASE", "ADD STATS_EXTENDED", "DROP STATS_EXTENDED", "ALTER CHECK", "DROP CHECK", "VALIDATION",
     "ENABLE KEYS", "DISABLE KEYS", "ORDER BY", "ALGORITHM", "LOCK", "FORCE",
 }  # fmt: skip
-_SET_MODE = re.compile(r"SET\s+(?:SESSION\s+|@@(?:SESSION\.)?)?SQL_MODE\s*:?=\s*'([A-Za-z_,\s]*)'\s*", re.IGNORECASE)
+_SET_MODE = re.compile(
+    r"SET\s+(?:(?:SESSION|LOCAL)\s+|@@(?:(?:SESSION|LOCAL)\.)?)?SQL_MODE\s*:?=\s*(['\"])([\w,\s]*)\1\s*", re.IGNORECASE
+)
 _SET_CHECKS = re.compile(
     r"SET\s+(?:SESSION\s+|@@(?:SESSION\.)?)?FOREIGN_KEY_CHECKS\s*:?=\s*'?(0|1|ON|OFF|DEFAULT)'?\s*", re.IGNORECASE
 )
@@ -154,7 +156,13 @@ class Session:
         if checks:
             return replace(self, foreign_key_checks=checks[1].upper() not in ("0", "OFF"))
         chosen = _SET_MODE.fullmatch(sql)
-        return replace(self, mode=LexicalMode.of_sql_mode(chosen[1]), sql_mode=chosen[1]) if chosen else self
+        return replace(self, mode=LexicalMode.of_sql_mode(chosen[2]), sql_mode=chosen[2]) if chosen else self
+
+
+def unknown_mode_set(sql: str) -> str:
+    """The mode of a SET sql_mode that TiDB does not know; "" for any other statement."""
+    chosen = _SET_MODE.fullmatch(sql)
+    return unknown_mode(chosen[2]) if chosen else ""
 
 
 def understand(piece: StatementText, session: Session) -> ParsedStatement:

@@ -12,9 +12,10 @@ from schemas.ddl.executor.indexes import find
 from schemas.ddl.parser.statement_parser import parse
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table
+from schemas.model.types import Kind
 from service.changefeed.settings import ChangefeedSettings
 from service.changefeed.topics import Dispatcher
-from service.ddl_check.advice import advise
+from service.ddl_check.advice import OTHER_DISPATCHER, advise
 from service.ddl_check.check_input import CheckInput
 from service.ddl_check.descriptions import describe_effect
 from service.ddl_check.refusals.columns import SqlModes
@@ -102,6 +103,8 @@ class TableCheck:
         outputs = targets(self.run.changefeed, None, change.before, self.run.view)
         out.risks = self._risks(outputs)
         out.advice = [a for t in outputs[:1] for a in advise(change, t, [], out.risks, "", _untried)]
+        for target in outputs or [usual_target(change.before.id, self.run.changefeed)]:
+            self._registry_state(target, self._publish_before(target))
         word = "is gone" if change.after is None else "leaves what the changefeed replicates"
         out.reason = f"{change.before.id} {word}: no schema is registered for it."
         return out
@@ -138,6 +141,7 @@ class TableCheck:
         reason = dispatcher_failure(self.run.changefeed.dispatcher(after.id), after)
         if reason:
             self._say(STOP, f"The changefeed would stop at the first row after the DDL: {reason}.")
+            self.out.advice.append(OTHER_DISPATCHER)
 
     def _judge_breaks(self) -> None:
         for risk in self.out.risks:
@@ -207,7 +211,7 @@ class TableCheck:
             out.notes.append(
                 f"{names} holds rows of {sent.id}: are these the settings of the changefeed that writes it?"
             )
-        advice = advise(change, target, verdicts, out.risks, run.view.url, attempt)
+        advice = advise(self.sent, target, verdicts, out.risks, run.view.url, attempt)
         out.advice += [a for a in advice if a not in out.advice]
 
     def _publish_before(self, target: SubjectTarget) -> TargetSchema | None:
@@ -218,10 +222,19 @@ class TableCheck:
         """The registry; its unknown subjects hold what the tables were first, where that is to be assumed."""
         assumed = self.run.assumed
         if self.run.question.assume and before is not None and target.subjects is not None:
-            for subject, schema in zip(target.subjects, (before.key, before.value), strict=True):
+            for subject, schema in zip(self._subjects_before(target), (before.key, before.value), strict=False):
                 if schema is not None:
                     assumed.setdefault(subject, schema)
         return RegistryState(self.run.view, self.run.pending, assumed)
+
+    def _subjects_before(self, target: SubjectTarget) -> tuple[str, str] | tuple[()]:
+        """Those of the table before the statement: its topic may be named after it."""
+        before, after, feed = self.change.before, self.change.after, self.run.changefeed
+        if before is None or target.subjects is None:
+            return ()
+        if after is None or before.id == after.id:
+            return target.subjects
+        return (feed.subjects_of(before.id) if feed.protocol else usual_target(before.id, feed).subjects) or ()
 
     def _judge_unregistered(self, sent: Table) -> TableFinding:
         """No settings, and no subject that holds the table: what could be is shown."""
@@ -303,4 +316,13 @@ def dispatcher_failure(rule: Dispatcher | None, table: Table) -> str:
     named = rule.index if rule.partition in ("index-value", "rowid") else ""
     if named and not any(i.name.lower() == named.lower() for i in table.indexes):
         return f"{who} index `{named}`, which {table.id} does not have"
+    if named.upper() == "PRIMARY" and _is_row_id(table):
+        return f"{who} index `PRIMARY`, and TiDB keeps no index for the clustered integer key of {table.id}"
     return ""
+
+
+def _is_row_id(table: Table) -> bool:
+    """Whether the primary key is TiDB's row id itself, so that no index of its name is among the table's."""
+    keys = [c for c in table.columns if c.primary_key]
+    clustered = table.details is not None and table.details.clustered is True
+    return clustered and len(keys) == 1 and keys[0].type.kind is Kind.INTEGER

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from schemas.ddl.executor.show_create import show_create
 from schemas.ddl.executor.versions import literal_timestamps
-from schemas.ddl.parser.lexer import SHOW, LexicalMode
+from schemas.ddl.parser.lexer import SHOW, SQL_MODES, LexicalMode, unknown_mode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, RecoverTable, RenameTables, TruncateTable
 from schemas.formats.base import Context
@@ -69,6 +69,9 @@ def record_ddl(body: Json, history: HistoryReader) -> ManualEntry:
     if mode not in ("typed", "wire"):
         raise _entry_error(f"mode {mode!r}: typed or wire is needed")
     db, query, sql_mode = _text(body, "db"), _text(body, "query", None), _text(body, "sql_mode")
+    unknown = unknown_mode(sql_mode)
+    if unknown:
+        raise _entry_error(f"sql_mode {unknown[:40]!r} is none of TiDB's: {', '.join(sorted(SQL_MODES))}")
     table = _text(body, "table") or table_of(query, db, mode, sql_mode)
     record = DdlRecord(_feed(body, history), when, db, table, query, mode=mode, sql_mode=sql_mode)
     return ManualEntry(record.changefeed, (record,))

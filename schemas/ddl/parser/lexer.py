@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from schemas.model.errors import DdlError
 
@@ -27,7 +27,17 @@ WORD, QUOTED, STRING, NUMBER, BITS, OP, END = range(7)
 _KIND_NAMES = ("", "name", "text", "number", "bits", "", "the end of the statement")
 
 
-# Modes that stand for several (upstream `pkg/parser/mysql/const.go`, CombinationSQLMode).
+# The modes that TiDB knows (upstream `pkg/parser/mysql/const.go`, Str2SQLMode).
+SQL_MODES: Final = frozenset(
+    """
+    REAL_AS_FLOAT PIPES_AS_CONCAT ANSI_QUOTES IGNORE_SPACE NOT_USED ONLY_FULL_GROUP_BY NO_UNSIGNED_SUBTRACTION
+    NO_DIR_IN_CREATE POSTGRESQL ORACLE MSSQL DB2 MAXDB NO_KEY_OPTIONS NO_TABLE_OPTIONS NO_FIELD_OPTIONS MYSQL323 MYSQL40
+    ANSI NO_AUTO_VALUE_ON_ZERO NO_BACKSLASH_ESCAPES STRICT_TRANS_TABLES STRICT_ALL_TABLES NO_ZERO_IN_DATE NO_ZERO_DATE
+    INVALID_DATES ERROR_FOR_DIVISION_BY_ZERO TRADITIONAL NO_AUTO_CREATE_USER HIGH_NOT_PRECEDENCE NO_ENGINE_SUBSTITUTION
+    PAD_CHAR_TO_FULL_LENGTH ALLOW_INVALID_DATES
+""".split()
+)
+# Modes that stand for several (the same, CombinationSQLMode).
 _ANSI_MODES = frozenset(("ANSI", "DB2", "MAXDB", "MSSQL", "ORACLE", "POSTGRESQL"))
 
 
@@ -59,6 +69,12 @@ class LexicalMode:
             pipes_as_concat=ansi or "PIPES_AS_CONCAT" in words,
             high_not=bool(words & {"HIGH_NOT_PRECEDENCE", "MYSQL323", "MYSQL40"}),
         )
+
+
+def unknown_mode(sql_mode: str) -> str:
+    """The first word of a sql_mode that TiDB does not know; "" where it knows all."""
+    words = (word.strip() for word in sql_mode.split(","))
+    return next((word for word in words if word and word.upper() not in SQL_MODES), "")
 
 
 WIRE = LexicalMode(backslashes=False, restored=True)

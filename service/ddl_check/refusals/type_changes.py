@@ -100,7 +100,8 @@ def _shrinks(old: Column, new: Column) -> bool:
 
 
 def _own_charset(c: Column) -> Charset:
-    return Charset(c.charset, c.collate) if c.type.kind not in _STRINGS or c.charset else Charset("binary", "binary")
+    """Without a name where it is not known: a text of a table without CHARSET."""
+    return Charset("binary", "binary") if c.type.kind is Kind.BINARY else Charset(c.charset, c.collate)
 
 
 def _of_charset(old: Column, new: Column, rewritten: bool, indexed: bool) -> Iterator[Refusal]:

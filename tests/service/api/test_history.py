@@ -89,6 +89,7 @@ def test_what_is_not_known_says_what_to_do(client: Client) -> None:
         {"query": "x"},
         {"commit_ts": "x", "query": "DROP TABLE t"},
         {"commit_ts": T0, "query": 5},
+        {"commit_ts": T0, "db": "shop", "query": "DROP TABLE t", "sql_mode": "ANSI,NONSENSE"},
         {"a": 1},
     ):
         assert give(client, "ddl", **body).status == 422, body

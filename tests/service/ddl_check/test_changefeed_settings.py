@@ -118,6 +118,11 @@ ADVICE = (
     ("ADD (`not` INT not  null, b TEXT COMMENT 'b NOT NULL' NOT NULL)",
      ["ADD (`not` INT NULL, b TEXT COMMENT 'b NOT NULL' NULL)"]),
     ("ADD COLUMN x DECIMAL(5,2) NOT NULL", ["ADD COLUMN x DECIMAL(5,2) NULL"]),
+    ("ADD (x INT CHECK (y IS NOT NULL) NOT NULL, y BLOB NOT NULL CHECK (x IS NOT NULL))",
+     ["ADD (x INT CHECK (y IS NOT NULL) NULL, y BLOB NULL CHECK (x IS NOT NULL))"]),
+    ("ADD COLUMN x INT CHECK (x IS NOT NULL) NOT NULL, ALGORITHM = INPLACE",
+     ["ADD COLUMN x INT CHECK (x IS NOT NULL) NULL, ALGORITHM = INPLACE",
+      "ADD COLUMN x INT CHECK (x IS NOT NULL) NOT NULL DEFAULT 0, ALGORITHM = INPLACE"]),
 )  # fmt: skip
 
 
@@ -131,6 +136,26 @@ def test_advice_is_the_statement_with_one_word_changed_and_safe() -> None:
         assert [ask(AVRO, "", c)["verdict"] for c in commands] == [SAFE] * len(commands)
 
     check_rows(ADVICE, check_row)
+
+
+def test_advice_leaves_columns_alone_that_are_not_sent() -> None:
+    form = ask(AVRO, SELECTED, "ALTER TABLE orders ADD COLUMN hidden INT NOT NULL, ADD COLUMN x BLOB NOT NULL")
+    commands = [c for a in form["advice"] if a["checked"] for c in a["commands"]]
+    assert commands == ["ALTER TABLE orders ADD COLUMN hidden INT NOT NULL, ADD COLUMN x BLOB NULL;"]
+
+
+def test_advice_about_a_dispatcher() -> None:
+    by_column = "[sink]\ndispatchers=[{matcher=['*.*'],partition='columns',columns=['total']}]\n"
+    for clause, there in (("DROP COLUMN total", True), ("RENAME COLUMN total TO t", True), ("DROP COLUMN d", False)):
+        found = {a["id"] for a in ask(OPEN, by_column, f"ALTER TABLE orders {clause}")["advice"]}
+        assert ("other-dispatcher" in found) is there
+
+
+def test_a_dispatcher_by_the_key_that_is_the_row_id() -> None:
+    by_key = "[sink]\ndispatchers=[{matcher=['*.*'],partition='index-value',index='PRIMARY'}]\n"
+    for key, verdict in (("INT PRIMARY KEY CLUSTERED", STOP), ("INT PRIMARY KEY NONCLUSTERED", SAFE),
+                         ("VARCHAR(9) PRIMARY KEY CLUSTERED", SAFE)):  # fmt: skip
+        assert ask(OPEN, by_key, f"CREATE TABLE fresh (id {key}, v INT)")["verdict"] == verdict
 
 
 def test_advice_that_can_not_be_followed_is_not_given() -> None:

@@ -15,6 +15,7 @@ from schemas.ddl.parser.lexer import LexicalMode
 from schemas.ddl.parser.statement_parser import parse
 from schemas.model.errors import RegistryError
 from service.changefeed.reader import read
+from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.check import check
 from service.ddl_check.check_input import CheckInput, with_snapshots
 from service.ddl_check.report import REFUSED, SAFE, STOP, UNKNOWN
@@ -341,3 +342,19 @@ def test_a_partly_known_table_is_not_judged(fresh: Registry) -> None:
     form = one("ALTER TABLE orders ADD c INT", fresh, unsure=lambda _: "only a part of it is known")
     assert form["verdict"] == UNKNOWN
     assert "only a part of it is known" in form["reason"]
+
+
+ASSUMED = (
+    ("RENAME TABLE orders TO archive", SAFE),
+    ("RENAME TABLE orders TO archive; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT NOT NULL)", STOP),
+    ("DROP TABLE orders; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT NOT NULL)", STOP),
+    ("DROP TABLE orders; CREATE TABLE orders (id BIGINT PRIMARY KEY, z INT)", SAFE),
+)
+
+
+def test_what_is_assumed_is_registered_under_the_name_before_the_statement() -> None:
+    def check_row(row: tuple[str, str]) -> None:
+        assert one(row[0], assume=True)["verdict"] == row[1]
+        assert one(row[0], settings_=ChangefeedSettings(), assume=True)["verdict"] == row[1]
+
+    check_rows(ASSUMED, check_row)

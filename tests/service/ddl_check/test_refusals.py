@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import pytest
+
 from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog, new_catalog
 from schemas.ddl.parser.lexer import LexicalMode
 from schemas.ddl.parser.statement_parser import parse
-from schemas.model.errors import DdlError
+from schemas.model.errors import DdlError, SetupError
 from service.ddl_check.check import check
 from service.ddl_check.check_input import CheckInput, with_snapshots
 from service.ddl_check.refusals.columns import SqlModes
 from service.ddl_check.refusals.statements import refusals
 from service.ddl_check.report import REFUSED
+from service.ddl_check.request import CheckRequest, run_check
 from tests.support.ddl_histories import FILES, recorded
 from tests.support.dry_runs import feed, nothing_registered
 from tests.support.table import check_rows
@@ -354,6 +359,23 @@ def test_the_sql_mode_decides() -> None:
         assert form["statements"][2]["verdict"] != REFUSED
 
     check_rows(LENIENT, check_row)
+
+
+def test_a_text_without_charset_does_not_tell_what_a_change_of_charset_is() -> None:
+    bare = with_snapshots(new_catalog(), ("CREATE TABLE `t` (`id` int, `a` varchar(9), KEY `k` (`a`))",), "shop")
+    sql = "ALTER TABLE t MODIFY a VARCHAR(9) CHARACTER SET utf8mb4"
+    assert check(CheckInput(sql, "shop", bare, feed()), nothing_registered()).form()["verdict"] != REFUSED
+
+
+def test_unknown_modes_are_refused() -> None:
+    question = CheckRequest("ALTER TABLE orders ADD COLUMN x INT", "shop", "ANSI, NONSENSE", changefeed=feed())
+    with pytest.raises(SetupError, match=r"'NONSENSE' is none of TiDB's: ALLOW_INVALID_DATES, ANSI,"):
+        run_check(question, tables(), nothing_registered(), lambda _: "")
+    run_check(replace(question, sql_mode="ansi, no_zero_date,"), tables(), nothing_registered(), lambda _: "")
+    sql = 'SET sql_mode = "NOPE"; SET LOCAL sql_mode = "ANSI"; ALTER TABLE orders ADD COLUMN "x" INT'
+    form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
+    assert [one["verdict"] for one in form["statements"]] == [REFUSED, "safe", "safe"]
+    assert [r["number"] for r in form["statements"][0]["refusals"]] == [1231]
 
 
 def test_nothing_that_a_real_tidb_accepted_is_refused() -> None:
