@@ -53,7 +53,7 @@ from service.ddl_check.refusals.definitions import (
     of_twice,
     table_id,
 )
-from service.ddl_check.refusals.partitions import MANAGED, of_management, of_partitioning
+from service.ddl_check.refusals.partitions import MANAGED, of_exchange, of_management, of_partitioning
 from service.ddl_check.refusals.type_changes import of_change, of_charset
 
 _ALONE: Final = (RenameTo, ExchangePartition)
@@ -347,21 +347,7 @@ def _convert(work: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
 
 
 def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:
-    other = work.catalog.table(table_id(clause.table, work.db))
-    details = work.table.details
-    spread = details.partitioning if details else None
-    if details is not None and spread is None:
-        yield Refusal(1505, "Partition management on a not partitioned table is not possible")
-    if spread and spread.names and clause.partition.lower() not in map(str.lower, spread.names):
-        yield Refusal(1735, f"Unknown partition '{clause.partition}' in table '{work.table.id.table}'")
-    if other is not None and other.details and other.details.partitioning:
-        yield Refusal(1732, f"Table to exchange with partition is partitioned: '{other.id.table}'")
-    if other is not None and [_form(c) for c in other.columns] != [_form(c) for c in work.table.columns]:
-        yield Refusal(1736, "Tables have different definitions")
-
-
-def _form(c: Column) -> tuple[Any, ...]:
-    return (c.name.lower(), c.type.name, c.unsigned, c.length, c.scale, c.elements, c.nullable, c.generated)
+    yield from of_exchange(work.table, clause.partition, work.catalog.table(table_id(clause.table, work.db)))
 
 
 def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
@@ -372,6 +358,8 @@ def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refu
         yield from of_management(work.table, clause)
     elif clause.what.startswith("ALTER INDEX"):
         yield from _visibility(work, clause)
+    elif clause.what == "CACHE" and details is not None and details.partitioning:
+        yield Refusal(8242, "'partition mode' is unsupported on cache tables.")
     elif clause.what == "DROP FOREIGN KEY" and details is not None and not clause.lenient:
         known = {key.name.lower() for key in details.foreign_keys}
         if "" not in known and clause.names[0].lower() not in known:

@@ -182,7 +182,24 @@ def generated_names(expression: str) -> list[str]:
 
 def generated_functions(expression: str) -> list[str]:
     """The functions that an expression calls, in TiDB's own text of it."""
-    return _CALL.findall(_NAME.sub("``", _TEXTS.sub("''", expression)))
+    return _CALL.findall(_without_texts(expression))
+
+
+def _without_texts(expression: str) -> str:
+    return _NAME.sub("``", _TEXTS.sub("''", expression))
+
+
+def outermost_function(expression: str) -> str:
+    """The function whose call is the whole expression, in TiDB's own text of it; "" where it is none."""
+    bare = _without_texts(expression)
+    called = _CALL.match(bare)
+    depth, at = 0, called.end() - 1 if called else len(bare)
+    while at < len(bare):
+        depth += (bare[at] == "(") - (bare[at] == ")")
+        at += 1
+        if not depth:
+            break
+    return called[1] if called and at == len(bare) and not depth else ""
 
 
 def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:

@@ -7,6 +7,7 @@ Source: upstream tidb `pkg/ddl/add_column.go` (getDefaultValue, checkColumnDefau
 from __future__ import annotations
 
 import calendar
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
@@ -18,15 +19,22 @@ from schemas.ddl.parser.statements import ColumnDef, DefaultValue
 from schemas.model.errors import DdlError
 from schemas.model.table import Column
 from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_functions
+from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_functions, outermost_function
 
 _LOBS: Final = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
-_ALLOWED: Final = frozenset("""
-    convert current_date current_timestamp date_format json_array json_object json_quote nextval now rand replace
-    str_to_date substring_index upper user uuid uuid_to_bin uuid_v4 uuid_v7
-    vec_from_text
-""".split())  # fmt: skip
+_TEXT: Final = r"(?:_\w+)?'(?:[^']|'')*'"
+# The calls that TiDB takes as a default, in its own text of them: what stands outermost, and its arguments where they
+# count (getFuncCallDefaultValue).
+_TAKEN: Final = re.compile(
+    r"(?:rand|uuid|uuid_to_bin|uuid_v4|uuid_v7|nextval|json_object|json_array|json_quote|vec_from_text)\(.*\)"
+    r"|date_format\(now\(\d*\), (?:_\w+)?'%Y-%m(?:-%d(?: %H[.:]%i[.:]%s)?)?'\)"
+    r"|replace\((?:convert\()?upper\(uuid\(\)\).*\)"
+    r"|upper\(substring_index\(user\(\), (?:_\w+)?'@', .*\)\)"
+    rf"|str_to_date\((?:{_TEXT}|[\d.]+), (?:{_TEXT}|[\d.]+)\)",
+    re.DOTALL,
+)
+SYNTAX_ERROR: Final = 1064
 _UNSAFE: Final = frozenset(("rand", "uuid", "uuid_to_bin", "replace", "upper"))
 
 
@@ -78,20 +86,20 @@ def _invalid(name: str) -> Refusal:
 
 
 def _of_expression(name: str, text: str, added: bool) -> Iterator[Refusal]:
-    functions = generated_functions(text)
-    if text.endswith("`") and not functions:
+    if text.endswith("`") and not generated_functions(text):
         yield Refusal(1105, "column name is not yet supported as a default value")
-    first = functions[0] if functions else ""
-    if added and first in _UNSAFE:
+        return
+    outermost = outermost_function(text)
+    if not outermost:
+        yield Refusal(SYNTAX_ERROR, f"DEFAULT of '{name}' is neither a literal nor a call of a function")
+    elif added and outermost in _UNSAFE:
         words = "it uses a system function that may return a different value on the slave"
         yield Refusal(1674, f"Statement is unsafe because {words}")
-    elif added and first == "nextval":
+    elif added and outermost == "nextval":
         yield Refusal(8230, f"Unsupported using sequence as default value in add column '{name}'")
-    else:
-        unknown = next((f for f in functions if f not in _ALLOWED), None)
-        if unknown:
-            words = f"Default value expression of column '{name}' contains a disallowed function: `{unknown}`."
-            yield Refusal(3770, words)
+    elif not _TAKEN.fullmatch(text):
+        words = f"Default value expression of column '{name}' contains a disallowed function: `{outermost}`."
+        yield Refusal(3770, words)
 
 
 # ---- whether a type holds a value

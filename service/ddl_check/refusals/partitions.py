@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
-from typing import Final
+from typing import Any, Final
 
 from schemas.ddl.executor.indexes import find
 from schemas.ddl.parser.statements import NoColumnEffect, PartitionBy, PartitionDef
@@ -192,6 +192,11 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             yield from of_partition_names(clause.added, [n for n in spread.names if n.lower() not in gone])
             yield from _of_literals(table, clause.added, method, spread.columns)
             yield from _of_reorganized(spread, gone, clause.added)
+        case "FIRST PARTITION" | "LAST PARTITION" if not method.startswith("RANGE"):
+            text = f"{clause.what}, does not seem like an INTERVAL partitioned table"
+            yield Refusal(8200, f"Unsupported {text}")
+        case "LAST PARTITION" if any(one.has_maxvalue for one in spread.partitions):
+            yield Refusal(8200, "Unsupported LAST PARTITION when MAXVALUE partition exists")
         case "ADD PARTITION" if ranged:
             kind = method.partition(" ")[0]
             for one in clause.added:
@@ -225,3 +230,50 @@ def _of_reorganized(spread: Partitioning, gone: Set[str], added: Sequence[Partit
 def _of_unknown(spread: Partitioning, clause: NoColumnEffect, number: int, text: str) -> Iterator[Refusal]:
     if not {name.lower() for name in clause.names} <= {name.lower() for name in spread.names}:
         yield Refusal(number, text)
+
+
+# ---- EXCHANGE PARTITION
+def of_exchange(table: Table, partition: str, other: Table | None) -> Iterator[Refusal]:
+    """other: the table that takes the partition's place, None where it is not known."""
+    spread = table.details.partitioning if table.details else None
+    if table.details is not None and spread is None:
+        yield Refusal(1505, "Partition management on a not partitioned table is not possible")
+    if spread and spread.names and partition.lower() not in map(str.lower, spread.names):
+        yield Refusal(1735, f"Unknown partition '{partition}' in table '{table.id.table}'")
+    if other is None:
+        return
+    if other.details and other.details.partitioning:
+        yield Refusal(1732, f"Table to exchange with partition is partitioned: '{other.id.table}'")
+    elif other.details and other.details.foreign_keys:
+        yield Refusal(1740, f"Table to exchange with partition has foreign key references: '{other.id.table}'")
+    if table.details and table.details.everywhere:
+        yield Refusal(1731, f"Non matching attribute 'global index: {table.details.everywhere[0]}'")
+    if _forms(table) != _forms(other) or not _have_like_charsets(table, other) or _differ_in_indexes(table, other):
+        yield Refusal(1736, "Tables have different definitions")
+
+
+def _forms(table: Table) -> list[tuple[Any, ...]]:
+    return [
+        (c.name.lower(), c.type.name, c.unsigned, c.length, c.scale, c.elements, c.nullable, c.generated, c.primary_key)
+        for c in table.columns
+    ]
+
+
+def _have_like_charsets(table: Table, other: Table) -> bool:
+    """As far as they are known."""
+    pairs = [
+        (table.collate, other.collate),
+        *((a.collate, b.collate) for a, b in zip(table.columns, other.columns, strict=True)),
+    ]
+    return all(a == b for a, b in pairs if a and b)
+
+
+def _differ_in_indexes(table: Table, other: Table) -> bool:
+    """Whether one has an index that the other lacks or has otherwise. A length of prefixes is not known."""
+    if table.details is None or other.details is None:
+        return False
+    clustered = (table.details.clustered, other.details.clustered)
+    first, second = (
+        {i.name.lower(): ([c.lower() for c in i.columns], i.unique) for i in one.indexes} for one in (table, other)
+    )
+    return first != second or (None not in clustered and clustered[0] != clustered[1])

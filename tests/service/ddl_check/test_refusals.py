@@ -129,6 +129,7 @@ CLAUSES = (
     ("ADD FOREIGN KEY (id) REFERENCES parent(id, code)", 1239),
     ("ADD FOREIGN KEY (customer_id) REFERENCES parent(code)", 1822),
     # the table
+    ("LAST PARTITION LESS THAN (9)", 1505),
     ("RENAME TO parent", 1050), ("ENGINE = Falcon", 1286), ("EXCHANGE PARTITION p WITH TABLE parent", 1736),
     ("ADD COLUMN x INT, RENAME TO o2", 8200), ("ADD COLUMN x INT, TRUNCATE PARTITION p", 8200),
     ("DROP COLUMN note, MODIFY note INT", 8200),
@@ -182,7 +183,9 @@ STATEMENTS = (
     ("ALTER TABLE r REORGANIZE PARTITION p2 INTO (PARTITION p VALUES LESS THAN (25))", 1520),
     ("ALTER TABLE l REORGANIZE PARTITION p0 INTO (PARTITION p VALUES IN (1, 3))", 1495),
     ("ALTER TABLE h COALESCE PARTITION 4", 1508), ("ALTER TABLE h COALESCE PARTITION 0", 1515),
-    ("ALTER TABLE h TRUNCATE PARTITION p4", 1735),
+    ("ALTER TABLE h TRUNCATE PARTITION p4", 1735), ("ALTER TABLE h FIRST PARTITION LESS THAN (9)", 8200),
+    ("ALTER TABLE l LAST PARTITION LESS THAN (9)", 8200), ("ALTER TABLE m LAST PARTITION LESS THAN (90)", 8200),
+    ("ALTER TABLE r CACHE", 8242),
     ("CREATE TABLE x LIKE nope", 1146), (f"CREATE INDEX i ON orders (qty) COMMENT '{'c' * 1025}'", 1688),
     ("ALTER TABLE orders ADD COLUMN x DATETIME AS (created) ON UPDATE NOW()", 1221),
     # what TiDB's own integration tests show
@@ -359,6 +362,51 @@ def test_the_sql_mode_decides() -> None:
         assert form["statements"][2]["verdict"] != REFUSED
 
     check_rows(LENIENT, check_row)
+
+
+EXCHANGED = "id INT PRIMARY KEY, a INT, b VARCHAR(20) CHARSET utf8mb4, KEY k (a)"
+EXCHANGING = f"CREATE TABLE p ({EXCHANGED}) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))"
+# What the table that takes the partition's place has otherwise, and what TiDB says of it.
+EXCHANGES: tuple[tuple[str, str, list[int]], ...] = (
+    ("", "", []), ("KEY k", "KEY K", []), ("a INT", "A INT(5)", []), ("PRIMARY KEY", "PRIMARY KEY NONCLUSTERED", []),
+    ("KEY k (a)", "KEY k (b)", [1736]), ("KEY k", "KEY other", [1736]), ("KEY k", "UNIQUE k", [1736]),
+    (", KEY k (a)", "", [1736]), ("KEY k (a)", "KEY k (a), KEY more (b)", [1736]), (" PRIMARY KEY", "", [1736]),
+    ("utf8mb4", "latin1", [1736]), ("utf8mb4", "utf8mb4 COLLATE utf8mb4_general_ci", [1736]), ("(20)", "(21)", [1736]),
+    ("a INT", "a INT NOT NULL", [1736]), ("a INT", "a INT UNSIGNED", [1736]),
+    ("KEY k (a)", "KEY k (a), FOREIGN KEY k (a) REFERENCES parent (id)", [1740]),
+)  # fmt: skip
+
+
+def test_exchange_partition_compares_the_tables() -> None:
+    def check_row(row: tuple[str, str, list[int]]) -> None:
+        catalog = tables()
+        for sql in (EXCHANGING, f"CREATE TABLE x ({EXCHANGED.replace(row[0], row[1]) if row[0] else EXCHANGED})"):
+            catalog = apply(catalog, parse(sql, LexicalMode.of_sql_mode(), "shop"), "shop")
+        swap = parse("ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE x", LexicalMode.of_sql_mode(), "shop")
+        assert [r.number for r in refusals(catalog, swap, "shop", SqlModes())] == row[2]
+
+    check_rows(EXCHANGES, check_row)
+
+
+# Defaults that are calls of functions: what CREATE TABLE takes, and the errors of what it does not.
+CALLS: tuple[tuple[str, int], ...] = (
+    ("(UUID())", 0), ("((RAND()))", 0), ("(UUID_TO_BIN(UUID()))", 0), ("(JSON_QUOTE(CONCAT('a', 'b')))", 0),
+    ("(REPLACE(CONVERT(UPPER(UUID()) USING UTF8MB4), '-', ''))", 0), ("(REPLACE(UPPER(UUID()), '-', ''))", 0),
+    ("(DATE_FORMAT(NOW(), '%Y-%m-%d %H.%i.%s'))", 0), ("(UPPER(SUBSTRING_INDEX(USER(), '@', 1)))", 0),
+    ("(STR_TO_DATE('1980-01-01', '%Y-%m-%d'))", 0), ("(1)", 0), ("(-1)", 0), ("(CURRENT_DATE)", 0),
+    ("(UPPER('a'))", 3770), ("(UPPER(UUID()))", 3770), ("(REPLACE('a', 'b', 'c'))", 3770), ("(USER())", 3770),
+    ("(DATE_FORMAT(NOW(), '%Y'))", 3770), ("(DATE_FORMAT(CURRENT_TIMESTAMP, '%Y-%m'))", 3770),
+    ("(LOWER(UUID()))", 3770),
+    ("(STR_TO_DATE(USER(), '%Y'))", 3770), ("(UPPER(SUBSTRING_INDEX(USER(), '.', 1)))", 3770),
+    ("(1 + 1)", 1064), ("(a + 1)", 1064), ("(RAND() + RAND())", 1064), ("(NOT RAND())", 1064), ("(a)", 1105),
+)  # fmt: skip
+
+
+def test_functions_as_defaults() -> None:
+    def check_row(row: tuple[str, int]) -> None:
+        assert numbers(f"CREATE TABLE x (a INT, b VARCHAR(99) DEFAULT {row[0]})") == ([row[1]] if row[1] else [])
+
+    check_rows(CALLS, check_row)
 
 
 def test_a_text_without_charset_does_not_tell_what_a_change_of_charset_is() -> None:
