@@ -1,12 +1,12 @@
 # `make` lists the targets. Python 3.11 to 3.13 and make are all that has to be there; see docs/operate.md.
 PYTHON ?=
 UV ?= uv
-# Processes that run tests. On two cores three are quicker than two: many tests wait for brokers and services.
-WORKERS ?= 3
+# Processes that run tests; by default four for quick tests, of which many wait for brokers and services, three for others.
+WORKERS ?=
 VENV := .venv/bin
 # Compiled files are kept, or each worker compiles all tests anew: 10 s of CPU.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder
-QUICK := -m "not slow" --hypothesis-profile quick
+PYTEST := PYTHONDONTWRITEBYTECODE= $(VENV)/pytest -n $(or $(WORKERS),3) --dist loadfile --no-loadscope-reorder
+QUICK := -n $(or $(WORKERS),4) -m "not slow" --hypothesis-profile quick
 PIN := $(UV) pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-annotate --no-header
 
 .DEFAULT_GOAL := help

@@ -111,9 +111,10 @@ def streams(request: pytest.FixtureRequest, kafka: Kafka, tmp_path: Path) -> Str
     return Streams(kafka, tmp_path, kafka.create_topic(partitions=2), targets, changes, request.param)
 
 
-_AT_ONCE = [KINDS + OTHERS] if SOAK else [KINDS, pytest.param(OTHERS, marks=pytest.mark.slow)]
+_AT_ONCE = [KINDS + OTHERS] if SOAK else [KINDS, OTHERS]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", _AT_ONCE, ids=", ".join, indirect=True)
 @pytest.mark.timeout(0 if SOAK else 1800)
 def test_a_killed_driver_loses_nothing_and_writes_nothing_twice(streams: Streams, spark: SparkSession) -> None:

@@ -66,7 +66,8 @@ def test_of_one_format(format_: str) -> None:
 
 
 @pytest.mark.usefixtures("servers")
-@pytest.mark.parametrize("attempts", [2, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("attempts", [2, 3])
 def test_of_every_format_in_one_stream(attempts: int, kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """And replayed until nothing goes any more: each message failed --max-attempts times, and none is lost."""
     source, dead = kafka.create_topic(partitions=2), kafka.create_topic()

@@ -52,7 +52,8 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Kafka]:
         yield broker
 
 
-@pytest.mark.parametrize("names", ["librdkafka", pytest.param("java", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("names", ["librdkafka", "java"])
 def test_every_way_to_read_and_write(
     secured: Kafka, names: str, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

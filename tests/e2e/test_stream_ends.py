@@ -163,6 +163,7 @@ def test_messages_that_are_gone_from_kafka_stop_a_stream(kafka: Kafka, capsys: p
     assert commits() == before
 
 
+@pytest.mark.slow
 def test_a_message_that_a_topic_refuses_stops_a_stream(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """A topic takes less than a row: told, and nothing counts as written."""
     source, out = filled(kafka, Changes(), 20), kafka.create_topic(config={"max.message.bytes": "100"})
@@ -174,6 +175,7 @@ def test_a_message_that_a_topic_refuses_stops_a_stream(kafka: Kafka, capsys: pyt
     assert received(kafka, out) == []
 
 
+@pytest.mark.slow
 def test_a_topic_that_takes_less_at_once_than_a_producer_sends_loses_nothing(kafka: Kafka) -> None:
     """A batch that a broker refuses is split by the client, which then may lose what was in it."""
     changes = Changes()
@@ -208,6 +210,7 @@ def test_a_folder_takes_the_files_of_one_stream(kafka: Kafka, capsys: pytest.Cap
     assert rows() == Counter(changes.made)
 
 
+@pytest.mark.slow
 def test_rows_that_were_held_come_without_until_resolved_too(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """A run without the flag writes what the run before it held back."""
     changes = Changes()
@@ -284,6 +287,7 @@ def test_a_place_that_cannot_be_written_is_told_at_the_start(kafka: Kafka, capsy
     check_rows(places, check)
 
 
+@pytest.mark.slow
 def test_a_topic_rule_that_names_the_topic_that_is_read(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """The job would read what it wrote, and a stream without end."""
     changes = Changes(partitions=1)

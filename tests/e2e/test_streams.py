@@ -109,7 +109,8 @@ def _renumbered(message: Message, ids: dict[Any, Any]) -> Message:
     return replace(message, key=framed(message.key), value=framed(message.value), partition=0)
 
 
-@pytest.mark.parametrize("most", [12, pytest.param(7, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [12, 7])
 def test_duplicates_and_watermarks_across_micro_batches(
     most: int, kafka: Kafka, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -131,9 +132,8 @@ def test_duplicates_and_watermarks_across_micro_batches(
     assert main([*argv[: argv.index("--out")], "--out", "elsewhere", *argv[argv.index("--out") + 2 :]]) == 2
 
 
-@pytest.mark.parametrize(
-    "ways", [("in process", "lines"), pytest.param(("held", "tables"), marks=pytest.mark.slow)], ids=" and ".join
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("ways", [("in process", "lines"), ("held", "tables")], ids=" and ".join)
 def test_changes_of_a_row_stay_in_one_partition(ways: tuple[str, ...], kafka: Kafka, tmp_path: Path) -> None:
     """Whatever the key of what is written (lines have none, Open's has the commit_ts): in order, also in fewer ones."""
     changes = Changes(partitions=3)

@@ -24,7 +24,12 @@ T = TypeVar("T")
 
 @pytest.mark.parametrize(
     "trouble",
-    [Trouble(cut=0.15), Trouble(delay=0.5), Trouble(garble=0.1), Trouble(cut=0.05, delay=0.3, garble=0.05)],
+    [
+        Trouble(cut=0.15),
+        Trouble(delay=0.5),
+        pytest.param(Trouble(garble=0.1), marks=pytest.mark.slow),
+        Trouble(cut=0.05, delay=0.3, garble=0.05),
+    ],
     ids=["cut", "delay", "garble", "all"],
 )
 def test_nothing_acknowledged_is_lost(client: Client, trouble: Trouble) -> None:
@@ -79,7 +84,11 @@ def _until(register: object, tries: int = 50) -> int:
 
 @pytest.mark.parametrize(
     "wanted",
-    [Trouble(cut=0.2, delay=0.2), Trouble(garble=0.3), Trouble(cut=0.05, delay=0.1, garble=0.1)],
+    [
+        pytest.param(Trouble(cut=0.2, delay=0.2), marks=pytest.mark.slow),
+        Trouble(garble=0.3),
+        Trouble(cut=0.05, delay=0.1, garble=0.1),
+    ],
     ids=["cut", "garble", "all"],
 )
 def test_schemas_come_whole_or_not_at_all(client: Client, wanted: Trouble) -> None:

@@ -57,6 +57,7 @@ def healthy(client: Client) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trouble", [Trouble(cut=0.02), Trouble(delay=0.1, seconds=0.02)], ids=["cut", "delay"])
 def test_requests_are_held_and_answered(postgres: Postgres, trouble: Trouble) -> None:
     """Cut connections and slow ones: 200, or 500/50002 after the wait; nothing that was acknowledged is lost."""

@@ -59,6 +59,7 @@ def large(number: int) -> str:
     return record(f"large_{number}", column("a", doc=text), namespace="survival")
 
 
+@pytest.mark.slow
 def test_the_disk_under_postgresql_is_full_for_a_while(disk: Path) -> None:
     try:
         server = Postgres(data=disk / "data")

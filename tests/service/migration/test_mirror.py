@@ -315,6 +315,7 @@ def test_once(tmp_path: Path) -> None:
         assert [subject for subject, _ in held(target).versions] == ["mine"]
 
 
+@pytest.mark.slow
 def test_as_a_service(tmp_path: Path) -> None:
     """As a process; after it has ended, its store is that of an ordinary registry."""
     store = f"sqlite:///{tmp_path / 'mirror.db'}"
@@ -342,6 +343,7 @@ def test_as_a_service(tmp_path: Path) -> None:
         assert Client(url).register("after", '"double"', "?force=true").json["id"] == number
 
 
+@pytest.mark.slow
 def test_following_a_topic(kafka: Kafka, tmp_path: Path) -> None:
     topic, brokers = kafka.topic_name(), ("--bootstrap-servers", kafka.bootstrap_servers)
     upstream, store = f"sqlite:///{tmp_path / 'up.db'}", f"sqlite:///{tmp_path / 'mirror.db'}"

@@ -40,7 +40,7 @@ CONTRAST = 4.5
 
 
 @pytest.mark.parametrize("width", [380, 970, 1600])
-@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_nothing_runs_off_the_side(browser: Browser, served: Client, width: int, scheme: str) -> None:
     size = {"width": width, "height": 900}
     with browser.new_context(base_url=served.url, viewport=size, color_scheme=scheme) as context:  # type: ignore[arg-type]

@@ -372,6 +372,7 @@ def test_the_command_without_spark(
     assert sum(taken) > 20, "the kernels took next to nothing"
 
 
+@pytest.mark.slow
 def test_kernels_are_made_ready_beside_the_job() -> None:
     """A process of its own compiles them; it ends well where they are there."""
     warming = in_process_batches.KernelWarmUp("avro", "warm_lines")

@@ -80,7 +80,7 @@ def test_a_row_without_the_column_has_its_default(spark: SparkSession, check: An
     "golden",
     [
         Golden("avro", "evolution.ext1"),
-        Golden("open", "evolution.default"),
+        pytest.param(Golden("open", "evolution.default"), marks=pytest.mark.slow),
         pytest.param(Golden("debezium-avro", "evolution.str.ext"), marks=pytest.mark.slow),
     ],
     ids=str,

@@ -57,7 +57,7 @@ def _tables(found: list[tuple[Message, MessageResult]]) -> list[TableId]:
 
 
 # ---------------------------------------------------------------------------------------------- kernels
-@pytest.mark.parametrize("step", [3, pytest.param(1, marks=pytest.mark.slow, id="all")])
+@pytest.mark.parametrize("step", [7, pytest.param(1, marks=pytest.mark.slow, id="all")])
 @pytest.mark.parametrize("format_", ["craft", *JSON])
 @pytest.mark.usefixtures("spark")
 def test_kernels(format_: str, step: int) -> None:
