@@ -31,6 +31,7 @@ CONFIG: dict[str, Any] = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_tex
 GROUPS = yaml.safe_load((PROMETHEUS / "alerts.yml").read_text(encoding="utf-8"))["groups"]
 _OF_RULES = re.compile(r"\{\{[^}]*\$labels\.(\w+)[^}]*\}\}")
 _OF_LEGENDS = re.compile(r"\{\{\s*(\w+)\s*\}\}")
+_FROM_ZERO = "schema_registry_registrations_total"  # exposed before anything fails
 _DURATION = re.compile(r"\d+(ms|[smhdwy])")
 
 
@@ -96,6 +97,16 @@ def test_alerts_can_fire(series: Series) -> None:
     names = Counter(rule["alert"] for rule in rules())
     assert set(names.values()) == {1}
     assert {"ChangefeedAtRisk", "TableDrift", "JobLag", "DeadLetters"} <= names.keys()
+
+
+def test_the_first_error_is_told() -> None:
+    """A counter by reason begins with its first error: increase() and rate() see no growth there."""
+
+    def check(rule: dict[str, Any]) -> None:
+        for name in re.findall(r"(?:increase|rate)\((\w+_total)", rule["expr"]):
+            assert name == _FROM_ZERO or re.search(rf"\({name}\S* unless {name}\S* offset ", rule["expr"])
+
+    check_rows(rules(), check, lambda rule: rule["alert"])
 
 
 def test_panels_show_something(series: Series) -> None:
