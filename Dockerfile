@@ -14,6 +14,7 @@ FROM ${PYTHON_IMAGE} AS base
 ARG APT_MIRROR=""
 ARG CA_CERTIFICATES=""
 # tini is the first process: a program that is one itself does not get a SIGTERM before it asks for it.
+# The command has its name, for `docker exec` and for what help and errors say to run.
 # Python's own modules come without bytecode in the base image, and nothing can be written later.
 RUN if [ -n "$CA_CERTIFICATES" ]; then \
         printf '%s\n' "$CA_CERTIFICATES" \
@@ -26,6 +27,8 @@ RUN if [ -n "$CA_CERTIFICATES" ]; then \
  && rm -rf /var/lib/apt/lists/* /var/cache/apt/* \
  && useradd --no-log-init --uid 10001 --gid 0 --home-dir /var/lib/ticdc-bridge --shell /usr/sbin/nologin bridge \
  && install -d -o bridge -g 0 -m 0770 /var/lib/ticdc-bridge \
+ && printf '#!/bin/sh\nexec python -m ticdc_bridge "$@"\n' > /usr/local/bin/ticdc-bridge \
+ && chmod 0755 /usr/local/bin/ticdc-bridge \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -x '/(site-packages|dist-packages|test|idlelib|ensurepip)/' \
         "$(python -c 'import os; print(os.path.dirname(os.__file__))')"
 ENV PATH=/opt/venv/bin:$PATH \
@@ -45,7 +48,7 @@ WORKDIR /build
 COPY requirements/service.txt requirements/service.txt
 RUN python -m venv /opt/venv \
  && /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes --only-binary :all: -r requirements/service.txt \
- && /opt/venv/bin/pip uninstall --yes pip \
+ && /opt/venv/bin/pip uninstall --no-cache-dir --yes pip \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/venv/lib
 COPY schemas /opt/ticdc-bridge/schemas
 COPY service /opt/ticdc-bridge/service
@@ -107,7 +110,7 @@ RUN python -m venv /opt/venv \
  && /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes --only-binary :all: -r requirements/build.txt \
  && /opt/venv/bin/pip install --no-cache-dir --no-compile --require-hashes --no-deps --no-build-isolation \
         --only-binary :all: --no-binary pyspark -r requirements/image.txt \
- && /opt/venv/bin/pip uninstall --yes -r requirements/build.txt pip \
+ && /opt/venv/bin/pip uninstall --no-cache-dir --yes -r requirements/build.txt pip \
  && find /opt/venv/lib -type d -name tests -prune -exec rm -rf {} + \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/venv/lib
 COPY --from=java /opt/java /opt/java

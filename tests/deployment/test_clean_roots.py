@@ -86,7 +86,9 @@ def check_service(image: Image, volume: Path) -> None:
             while check_health(Place("127.0.0.1", port))[0] != READY:
                 assert time.monotonic() < deadline
                 time.sleep(0.1)
-            asked = run_in(image, [*entry, "health"], user=_NOBODY, read_only=True, extra={"BRIDGE_PORT": str(port)})
+            asked = run_in(
+                image, ["ticdc-bridge", "health"], user=_NOBODY, read_only=True, extra={"BRIDGE_PORT": str(port)}
+            )
             assert asked.stdout.startswith("ready: ")
             children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
             os.kill(int(children[0]), 15)
