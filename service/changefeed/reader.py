@@ -1,7 +1,11 @@
-"""Reading a changefeed's settings: its sink URI, and its configuration file (TOML, or the JSON of `cdc cli`).
+"""Reading a changefeed's settings: its sink URI, and its configuration.
+
+The configuration is the TOML file of `cdc cli`, the JSON that it and TiCDC's API answer, or the JSON body with which
+the API creates a changefeed.
 
 A setting of the URI wins over the file's (upstream ticdc `codec/common/config.go` mergeConfig), but for `false` and 0,
-which TiCDC drops while merging. The file is read strictly: TiCDC refuses keys that it does not know.
+which TiCDC drops while merging. The file is read strictly: TiCDC refuses keys that it does not know; its API passes
+over them (upstream ticdc `api/v2/model.go`).
 """
 
 from __future__ import annotations
@@ -46,6 +50,11 @@ _FORMS = {
     "texts": "a list of texts", "numbers": "a list of whole numbers",
     "duration": "a text with a unit, such as \"10s\",",
 }  # fmt: skip
+# Names of TiCDC's API that are others than the file's.
+_OF_API = {
+    "sink.file-index-width": "sink.file-index-digit",
+    "sink.mysql-config.max-multi-update-row-count": "sink.mysql-config.max-multi-update-row",
+}
 _ANY_CASE = (
     "sink.kafka-config.sasl-mechanism", "sink.kafka-config.sasl-gssapi-auth-type",
 )  # fmt: skip
@@ -66,10 +75,11 @@ def read(
     --schema-registry` is given, which stands for the file's. SetupError USAGE where one can't be read at all.
     """
     document = _document(config)
+    is_json = config.lstrip().startswith("{")
     cloud = from_cloud(document)
     if cloud is not None:
-        document, sink_uri = cloud.document, sink_uri or cloud.uri
-    reader = _Reader(document)
+        document, sink_uri, is_json = cloud.document, sink_uri or cloud.uri, False
+    reader = _Reader(document, is_json)
     if schema_registry:
         sink = reader.document.get("sink")
         reader.document["sink"] = {**(sink if isinstance(sink, dict) else {}), "schema-registry": schema_registry}
@@ -121,10 +131,12 @@ def _with_dashes(value: Any) -> Any:
 
 
 class _Reader:
-    def __init__(self, document: dict[str, Any]) -> None:
-        whole = document if isinstance(document.get("config"), dict) else {}
-        self.whole: Mapping[str, Any] = whole  # what `cdc cli changefeed query` and the API answer
-        self.document: dict[str, Any] = whole["config"] if whole else document
+    def __init__(self, document: dict[str, Any], is_json: bool = False) -> None:
+        self.is_json = is_json
+        inner = next((name for name in ("config", "replica-config") if isinstance(document.get(name), dict)), "")
+        self.answered = inner == "config"  # by `cdc cli changefeed query` or the API; they know more than settings
+        self.whole: Mapping[str, Any] = document if inner else {}
+        self.document: dict[str, Any] = document[inner] if inner else document
         self.values: dict[str, Any] = {}
         self.given: dict[str, str] = {}
         self.lists: dict[str, list[Mapping[str, Any]]] = {}
@@ -136,10 +148,12 @@ class _Reader:
     def add_error(self, text: str, line: str) -> None:
         self.add_problem("error", text, f"Change {line}")
 
-    def add_unknown(self, path: str, hint: str = "") -> None:
-        """A key of the file that TiCDC does not know."""
-        text = f"the file has {path}, which TiCDC does not know and refuses" + (f"; {hint}" if hint else "")
-        self.add_problem("error", text, f"Take out {line_in_file(path)}")
+    def add_unknown(self, what: str, path: str, hint: str = "") -> None:
+        """A key that TiCDC does not know."""
+        severity: Severity = "warning" if self.is_json else "error"
+        does = "does not know: its API passes over it" if self.is_json else "does not know and refuses"
+        text = f"{what}, which TiCDC {does}" + (f"; {hint}" if hint else "")
+        self.add_problem(severity, text, f"Take out {line_in_file(path)}")
 
     def uri_of_document(self) -> str:
         uri = self.whole.get("sink-uri", "")
@@ -151,11 +165,12 @@ class _Reader:
             self._setting(path, value)
 
     def _setting(self, path: str, value: Any) -> None:
+        path = _OF_API.get(path, path)
         table, _, name = path.rpartition(".")
         if table in OTHER_TABLES and path not in BY_PATH:
             form = OTHER_TABLES[table].get(name)
             if form is None:
-                self.add_unknown(path)
+                self.add_unknown(f"the file has {path}", path)
             elif not _has_form(form, value):
                 self._add_form(path, form)
             return
@@ -167,10 +182,10 @@ class _Reader:
         path = path.removeprefix("sink.") if path.startswith("sink.integrity.") else path
         key = BY_PATH.get(path)
         if key is None:
-            if self.whole and "." not in path:
-                return  # the API's answers hold more than settings
+            if self.answered and "." not in path:
+                return
             hint = next((k.path for k in KEYS if k.path.rpartition(".")[2] == path.rpartition(".")[2]), "")
-            self.add_unknown(path, GONE.get(path) or (f"it belongs to {hint}" if hint else ""))
+            self.add_unknown(f"the file has {path}", path, GONE.get(path) or (f"it belongs to {hint}" if hint else ""))
             return
         read = self._check_value(key, value, f"the file has {key.name}", line_in_file(path))
         if read is not None:
@@ -188,8 +203,7 @@ class _Reader:
             for name, one in member.items():
                 form, place = LISTS[path].get(name), f"{path}.{number}.{name}"
                 if form is None:
-                    text = f"[[{path}]] has {name}, which TiCDC does not know and refuses"
-                    self.add_problem("error", text, f"Take out {line_in_file(place)}")
+                    self.add_unknown(f"[[{path}]] has {name}", place)
                 elif not _has_form(form, one):
                     text = f"[[{path}]] has {name} of another form: {_FORMS[form]} is needed"
                     self.add_error(text, line_in_file(place))

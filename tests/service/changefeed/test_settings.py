@@ -124,6 +124,27 @@ def test_the_answer_of_cdc_cli_is_read() -> None:
     assert found.problems == ()
 
 
+def test_the_body_that_creates_a_changefeed_by_the_api_is_read() -> None:
+    sink = {"dispatchers": [{"matcher": ["a.*"], "topic": "x"}], "file_index_width": 8,
+            "mysql_config": {"max_multi_update_row_count": 3}}  # fmt: skip
+    body = {"changefeed_id": "cf", "sink_uri": "kafka://k/t?protocol=avro", "replica_config": {
+        "force_replicate": True, "sync_point_interval": "10m", "sink": sink}}  # fmt: skip
+    found = read("", json.dumps(body))
+    assert (found.protocol, found.get("force-replicate"), found.problems) == ("avro", True, ())
+    assert found.topic_of(TableId("a", "b")) == "x"
+
+
+def test_the_api_passes_over_what_it_does_not_know_but_minds_forms() -> None:
+    body = {"sink_uri": "kafka://k/t?protocol=avro", "replica_config": {
+        "force_replicat": 1, "sink": {"foo": 1, "dispatchers": [{"matchers": [], "matcher": "a.*"}]}}}  # fmt: skip
+    found = [(p.severity, p.text) for p in read("", json.dumps(body)).problems]
+    for name in ("force-replicat", "sink.foo", "matchers"):
+        assert any(s == "warning" and f"has {name}, which TiCDC does not know: its API" in text for s, text in found)
+    assert [text for s, text in found if s == "error"] == [
+        "[[sink.dispatchers]] has matcher of another form: a list of texts is needed"
+    ]
+
+
 def test_credentials_are_never_shown() -> None:
     found = read(
         "kafka://k/t?protocol=avro&schema-registry=http://u:geheim@a&sasl-password=geheim",
