@@ -14,9 +14,11 @@ from schemas.model.table import TableId
 from service.ddl_check.check_input import CheckInput
 from service.ddl_check.refusals.columns import Refusal, SqlModes
 from service.ddl_check.refusals.statements import refusals
+from service.ddl_check.renames import OTHER_WAY, brought_in
 from service.ddl_check.report import (
     REFUSED,
     SAFE,
+    STOP,
     UNKNOWN,
     CheckReport,
     StatementReport,
@@ -127,6 +129,9 @@ class _Run:
             )
         report = self._judge_changes(one, table_changes)
         self.catalog = after
+        if stop := brought_in(statement, one.db, self.changefeed):
+            reason = f"The changefeed would stop: {stop}."
+            report = replace(report, verdict=STOP, reason=reason, advice=(*report.advice, OTHER_WAY))
         if refused and report.verdict == SAFE:
             reason = (
                 f"What is known here does not tell whether TiDB runs it; if not: {refused[0].text} (error "

@@ -151,6 +151,34 @@ def test_advice_about_a_dispatcher() -> None:
         assert ("other-dispatcher" in found) is there
 
 
+# A rename, of one table or of several → does it bring one into the filter `shop.*, !shop.tmp*`?
+RENAMES = (
+    ("RENAME TABLE shop.orders TO shop.sales", SAFE), ("RENAME TABLE shop.orders TO shop.tmp_orders", SAFE),
+    ("RENAME TABLE shop.tmp_a TO shop.sales", STOP), ("ALTER TABLE tmp_a RENAME TO sales", STOP),
+    ("ALTER TABLE tmp_a RENAME TO tmp_b", SAFE), ("RENAME TABLE other.x TO shop.x", STOP),
+    ("RENAME TABLE shop.orders TO other.orders", SAFE),
+    ("RENAME TABLE orders TO tmp, sales TO orders, tmp TO sales", STOP),
+    ("RENAME TABLE orders TO mid, sales TO orders, mid TO sales", SAFE),
+)  # fmt: skip
+
+
+def test_renames_into_the_filter() -> None:
+    settings = read("kafka://k/t?protocol=open-protocol", "[filter]\nrules = ['shop.*', '!shop.tmp*']")
+    made = "; ".join(f"CREATE TABLE {name} (id INT PRIMARY KEY)" for name in (
+        "shop.orders", "shop.tmp_a", "other.x",
+    ))  # fmt: skip
+
+    def check_row(row: tuple[str, str]) -> None:
+        sql = "CREATE DATABASE shop; CREATE DATABASE other; " + made
+        sql += "; CREATE TABLE shop.sales (id INT PRIMARY KEY)" if ", sales TO" in row[0] else ""
+        form = check(CheckInput(f"{sql}; {row[0]}", "shop", new_catalog(), settings), nothing_registered()).form()
+        last = form["statements"][-1]
+        assert last["verdict"] == row[1]
+        assert ("rename-within-filter" in {a["id"] for a in last["advice"]}) is (row[1] == STOP)
+
+    check_rows(RENAMES, check_row)
+
+
 def test_a_dispatcher_by_the_key_that_is_the_row_id() -> None:
     by_key = "[sink]\ndispatchers=[{matcher=['*.*'],partition='index-value',index='PRIMARY'}]\n"
     for key, verdict in (("INT PRIMARY KEY CLUSTERED", STOP), ("INT PRIMARY KEY NONCLUSTERED", SAFE),
