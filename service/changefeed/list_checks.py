@@ -38,7 +38,7 @@ _EVENTS: Final = frozenset((
     "drop foreign key", "add full text index", "add fulltext index", "create fulltext index", "create hybrid index",
     "add columnar index", "create columnar index", "add vector index", "create vector index", "drop columnar index",
 ))  # fmt: skip
-_EXPRESSIONS: Final = (
+EXPRESSIONS: Final = (
     "ignore-insert-value-expr", "ignore-update-new-value-expr", "ignore-update-old-value-expr",
     "ignore-delete-value-expr",
 )  # fmt: skip
@@ -75,7 +75,7 @@ def _of_event_filter(one: Member) -> Iterator[Found]:
             re.compile(pattern)
         except re.error:
             yield "ignore-sql", f"{where}: ignore-sql {pattern[:60]!r} is no regular expression"
-    for name in _EXPRESSIONS:
+    for name in EXPRESSIONS:
         text = text_of(one, name)
         if text.strip() and _is_cut(text):
             stops = "classic TiCDC refuses the changefeed, new TiCDC stops at the first such row"

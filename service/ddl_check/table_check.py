@@ -18,6 +18,7 @@ from service.changefeed.topics import Dispatcher
 from service.ddl_check.advice import OTHER_DISPATCHER, advise
 from service.ddl_check.check_input import CheckInput
 from service.ddl_check.descriptions import describe_effect
+from service.ddl_check.filter_expressions import OTHER_FILTER, filter_failure
 from service.ddl_check.refusals.columns import SqlModes
 from service.ddl_check.refusals.statements import refusals
 from service.ddl_check.report import SAFE, STOP, UNKNOWN, ReportedSchemas, Verdict, worst_verdict
@@ -116,7 +117,7 @@ class TableCheck:
         if not outputs and run.question.assume:
             outputs = [usual_target(after.id, run.changefeed)]
         out.risks = self._risks(outputs)
-        self._judge_dispatcher(after)
+        self._judge_settings(after)
         if outputs:
             self._judge_breaks()
         if not after.handle_key and not run.changefeed.get("force-replicate"):
@@ -136,12 +137,18 @@ class TableCheck:
         every = [r for t in outputs for r in risks(sent, t, feed)] if outputs else risks(sent, None, feed)
         return list(dict.fromkeys(every))
 
-    def _judge_dispatcher(self, after: Table) -> None:
-        """TiCDC finds a row's partition by the columns or the index of the table's dispatcher, in every protocol."""
-        reason = dispatcher_failure(self.run.changefeed.dispatcher(after.id), after)
-        if reason:
-            self._say(STOP, f"The changefeed would stop at the first row after the DDL: {reason}.")
-            self.out.advice.append(OTHER_DISPATCHER)
+    def _judge_settings(self, after: Table) -> None:
+        """In every protocol TiCDC finds a row's partition by the columns or the index of the table's dispatcher, and
+        asks the expressions of event filters."""
+        feed = self.run.changefeed
+        found = (
+            (dispatcher_failure(feed.dispatcher(after.id), after), OTHER_DISPATCHER),
+            (filter_failure(feed, after), OTHER_FILTER),
+        )
+        for reason, advice in found:
+            if reason:
+                self._say(STOP, f"The changefeed would stop at the first row after the DDL: {reason}.")
+                self.out.advice.append(advice)
 
     def _judge_breaks(self) -> None:
         for risk in self.out.risks:
@@ -166,7 +173,7 @@ class TableCheck:
             return ""
         if table is None or not _differs_in(after, table, words) or not is_accepted(table):
             return ""
-        if dispatcher_failure(run.changefeed.dispatcher(table.id), table):
+        if dispatcher_failure(run.changefeed.dispatcher(table.id), table) or filter_failure(run.changefeed, table):
             return ""
         broken = [r for r in self._risks([], self._as_sent(replace(self.change, after=table))) if r.severity == "break"]
         before = {(r.id, r.column) for r in self.out.risks}

@@ -151,6 +151,29 @@ def test_advice_about_a_dispatcher() -> None:
         assert ("other-dispatcher" in found) is there
 
 
+# An event filter's expression, a clause → does the filter ask for a column that is not there then?
+EXPRESSIONS = (
+    ("ignore-insert-value-expr = 'total > 1'", "DROP COLUMN total", STOP),
+    ("ignore-insert-value-expr = 'TOTAL > 1'", "RENAME COLUMN total TO t", STOP),
+    ("ignore-delete-value-expr = \"orders.total = 1 or d is null\"", "CHANGE d e DATE", STOP),
+    ("ignore-update-new-value-expr = \"id in (1, 2) and 'total' = 'x'\"", "DROP COLUMN total", SAFE),
+    ("ignore-update-old-value-expr = 'total > 1'", "MODIFY total DECIMAL(12,2)", SAFE),
+    ("ignore-update-old-value-expr = 'total > 1'", "ADD COLUMN x INT", SAFE),
+    ("ignore-event = ['insert']", "DROP COLUMN total", SAFE),
+)  # fmt: skip
+
+
+def test_expressions_of_event_filters() -> None:
+    def check_row(row: tuple[str, str, str]) -> None:
+        for matcher, verdict in (("*.*", row[2]), ("shop.orders", row[2]), ("other.*", SAFE)):
+            config = f"[[filter.event-filters]]\nmatcher = ['{matcher}']\n{row[0]}"
+            form = ask(OPEN, config, f"ALTER TABLE orders {row[1]}")
+            assert form["verdict"] == verdict
+            assert ("other-filter" in {a["id"] for a in form["advice"]}) is (verdict == STOP)
+
+    check_rows(EXPRESSIONS, check_row)
+
+
 # A rename, of one table or of several → does it bring one into the filter `shop.*, !shop.tmp*`?
 RENAMES = (
     ("RENAME TABLE shop.orders TO shop.sales", SAFE), ("RENAME TABLE shop.orders TO shop.tmp_orders", SAFE),

@@ -1,0 +1,53 @@
+"""Expressions of event filters over columns that a table has no more: TiCDC stops at the next row that it asks them of.
+
+Source: upstream ticdc `pkg/filter/expr_filter.go` (getSimpleExprOfTable, ErrExpressionColumnNotFound).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from schemas.ddl.executor.indexes import find
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.expressions import expression
+from schemas.ddl.parser.lexer import TYPED
+from schemas.model.errors import DdlError
+from schemas.model.table import Table
+from schemas.model.table_filter import TableFilter
+from service.changefeed.list_checks import EXPRESSIONS
+from service.changefeed.settings import ChangefeedSettings, text_of, texts
+from service.ddl_check.advice import Advice
+from service.ddl_check.refusals.columns import generated_names
+
+_QUALIFIER: Final = re.compile(r"`(?:[^`]|``)+`\.")
+OTHER_FILTER: Final = Advice(
+    "other-filter",
+    "Before the statement take the column out of the event filter's expression: pause the changefeed, update its "
+    "configuration, resume it",
+)
+
+
+def filter_failure(feed: ChangefeedSettings, table: Table) -> str:
+    """Which expression asks for a column that the table lacks; "" where none does, or one is not read here."""
+    for one in feed.event_filters:
+        matcher = texts(one.get("matcher"))
+        if not TableFilter(matcher, bool(feed.get("case-sensitive"))).matches(table.id.db, table.id.table):
+            continue
+        for name in EXPRESSIONS:
+            missing = [c for c in _columns(text_of(one, name)) if find(table.columns, c) is None]
+            if missing:
+                where = f"the event filter for {', '.join(matcher)} asks in {name}"
+                return f"{where} for column `{missing[0]}`, which {table.id} does not have"
+    return ""
+
+
+def _columns(text: str) -> list[str]:
+    if not text.strip():
+        return []
+    try:
+        cursor = Cursor(text, TYPED)
+        read = expression(cursor)
+    except (DdlError, RecursionError):
+        return []
+    return generated_names(_QUALIFIER.sub("", read))
