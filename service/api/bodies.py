@@ -293,7 +293,7 @@ METADATA: Final = or_null(
 _ENTITY: Final = object_of(
     "SchemaEntity",
     {"entityPath": TEXT, "entityType": one_of("EntityType", "sr_record", "sr_field")},
-    lambda read: (read.get("entityPath") or "", read.get("entityType") or ""),
+    lambda read: (read.get("entityPath") or "", read.get("entityType") or "sr_field"),
 )
 TAGGED_PART: Final = object_of(
     "SchemaTags",

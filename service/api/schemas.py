@@ -38,10 +38,11 @@ async def types(call: Called) -> Response:
 )
 def search(call: Called) -> Response:
     prefix, deleted = call.text("subjectPrefix"), call.flag("deleted")
-    matches = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=call.flag("latestOnly"))
+    latest_only = call.flag("latestOnly")
+    matches = schemas.search(call.registry, prefix=prefix, deleted=deleted, latest_only=latest_only)
     matches = [] if call.text("ruleType") or _asks_associations(call) else matches  # there are neither
     if call.flag("aliases"):
-        both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted)
+        both = schemas.with_aliases(call.registry, matches, prefix, deleted=deleted, latest_only=latest_only)
         return call.answer(
             [responses.aliased_schema(one, plain_view(call, one.stored)) for one in call.page(both, _PAGE)]
         )

@@ -19,7 +19,7 @@ router = Router("/subjects")
 
 _LOOK_UP = Body("lookUpSchemaUnderSubject", "RegisterSchemaRequest", SCHEMA)
 _REGISTER = Body("register", "RegisterSchemaRequest", SCHEMA)
-_TAG = Body("modifySchemaTags", "TagSchemaRequest", TAGS)
+_TAG = Body("modifyTags", "TagSchemaRequest", TAGS)
 _FORMS = ("format", "referenceFormat")
 _VERSION = "/{subject}/versions/{version}"
 _NEGATIVE = Parameter("deletedAsNegative", "Soft-deleted versions too, with a minus sign")

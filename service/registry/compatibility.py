@@ -33,11 +33,11 @@ def check(registry: Registry, subject: str, version: int | None, new: NewSchema,
     `version` None: against all versions as the level says; LATEST or a number: against that one only.
     Raises INVALID_SCHEMA, VERSION_NOT_FOUND.
     """
-    if not new.text:
-        raise RegistryError("INVALID_SCHEMA", details="Empty schema")
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
         olds = tx.live_versions(subject) if version is None else one_version(tx, subject, version)
+        if not new.text.strip():
+            raise RegistryError("INVALID_SCHEMA", details="Empty schema")
         strict = rules.validate_new
         parsed, content = parse_with_references(
             registry,

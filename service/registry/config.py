@@ -12,7 +12,7 @@ from typing import Any, Final
 from schemas.model.errors import RegistryError
 from service.registry.metadata import merge_metadata
 from service.registry.mode import check_writable
-from service.registry.model import Metadata, context_of, qualify
+from service.registry.model import Metadata, context_of, name_of, qualify
 from service.registry.names import SERVER, chain, check_subject, normalize_subject, scope_of
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
@@ -146,7 +146,9 @@ def resolve_alias(subject: str, config: Config) -> str:
 def aliases(tx: StoreReader) -> dict[str, list[str]]:
     """Every subject that has aliases, with them."""
     by_subject: dict[str, list[str]] = {}
-    for scope, config in sorted(tx.all_configs().items()):
+    configs = tx.all_configs()
+    for scope in sorted(configs, key=lambda one: (context_of(one), name_of(one))):
+        config = configs[scope]
         if config.get("alias"):
             by_subject.setdefault(normalize_subject(qualify(config["alias"], context_of(scope))), []).append(scope)
     return by_subject
@@ -165,7 +167,9 @@ def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> 
 
 
 def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) -> Config:
-    """Merge changes (names as in a request; absent keeps, None clears) and return the config as stored.
+    """Merge changes (names as in a request; absent keeps, None clears) and return the config.
+
+    Empty texts are answered and not stored, as by Confluent.
 
     Raises INVALID_SUBJECT, INVALID_COMPATIBILITY_LEVEL, READ_ONLY.
     """
@@ -179,7 +183,7 @@ def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) 
         check_writable(tx, subject)
         config = {**tx.configs([scope]).get(scope, {}), **read}
         config = {name: config[name] for name in _ORDER if config.get(name) is not None}
-        tx.put_config(scope, config)
+        tx.put_config(scope, {name: value for name, value in config.items() if value != ""})
     return config
 
 

@@ -32,6 +32,7 @@ def lookup(
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
         if new.text.strip():
+            normalize = normalize or rules.normalize  # in other contexts, too
             match = find_under(registry, tx, subject, new, rules, normalize=normalize, deleted=deleted)
             match = match or find_elsewhere(registry, tx, subject, new, normalize=normalize, deleted=deleted)
             if match is not None:
@@ -52,7 +53,6 @@ def find_under(
     deleted: bool,
 ) -> LookupResult | None:
     """The version of one subject with this schema, as sent or with the metadata a registration would add to it."""
-    normalize = normalize or rules.normalize
     _, content = parse_with_references(registry, tx, subject, new, normalize=normalize, strict=False)
     match = find_same(registry, tx, subject, content, deleted=deleted)
     latest = None if match else tx.latest(subject)

@@ -24,6 +24,17 @@ def merge_metadata(below: Metadata | None, above: Metadata | None) -> Metadata |
     return both | ({"sensitive": sensitive} if sensitive else {})
 
 
+def error_text(metadata: Metadata | None) -> str:
+    """As Confluent prints it inside error texts."""
+    if metadata is None:
+        return "null"
+    tags = ", ".join(f"{path}=[{', '.join(names)}]" for path, names in metadata.get("tags", {}).items())
+    values = ", ".join(f"{name}={value}" for name, value in properties(metadata).items())
+    return (
+        f"Metadata{{tags={{{tags}}}, properties={{{values}}}, sensitive=[{', '.join(metadata.get('sensitive', ()))}]}}"
+    )
+
+
 def properties(metadata: Metadata | None) -> Mapping[str, str]:
     values: Mapping[str, str] = (metadata or {}).get("properties", {})
     return values

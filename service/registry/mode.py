@@ -104,8 +104,8 @@ def make_room(tx: StoreWriter, scope: str) -> None:
 
 
 def delete(registry: Registry, subject: str | None, *, recursive: bool = False) -> str | None:
-    """Remove a mode and return what it was; `recursive`: also those of the subjects in the scope, and None if it had
-    none itself.
+    """Remove a mode and return what it was; `recursive`: also those of names in the scope, and None if it had none
+    itself.
 
     Raises INVALID_SUBJECT, SUBJECT_NOT_FOUND if a subject or context has none.
     """
@@ -115,7 +115,7 @@ def delete(registry: Registry, subject: str | None, *, recursive: bool = False) 
         if own is None and subject and not recursive:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         tx.put_mode(scope, None)
-        for name, _ in tx.subjects() if recursive else ():
-            if covers(scope, name):
-                tx.put_mode(name, None)
+        for other in tx.all_modes() if recursive else ():
+            if covers(scope, other):
+                tx.put_mode(other, None)
     return own if subject else own or READWRITE

@@ -57,6 +57,16 @@ class NewSchema:
     tags_to_remove: Tags = ()
     keep_tags: bool = False
 
+    @property
+    def changes_tags(self) -> bool:
+        """Whether tags are to be added or removed."""
+        return bool(self.tags_to_add or self.tags_to_remove)
+
+    @property
+    def asks_tags(self) -> bool:
+        """Whether what is registered may have other tags than the text."""
+        return self.changes_tags or self.keep_tags
+
 
 @dataclass(frozen=True, slots=True)
 class Content:

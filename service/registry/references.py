@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from schemas.model.errors import RegistryError
+from service.registry import metadata
 from service.registry.identity import guid, identity, likeness
 from service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
-from service.schema_types.base import ChecksFields, ReferencedText, SchemaParseError, SchemaValidityError
+from service.schema_types.base import ChecksFields, ReferencedText, SchemaValidityError
 from service.schema_types.parse import KINDS, ParsedSchema
 
 _SHOWN_TEXT = 10240
@@ -132,7 +133,7 @@ def referenced_texts(
         stored = tx.version(*key[1:])
         if stored is None or (stored.deleted and not (ready or deleted)):
             kind = ValueError if stored is None else SoftDeletedReference
-            raise kind(f'No schema reference found for subject "{reference.subject}" and version {key[2]}')
+            raise kind(f'No schema reference found for subject "{key[1]}" and version {key[2]}')
         if ready:
             texts[key] = ReferencedText(*key, text=stored.content.text, direct=key in direct_keys)
         else:
@@ -143,16 +144,17 @@ def referenced_texts(
 
 def invalid_schema_error(subject: str, new: NewSchema, reason: ValueError) -> RegistryError:
     """42201 with the fixed part of Confluent's text; a very long schema text is cut."""
-    if isinstance(reason, SchemaParseError) or (new.kind == "JSON" and not isinstance(reason, SchemaValidityError)):
+    if new.kind != "AVRO" and not isinstance(reason, SchemaValidityError):
         of_type = f"Invalid schema of type {new.kind}, details: "
         return RegistryError("INVALID_SCHEMA", details=f"{of_type}{of_type}{reason}")
     text = new.text if len(new.text) <= _SHOWN_TEXT else new.text[:_SHOWN_TEXT] + "..."
     references = "[" + ", ".join(reference.error_text() for reference in new.references) + "]"
-    numbers = "version=0,id=-1" if isinstance(reason, SchemaValidityError) else "version=null,id=null"
+    sent = f"version={new.version or 0},id={-1 if new.id is None else new.id}"
+    numbers = sent if isinstance(reason, SchemaValidityError) else "version=null,id=null"
     schema_text = (
         f"{{subject={subject},{numbers},guid={guid(identity(new.text, new.references, new.metadata))},"
-        f"schemaType={new.kind},references={references},metadata=null,ruleSet=null,schema={text},"
-        "schemaTags=null,ts=null,deleted=null}"
+        f"schemaType={new.kind},references={references},metadata={metadata.error_text(new.metadata)},"
+        f"ruleSet=null,schema={text},schemaTags=null,ts=null,deleted=null}}"
     )
     if isinstance(reason, SchemaValidityError):
         return RegistryError("INVALID_SCHEMA", details=f"Invalid schema {schema_text}, details: {reason}")

@@ -29,7 +29,7 @@ from service.registry.names import LATEST, check_subject, context_text
 from service.registry.ports import StoreReader, StoreWriter
 from service.registry.references import UnderstoodSchema, parse_with_references, stored_schema
 from service.registry.registry import Registry
-from service.registry.subjects import get_existing
+from service.registry.subjects import get_in_contexts
 from service.schema_types.base import HoldsTags, TaggedPart
 from service.schema_types.parse import ParsedSchema
 
@@ -60,8 +60,12 @@ def register(
     # Most registrations repeat one that is known: answer those from a read, without waiting for the writers' turn.
     with registry.store.read() as tx:
         subject, rules = config.resolve_subject(registry, tx, subject)
-        new = with_previous_tags(registry, tx, subject, new)
-        repeat = find_repeat(registry, tx, subject, new, rules, options)
+        if new.asks_tags:  # not a repeat: Confluent numbers each such version, also one that changes no tag
+            if not new.changes_tags:
+                mode.check_register(mode.find_mode(tx, subject), subject, new.id)
+            new, repeat = with_previous_tags(registry, tx, subject, new), None
+        else:
+            repeat = find_repeat(registry, tx, subject, new, rules, options)
     if repeat is not None:
         return repeat
     with registry.store.write() as writer:
@@ -100,7 +104,7 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
         latest = tx.latest(subject)
         previous = stored_schema(registry, tx, latest) if latest else None
         add = (*add, *previous_tags(previous)) if previous else add
-    if not (add or new.tags_to_remove) or not new.text.strip():
+    if not (add or new.tags_to_remove) or not (new.changes_tags or new.text.strip()):
         return new
     parsed, content = parse_with_references(registry, tx, subject, new, normalize=False, strict=False)
     if not isinstance(parsed, HoldsTags):
@@ -109,8 +113,7 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
         text = parsed.change_tags(add, new.tags_to_remove)
     except ValueError as error:
         raise RegistryError("INVALID_SCHEMA", details=str(error)) from None
-    tags = new.tags_to_add or new.tags_to_remove
-    version = new.version or LATEST if tags else new.version
+    version = LATEST if new.changes_tags and new.version is None else new.version
     return replace(
         new,
         text=text,
@@ -332,11 +335,13 @@ def tag(registry: Registry, subject: str, version: int, new: NewSchema) -> Looku
     """
     with registry.store.read() as tx:
         subject = config.target(tx, subject)
-        old = get_existing(tx, subject, version).content
+        found = get_in_contexts(tx, subject, version)
+        old = found.content
         metadata = old.metadata if new.metadata is None else new.metadata
         number = new.version or 0
         new = replace(new, text=old.text, kind=old.kind, references=old.references)
         new = replace(new, metadata=with_version(metadata, number), version=number)
-        new = with_previous_tags(registry, tx, subject, new)
+        new = with_previous_tags(registry, tx, found.subject, new)
     with registry.store.write() as writer:
-        return add(registry, writer, subject, replace(new, version=number), RegisterOptions())
+        rules = replace(config.effective_config(registry, writer, subject), normalize=False)  # the text is a stored one
+        return add(registry, writer, subject, replace(new, version=number), RegisterOptions(), rules)

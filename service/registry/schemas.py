@@ -43,11 +43,15 @@ def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool =
         if not stored_versions:
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
         own = [stored for stored in stored_versions if stored.subject == subject]
-        live = [stored for stored in stored_versions if not stored.deleted]
-        candidates = own or live or stored_versions
-        shown = [stored for stored in candidates if stored.subject == candidates[0].subject][-1]
+        shown = own[-1] if own else choose(stored_versions)
         highest = tx.max_id(context_of(shown.subject)) if max_id else None
         return SchemaById(shown, highest)
+
+
+def choose(stored_versions: list[StoredVersion]) -> StoredVersion:
+    """The one to be shown of the versions with an id: of the first subject where it is live the one registered last."""
+    candidates = [stored for stored in stored_versions if not stored.deleted] or stored_versions
+    return [stored for stored in candidates if stored.subject == candidates[0].subject][-1]
 
 
 def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: bool = False) -> list[tuple[str, int]]:
@@ -87,7 +91,7 @@ def by_guid(registry: Registry, guid: str) -> StoredVersion:
         for context, schema_id in tx.ids_of(identity_of(guid)):
             stored_versions = tx.holders(context, schema_id)
             if stored_versions:
-                return stored_versions[0]
+                return choose(stored_versions)
     raise RegistryError("SCHEMA_ID_NOT_FOUND", id=guid)
 
 
@@ -105,19 +109,26 @@ def identity_of(guid: str) -> bytes:
 
 
 def with_aliases(
-    registry: Registry, stored_versions: list[StoredVersion], prefix: str, *, deleted: bool = False
+    registry: Registry,
+    stored_versions: list[StoredVersion],
+    prefix: str,
+    *,
+    deleted: bool = False,
+    latest_only: bool = False,
 ) -> list[AliasedVersion]:
-    """What was found, and the versions of subjects that have an alias under `prefix`, each with its aliases."""
+    """What was found, and the versions of subjects that have an alias under `prefix`, each with those aliases."""
     with registry.store.read() as tx:
-        aliases = config.aliases(tx)
+        under = {
+            subject: [name for name in names if matches(name, prefix)] for subject, names in config.aliases(tx).items()
+        }
         there = {stored.subject for stored in stored_versions}
-        for subject, names in aliases.items():
-            if subject not in there and any(matches(name, prefix) for name in names):
-                rows = tx.versions(subject)
-                more = [tx.version(subject, row.version) for row in rows if deleted or not row.deleted]
+        for subject, names in under.items():
+            if names and subject not in there:
+                numbers = [row.version for row in tx.versions(subject) if deleted or not row.deleted]
+                more = [tx.version(subject, number) for number in (numbers[-1:] if latest_only else numbers)]
                 stored_versions = [*stored_versions, *(stored for stored in more if stored is not None)]
     stored_versions = sorted(stored_versions, key=lambda stored: (stored.subject, stored.version))
-    return [AliasedVersion(stored, aliases.get(stored.subject, [])) for stored in stored_versions]
+    return [AliasedVersion(stored, under.get(stored.subject, [])) for stored in stored_versions]
 
 
 def search(

@@ -5,7 +5,7 @@ Contexts: name spaces with ids of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 from schemas.model.errors import RegistryError
 from service.registry import config, mode
@@ -78,20 +78,9 @@ def list_versions(
 
 
 def get_version(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
-    """One version, or the latest; a subject that names no context is looked for in all of them.
-
-    Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND.
-    """
+    """One version, or the latest. Raises what `get_in_contexts` raises."""
     with registry.store.read() as tx:
-        subject = config.target(tx, subject)
-        try:
-            return get_existing(tx, subject, version, deleted=deleted)
-        except RegistryError:
-            for context in tx.contexts() if context_of(subject) == DEFAULT_CONTEXT else ():
-                stored = find_version(tx, prefix_of(context) + subject, version, deleted=deleted)
-                if stored is not None:
-                    return stored
-            raise
+        return get_in_contexts(tx, config.target(tx, subject), version, deleted=deleted)
 
 
 def with_properties(
@@ -118,6 +107,21 @@ def find_version(tx: StoreReader, subject: str, version: int, *, deleted: bool =
     return stored if stored is not None and (deleted or not stored.deleted) else None
 
 
+def get_in_contexts(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
+    """A version of the subject; one that names no context is looked for in all of them.
+
+    Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND.
+    """
+    try:
+        return get_existing(tx, subject, version, deleted=deleted)
+    except RegistryError:
+        for context in tx.contexts() if context_of(subject) == DEFAULT_CONTEXT else ():
+            stored = find_version(tx, prefix_of(context) + subject, version, deleted=deleted)
+            if stored is not None:
+                return stored
+        raise
+
+
 def get_existing(tx: StoreReader, subject: str, version: int, *, deleted: bool = False) -> StoredVersion:
     """A version of exactly this subject. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     stored = find_version(tx, subject, version, deleted=deleted)
@@ -131,9 +135,8 @@ def get_existing(tx: StoreReader, subject: str, version: int, *, deleted: bool =
 def referrers_of(registry: Registry, subject: str, version: int, *, deleted: bool = False) -> list[int]:
     """Ids of the schemas that refer to a version. Raises SUBJECT_NOT_FOUND, VERSION_NOT_FOUND."""
     with registry.store.read() as tx:
-        subject = config.target(tx, subject)
-        stored = get_existing(tx, subject, version, deleted=True)
-        rows = tx.referrers(subject, stored.version)
+        stored = get_in_contexts(tx, config.target(tx, subject), version, deleted=True)
+        rows = tx.referrers(stored.subject, stored.version)
     return sorted({row.id for row in rows if deleted or not row.deleted})
 
 
@@ -152,9 +155,10 @@ def delete_subject(registry: Registry, subject: str, *, permanent: bool = False)
             raise RegistryError("SUBJECT_SOFT_DELETED", subject=subject)
         mode.check_writable(tx, subject)
         going = rows if permanent else live
-        refuse_referenced(tx, going, permanent=permanent)
-        if permanent and live:
-            raise RegistryError("SUBJECT_NOT_SOFT_DELETED", subject=subject)
+        for row in going:
+            refuse_referenced(tx, row, permanent=permanent, inside=subject)
+            if permanent and not row.deleted:
+                raise RegistryError("SUBJECT_NOT_SOFT_DELETED", subject=subject)
         remove(tx, subject, going, permanent=permanent)
     return [row.version for row in going]
 
@@ -177,17 +181,20 @@ def delete_version(registry: Registry, subject: str, version: int, *, permanent:
         if not permanent and row.deleted:
             raise RegistryError("VERSION_SOFT_DELETED", subject=subject, version=version)
         mode.check_writable(tx, subject)
-        refuse_referenced(tx, [row], permanent=permanent)
+        refuse_referenced(tx, row, permanent=permanent)
         if permanent and not row.deleted:
             raise RegistryError("VERSION_NOT_SOFT_DELETED", subject=subject, version=version)
         remove(tx, subject, [row], permanent=permanent)
     return version
 
 
-def refuse_referenced(tx: StoreReader, rows: Iterable[VersionRow], *, permanent: bool) -> None:
-    """A soft delete is stopped by live referrers only, a permanent one by soft-deleted referrers too (measured)."""
-    for row in rows:
-        if any(permanent or not referrer.deleted for referrer in tx.referrers(row.subject, row.version)):
+def refuse_referenced(tx: StoreReader, row: VersionRow, *, permanent: bool, inside: str = "") -> None:
+    """A soft delete is stopped by live referrers only, a permanent one by soft-deleted referrers too (measured).
+
+    `inside`: a subject whose versions stop nothing, since they go, too. Raises REFERENCED.
+    """
+    for referrer in tx.referrers(row.subject, row.version):
+        if referrer.subject != inside and (permanent or not referrer.deleted):
             raise RegistryError("REFERENCED", subject=row.subject, version=row.version)
 
 
