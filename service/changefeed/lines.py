@@ -16,8 +16,10 @@ _NAME = re.compile(r"[a-z][\w-]*")
 
 
 def line_of(key: Key, given: Mapping[str, str]) -> str:
-    """given: settings by path → "sink-uri" or "config". A setting that is not given: where the file would have it."""
-    return line_in_uri(key.uri) if given.get(key.path) == "sink-uri" else line_in_file(key.path)
+    """given: settings by path → "sink-uri", "config", or in words where else they stand. A setting that is not given:
+    where the file would have it."""
+    place = given.get(key.path, "config")
+    return {"sink-uri": line_in_uri(key.uri), "config": line_in_file(key.path)}.get(place, place)
 
 
 def line_in_uri(name: str) -> str:

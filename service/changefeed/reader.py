@@ -22,7 +22,7 @@ from schemas.model.errors import SetupError
 from schemas.model.reasons import reason_of
 from schemas.model.table_filter import PatternError, TableFilter
 from service.changefeed import setting_checks, topics
-from service.changefeed.cloud_form import from_cloud
+from service.changefeed.cloud_form import PLACES, from_cloud
 from service.changefeed.known_faults import version_of
 from service.changefeed.lines import line_in_file, line_in_uri, line_of
 from service.changefeed.setting_keys import (
@@ -80,7 +80,9 @@ def read(
     if cloud is not None:
         document, sink_uri, is_json = cloud.document, sink_uri or cloud.uri, False
     reader = _Reader(document, is_json)
+    places = {} if cloud is None else {path: f"{name} (TiDB Cloud)" for path, name in PLACES.items()}
     if schema_registry:
+        places["sink.schema-registry"] = "--schema-registry"
         sink = reader.document.get("sink")
         reader.document["sink"] = {**(sink if isinstance(sink, dict) else {}), "schema-registry": schema_registry}
     sink_uri = sink_uri or reader.uri_of_document()
@@ -90,6 +92,8 @@ def read(
         return ChangefeedSettings(keyspace=keyspace or "default", time_zone=time_zone, ticdc_version=ticdc_version)
     reader.take_file()
     uri = reader.take_uri(sink_uri) if sink_uri else None
+    made = ("config", "sink-uri") if cloud is not None and sink_uri == cloud.uri else ("config",)
+    reader.given |= {path: place for path, place in places.items() if reader.given.get(path) in made}
     return replace(reader.build_settings(uri, keyspace, time_zone), ticdc_version=ticdc_version)
 
 

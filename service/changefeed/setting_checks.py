@@ -65,8 +65,8 @@ def _not_taken(key: Key, value: Any, given: Mapping[str, str], protocol: str) ->
             return f"{key.name}: TiCDC takes it with protocol {' or '.join(key.protocols)} only"
         return ""
     if key.choices and value not in key.choices:
-        where = "the sink URI" if given[key.path] == "sink-uri" else "the file"
-        return f"{where} has {key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
+        where = {"sink-uri": "the sink URI has ", "config": "the file has "}.get(given[key.path], "")
+        return f"{where}{key.name} {value[:80]!r}: {' or '.join(key.choices)} is what TiCDC takes"
     return _out_of_bounds(key, value)
 
 

@@ -51,7 +51,8 @@ class ChangefeedSettings:
     """A changefeed's settings.
 
     values: by the path of the file, as far as anything is set. scheme, topic: of the sink URI. protocol: a name of
-    `setting_keys.PROTOCOLS`' right side; "" where none is given. given: settings by path → "sink-uri" or "config".
+    `setting_keys.PROTOCOLS`' right side; "" where none is given. given: settings by path → "sink-uri" or
+    "config", or in words where else they stand.
     keyspace: TiCDC's name of the namespace that changefeeds are in. time_zone: of TiCDC's server, in which Avro
     and Open write TIMESTAMP; "" where not said. ticdc_version: of TiCDC, which narrows its known faults; "" for any.
     """

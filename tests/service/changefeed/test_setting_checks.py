@@ -249,6 +249,19 @@ FILTERS = {
 }
 
 
+def test_findings_name_the_places_of_tidb_cloud_and_of_options() -> None:
+    wrong = json.loads(json.dumps(CLOUD))
+    wrong["topicPartitionConfig"]["partitionNum"] = 0
+    (found,) = (p for p in read("", json.dumps(wrong)).problems if p.severity == "error")
+    assert found.fix == "Change topicPartitionConfig.partitionNum (TiDB Cloud)"
+    feed = read("", json.dumps({"type": "KAFKA", "kafka": CLOUD, "filter": FILTERS}))
+    (fix,) = (f.fix for f in examine(DoctorInput(feed)) if f.id == "force-replicate-refused")
+    assert fix.endswith("Set now: mode of the filter (TiDB Cloud)")
+    feed = read(AVRO, GLUE + "registry-name = 'r'\nregion = 'x'", schema_registry="http://r")
+    (fix,) = (f.fix for f in examine(DoctorInput(feed)) if f.id == "registry-twice")
+    assert "Set now: --schema-registry" in fix
+
+
 def test_settings_of_tidb_cloud_are_read() -> None:
     changefeed = {"displayName": "x", "type": "KAFKA", "kafka": CLOUD, "filter": FILTERS}
     for document in (CLOUD, changefeed, {"sink": {"type": "KAFKA", "kafka": CLOUD}, "filter": FILTERS}):
