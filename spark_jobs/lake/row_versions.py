@@ -77,7 +77,7 @@ class RowVersions(PastRows):
         self._apply_clearing(history)
         columns = [c for c in history.table.columns if not c.virtual]
         keys = [c for c in columns if c.handle_key]
-        tombstones = self._tombstones(keys)
+        tombstones, received = self._tombstones(keys), changes
         if self.null_values and has_bare:
             changes = self._without_null_values(changes, history.steps, tombstones)
             has_bare = not changes.where(IS_NULL).isEmpty()
@@ -87,7 +87,7 @@ class RowVersions(PastRows):
             there = self._events_there(events, columns, keys).where("message IS NULL")
             events = events.unionByName(there, allowMissingColumns=True).withColumn("message", F.col("told"))
             count = self._write(_versions(events, len(keys), history.clearing), columns, keys)
-            self._keep_messages(changes, history, tombstones)
+            self._keep_messages(received, history, tombstones)
             return count
         names = [f"k_{n}" for n in range(len(keys))]
         emptied = max((one.commit_ts for one in history.clearing if one.is_sure), default=-1)
@@ -103,11 +103,15 @@ class RowVersions(PastRows):
         versions = _versions(bare_ends.with_messages(events, names), len(keys), history.clearing)
         count = self._write(versions, columns, keys)
         tombstones.add_deleted(bare_ends.deletions(placed, names))  # a run that is cut off before it finds the same
-        self._keep_messages(changes, history, self._tombstones(keys))
+        self._keep_messages(received, history, self._tombstones(keys))
         return count
 
     def _keep_messages(self, changes: DataFrame, history: WholeHistory, tombstones: Tombstones) -> None:
-        """Of deletes after which null values may come."""
+        """Of deletes after which null values may come.
+
+        changes: as they were received; those without null values are made of the deleted keys' table, of which Spark
+        reads no rows for it any more once it has another column.
+        """
         if not self.null_values:
             return
         keys = [self._value("before", c, history.steps).alias(f"k_{n}") for n, c in enumerate(tombstones.keys)]
