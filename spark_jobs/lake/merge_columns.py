@@ -259,14 +259,13 @@ class MergeColumns:
             self._rewrite(step, changed)
         fills = dict[str, str]()
         for column in (c for c in columns if c not in changed):
-            kind = self._type(column)
+            kind, fill, is_filled = self._type(column), self._fill_sql(step, column), False
             if column.name not in have:
-                self.delta.add(self._lake_column(column))
+                is_filled = self._add(column, fill, step)
             elif have[column.name] != kind:
                 self._retype(column.name, have[column.name], kind)
-            is_known, value = self._fill_value(column)
-            if step is not None and is_added_by(step, column.name) and is_known and value is not None:
-                fills[column.name] = self._constant(column, value)
+            if fill is not None and not is_filled:
+                fills[column.name] = fill
         if step is not None and fills:
             with tell_slow_work(f"{self.id}: filling {', '.join(fills)} in the rows that are there"):
                 self.delta.update(fills, f"{self.time_column} <= {step.commit_ts}")
@@ -275,6 +274,20 @@ class MergeColumns:
         for name in set(have) - names if drop else ():
             self.delta.drop(name)
         self.delta.reorder([c.name for c in columns])
+
+    def _fill_sql(self, step: SchemaChange | None, column: Column) -> str | None:
+        """What rows from before a statement have in a column that it added; None: nothing, or nobody knows."""
+        if step is None or not is_added_by(step, column.name):
+            return None
+        is_known, value = self._fill_value(column)
+        return self._constant(column, value) if is_known and value is not None else None
+
+    def _add(self, column: Column, fill: str | None, step: SchemaChange | None) -> bool:
+        """Whether the rows from before the statement have `fill` with that."""
+        if step is None or fill is None:
+            return self.delta.add(self._lake_column(column))
+        newer = f"{self.time_column} > {step.commit_ts} OR {self.time_column} IS NULL"
+        return self.delta.add(self._lake_column(column), fill, newer)
 
     def _tell_types(self, columns: list[Column]) -> None:
         """A column's comment is its TiDB type, as that is now."""

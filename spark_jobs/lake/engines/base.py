@@ -85,7 +85,12 @@ class LakeTable(Protocol):
         """Before columns of these types come. have: the types of those that are there."""
         ...
 
-    def add(self, column: TableColumn) -> None: ...
+    def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
+        """Adds a column. value: SQL, of it in the rows that are there; others: SQL, rows that do not get it.
+
+        True: the rows have it, and no file is new; False: no row has it.
+        """
+        ...
 
     def rename(self, old: str, new: str) -> None: ...
 

@@ -151,8 +151,10 @@ class Deltalake:
             table.alter.add_feature(TableFeatures.TimestampWithoutTimezone, allow_protocol_versions_increase=True)
 
     @_convert_errors
-    def add(self, column: TableColumn) -> None:
+    def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
+        del value, others  # a default of Delta's is none for the rows that are there
         self._table().alter.add_columns([_field(column)])
+        return False
 
     @_convert_errors
     def comment(self, name: str, text: str) -> None:

@@ -89,9 +89,11 @@ class SparkDelta:
     def allow(self, types: Sequence[str], have: Sequence[str]) -> None:
         delta_files.allow_ntz(self.spark, self.path, types, have)
 
-    def add(self, column: TableColumn) -> None:
+    def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
+        del value, others  # a default of Delta's is none for the rows that are there
         delta_features.need_for_name(*self._at, column.name)
         self._alter(f"ADD COLUMNS ({column_sql(column)})")
+        return False
 
     def rename(self, old: str, new: str) -> None:
         delta_features.need(*self._at, delta_features.MAPPING, f"the new name {new!r} of column {old!r}")

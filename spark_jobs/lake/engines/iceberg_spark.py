@@ -16,6 +16,7 @@ from schemas.model.errors import SetupError
 from schemas.model.names import quote_name
 from schemas.model.spark_types import widens
 from spark_jobs.io.locations import iceberg_name_parts
+from spark_jobs.lake.engines import iceberg_defaults
 from spark_jobs.lake.engines.base import TableColumn, Upsert
 from spark_jobs.lake.engines.spark_sql import column_sql, merge_sql, property_sql, update_sql, view_of
 from spark_jobs.spark.sql_expressions import sql_literal
@@ -140,8 +141,14 @@ class SparkIceberg:
         """Every type that `column_type` gives can be added to every table."""
 
     @_convert_errors
-    def add(self, column: TableColumn) -> None:
+    def add(self, column: TableColumn, value: str | None = None, others: str = "false") -> bool:
+        if value is not None:
+            files = self.spark.table(f"{self._sql_name}.data_files")
+            constant = iceberg_defaults.constant_of(self.spark, self.properties(), files, column.type, value)
+            if constant is not None and self.read().where(others).isEmpty():
+                return iceberg_defaults.add(self.spark, self._sql_name, column, constant)
         self._alter(f"ADD COLUMNS ({column_sql(column)})")
+        return False
 
     @_convert_errors
     def rename(self, old: str, new: str) -> None:
