@@ -161,12 +161,13 @@ def text(value: Any) -> str | None:
 
 
 def integer(value: Any) -> int | None:
-    if value is None:
+    """A number, or a text of digits; an empty text is null, as for Jackson."""
+    if value is None or (isinstance(value, str) and not value.strip()):
         return None
     if isinstance(value, dict | list | bool):
         raise mismatch_error("Integer", value)
     try:
-        number = int(value)
+        number = int(value.replace("_", " ") if isinstance(value, str) else value)
     except (ValueError, OverflowError):
         details = (
             f'Cannot deserialize value of type `Integer` from String "{value}": not a valid `java.lang.Integer` value'

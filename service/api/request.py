@@ -22,6 +22,7 @@ OFFERED: Final = (V1, "application/vnd.schemaregistry+json", "application/json")
 
 
 ACCEPTED: Final = frozenset({*OFFERED, "application/octet-stream"})
+_ANYTHING: Final = ("*/*", "*")  # Java's own HTTP client sends the second
 
 
 def check_content_type(header: str | None) -> None:
@@ -32,7 +33,7 @@ def check_content_type(header: str | None) -> None:
 
 def negotiate(accept: str | None) -> str:
     """The answer's type: the client's q decides, then our order. Raises NOT_ACCEPTABLE."""
-    if not accept or accept == "*/*":
+    if not accept or accept in _ANYTHING:
         return V1
     ranges = [(_type_of(part), _quality(part)) for part in accept.split(",") if part.strip()]
     best, best_quality = None, 0.0
@@ -47,8 +48,8 @@ def negotiate(accept: str | None) -> str:
 
 def _quality_for(offered: str, ranges: list[tuple[str, float]]) -> float:
     """The q of the most specific range that covers the type; 0 if none does."""
-    for media_range in (offered, offered.partition("/")[0] + "/*", "*/*"):
-        qualities = [quality for name, quality in ranges if name == media_range]
+    for media_ranges in ((offered,), (offered.partition("/")[0] + "/*",), _ANYTHING):
+        qualities = [quality for name, quality in ranges if name in media_ranges]
         if qualities:
             return max(qualities)
     return 0.0
@@ -108,16 +109,17 @@ class ApiCall:
         return self.request.query_params.getlist(name)
 
     def text(self, name: str, default: str = "") -> str:
-        return self.request.query_params.get(name, default)
+        """The first value of a parameter, as JAX-RS takes it."""
+        return next(iter(self.texts(name)), default)
 
     def flag(self, name: str) -> bool:
         """`true` in any case is true; everything else, nothing at all included, is false."""
         return self.text(name).lower() == "true"
 
     def integer(self, name: str, default: int) -> int:
-        """Raises ROUTE_NOT_FOUND for what is no 32-bit number, as JAX-RS does."""
-        text = self.request.query_params.get(name)
-        return default if text is None else java_int(text)
+        """Raises ROUTE_NOT_FOUND for what is no 32-bit number, as JAX-RS does. An empty text is the default."""
+        text = self.text(name)
+        return java_int(text) if text else default
 
     def page(self, items: Iterable[T], largest: int | None = None) -> list[T]:
         """The part of a list that `offset` and `limit` ask for; a limit below 1 or above the largest means that."""

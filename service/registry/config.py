@@ -13,7 +13,7 @@ from schemas.model.errors import RegistryError
 from service.registry.metadata import merge_metadata
 from service.registry.mode import check_writable
 from service.registry.model import Metadata, context_of, name_of, qualify
-from service.registry.names import SERVER, chain, check_subject, normalize_subject, scope_of
+from service.registry.names import DEFAULTED, SERVER, chain, check_subject, normalize_subject, scope_of
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
 from service.schema_types.base import LEVELS, Level
@@ -156,12 +156,12 @@ def aliases(tx: StoreReader) -> dict[str, list[str]]:
 
 def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> Config:
     """The config of a scope (None: the server). Raises COMPATIBILITY_NOT_CONFIGURED."""
-    scope = scope_of(subject)
+    scope = subject or SERVER
     with registry.store.read() as tx:
         if default_to_global:
             return nearest_config(registry, scope, tx.configs(config_chain(scope)))
         own = tx.configs([scope]).get(scope)
-    if own is None and scope != SERVER:
+    if own is None and scope not in DEFAULTED:
         raise RegistryError("COMPATIBILITY_NOT_CONFIGURED", subject=subject)
     return _complete(registry, own or {})
 
@@ -192,7 +192,7 @@ def delete(registry: Registry, subject: str | None) -> Config:
     scope = scope_of(subject)
     with registry.store.write() as tx:
         own = tx.configs([scope]).get(scope)
-        if own is None and scope != SERVER:
+        if own is None and scope not in DEFAULTED:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         check_writable(tx, subject)
         tx.drop_config(scope)
@@ -211,7 +211,7 @@ def nearest_config(registry: Registry, scope: str, stored: Mapping[str, Config])
     `mergeConfigs`).
     """
     config = next((stored[one] for one in chain(scope) if one in stored), {})
-    inherited = stored.get(SERVER, {}) if scope in stored else {}
+    inherited = stored.get(SERVER, {}) if scope in stored or scope in DEFAULTED else {}
     return _complete(registry, {name: inherited[name] for name in _INHERITED if name in inherited} | config)
 
 

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from schemas.model.errors import RegistryError
-from service.registry.names import BELOW_ALL, SERVER, chain, context_text, covers, scope_of
+from service.registry.model import context_of, name_of
+from service.registry.names import BELOW_ALL, DEFAULTED, SERVER, chain, context_text, covers, scope_of
 from service.registry.ports import StoreReader, StoreWriter
 from service.registry.registry import Registry
 
@@ -60,13 +61,13 @@ def _mode_error(code: str, subject: str | None) -> RegistryError:
 
 
 def get(registry: Registry, subject: str | None, *, default_to_global: bool) -> str:
-    """The mode of a scope (None: the server). Raises INVALID_SUBJECT, MODE_NOT_CONFIGURED."""
-    scope = scope_of(subject)
+    """The mode of a scope (None: the server). Raises MODE_NOT_CONFIGURED."""
+    scope = subject or SERVER
     with registry.store.read() as tx:
         if default_to_global:
             return find_mode(tx, subject)
         own = tx.modes([scope]).get(scope)
-    if own is None and subject:
+    if own is None and scope not in DEFAULTED:
         raise RegistryError("MODE_NOT_CONFIGURED", subject=subject)
     return own or READWRITE
 
@@ -104,18 +105,18 @@ def make_room(tx: StoreWriter, scope: str) -> None:
 
 
 def delete(registry: Registry, subject: str | None, *, recursive: bool = False) -> str | None:
-    """Remove a mode and return what it was; `recursive`: also those of names in the scope, and None if it had none
-    itself.
+    """Remove a mode and return what it was; `recursive`: also those of all names in a context (the server's: in the
+    default one), and None if it had none itself.
 
     Raises INVALID_SUBJECT, SUBJECT_NOT_FOUND if a subject or context has none.
     """
     scope = scope_of(subject)
     with registry.store.write() as tx:
         own = tx.modes([scope]).get(scope)
-        if own is None and subject and not recursive:
+        if own is None and scope not in DEFAULTED and not recursive:
             raise RegistryError("SUBJECT_NOT_FOUND", subject=subject)
         tx.put_mode(scope, None)
-        for other in tx.all_modes() if recursive else ():
-            if covers(scope, other):
+        for other in tx.all_modes() if recursive and not name_of(scope) else ():
+            if context_of(other) == context_of(scope):
                 tx.put_mode(other, None)
-    return own if subject else own or READWRITE
+    return own or READWRITE if scope in DEFAULTED else own

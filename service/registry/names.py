@@ -56,6 +56,8 @@ def version_number(text: str) -> int:
 
 SERVER: Final = ":.:"
 BELOW_ALL: Final = ":.__GLOBAL:"
+DEFAULTED: Final = (SERVER, BELOW_ALL)
+"""The scopes whose config and mode are there, as the defaults, when nothing is set."""
 
 
 def scope_of(subject: str | None) -> str:
@@ -71,8 +73,8 @@ def chain(scope: str) -> list[str]:
 
 
 def covers(scope: str, subject: str) -> bool:
-    """Whether `subject` is, or is in, the scope. The server's covers all contexts, as Confluent's does."""
-    if scope in (SERVER, subject):
+    """Whether `subject` is, or is in, the scope. Those of the server cover all contexts, as Confluent's do."""
+    if scope in (*DEFAULTED, subject):
         return True
     return not name_of(scope) and context_of(scope) == context_of(subject)
 
