@@ -16,7 +16,7 @@ from service.http_client import HttpRegistry, RegistryLogin
 from service.migration.dump_file import read_records, write_records
 from service.migration.plan import MigrationPlan, carry_out, fingerprint, plan_merge, with_contents
 from service.migration.progress import Told, ignore_progress
-from service.migration.rest_reader import RestSource
+from service.migration.rest_reader import DEFAULT_LEVEL, RestSource
 from service.migration.rest_writer import RestTarget, obstacles
 from service.migration.schemas_topic import SchemasTopic
 from service.migration.snapshot import SchemaComparison, Snapshot, parse_versions, snapshot_of
@@ -24,13 +24,13 @@ from service.migration.topic_records import TopicRecord, records_of
 from service.migration.topic_replay import Replay
 from service.registry.config import LEVEL
 from service.registry.deadline import retry_until
-from service.registry.names import SERVER
+from service.registry.mode import READWRITE
+from service.registry.names import BELOW_ALL, SERVER
 from service.registry.ports import Store
 from service.registry.registry import Registry
 from service.store import open_store, store_exists
 
 TOPIC = "kafka:"
-_DEFAULT_LEVEL = "BACKWARD"
 _STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
 
 
@@ -260,12 +260,17 @@ class RestEndpoint:
         target = RestSource(self._http, self._told).read({*source.configs, *source.modes})
         for scope, config in target.configs.items():
             # An answer names the default level where a config has none.
-            if config.get(LEVEL) == _DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
+            if config.get(LEVEL) == DEFAULT_LEVEL and LEVEL not in source.configs.get(scope, {LEVEL: ""}):
                 del config[LEVEL]
         # Nor can the server's default be told from a config that says the same; it gives way.
-        default = {LEVEL: _DEFAULT_LEVEL}
+        default = {LEVEL: DEFAULT_LEVEL}
         if target.configs.get(SERVER) == default != source.configs.get(SERVER, default):
             del target.configs[SERVER]
+        # What `:.__GLOBAL:` has by default is as good as set.
+        if source.configs.get(BELOW_ALL) == default:
+            target.configs.setdefault(BELOW_ALL, default)
+        if source.modes.get(BELOW_ALL) == READWRITE:
+            target.modes.setdefault(BELOW_ALL, READWRITE)
         return target
 
 

@@ -15,13 +15,16 @@ from service.http_client import CONNECTIONS, RegistryClient, find_json, need_jso
 from service.migration.progress import Told, ignore_progress
 from service.migration.snapshot import Key, Snapshot
 from service.migration.topic_records import BrokenRecord, read_config, read_mode, read_schema
+from service.registry.config import LEVEL
 from service.registry.identity import guid, identity
+from service.registry.mode import READWRITE
 from service.registry.model import DEFAULT_CONTEXT, Content, Metadata, StoredVersion, context_of, prefix_of
 from service.registry.names import BELOW_ALL, SERVER, check_name, normalize_subject
 
 T = TypeVar("T")
 U = TypeVar("U")
 
+DEFAULT_LEVEL: Final = "BACKWARD"
 PROBE: Final = "ticdc-bridge-asks-for-a-subject-that-is-not-there"
 
 
@@ -170,6 +173,11 @@ class RestSource:
         for scope, mode in self._map_items(pool, "modes", self._own_scopes("/mode", scopes), self.mode):
             if mode is not None:
                 snapshot.modes[normalize_subject(scope)] = mode
+        # Answered with the defaults where nothing is set.
+        if snapshot.configs.get(BELOW_ALL) == {LEVEL: DEFAULT_LEVEL}:
+            del snapshot.configs[BELOW_ALL]
+        if snapshot.modes.get(BELOW_ALL) == READWRITE:
+            del snapshot.modes[BELOW_ALL]
 
     def _is_valid(self, scope: str) -> bool:
         try:
@@ -192,7 +200,7 @@ class RestSource:
     def server_mode(self) -> dict[str, str]:
         """The server's own mode; none for READWRITE, which is what counts without any."""
         own = self._server_setting("/mode")
-        return {} if own is None or own.get("mode") == "READWRITE" else {SERVER: read_mode(own)}
+        return {} if own is None or own.get("mode") == READWRITE else {SERVER: read_mode(own)}
 
     def _server_setting(self, path: str) -> dict[str, Any] | None:
         own, with_default = self._setting(path), self._setting(f"{path}?defaultToGlobal=true")
