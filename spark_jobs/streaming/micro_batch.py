@@ -146,7 +146,9 @@ class MicroBatchRunner:
                 summary.dropped = failed
             elif self._dead is not None:
                 self._write_dead(dead.select(F.col("message.*"), F.col("position")) if failed else None, number)
-            with _persist(out) as out:
+            # As they came they are kept among the pieces already.
+            is_kept = not (work.dedupe or work.until_resolved or held_path is not None)
+            with nullcontext(out) if is_kept else _persist(out) as out:
                 newest = out.agg(F.count(F.lit(1)), F.max(_COMMIT_TS[self._form])).collect()[0]
                 facts = self._facts(outcome, number, partitions, newest[1])
                 with told_in_commits(out.sparkSession, facts) if self._tells else nullcontext():
