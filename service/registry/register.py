@@ -272,11 +272,19 @@ def add(
     version = new.version if new.version and new.version > 0 else check_limit(following, "version")
     if version != following and not importing:
         raise RegistryError("INVALID_SCHEMA", details="Version is not one more than previous version")
+    refuse_taken_id(tx, subject, new.id, content)
     replace_deleted(tx, subject, version, new.id, rows)
     schema_id = assign_id(tx, subject, new.id, content)
     stored = put(tx, subject, version, schema_id, content, rows)
     warn(tx, stored, changes)
     return LookupResult(stored, completed=full != new, new=True)
+
+
+def refuse_taken_id(tx: StoreReader, subject: str, schema_id: int | None, content: Content) -> None:
+    """An id stands for one schema, also where only soft-deleted versions have it. Raises ID_TAKEN."""
+    stored_content = None if schema_id is None else tx.schema(context_of(subject), schema_id)
+    if stored_content is not None and stored_content != content:
+        raise RegistryError("ID_TAKEN", id=schema_id, context=context_text(subject))
 
 
 def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int | None, rows: list[VersionRow]) -> None:
@@ -292,15 +300,13 @@ def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int 
 
 
 def assign_id(tx: StoreWriter, subject: str, given_id: int | None, content: Content) -> int:
-    """The id of a schema: the one given, or the one that the context has for it, or a new one. Raises ID_TAKEN."""
+    """The id of a schema: the one given, or the one that the context has for it, or a new one."""
     context = context_of(subject)
     existing_id = tx.id_of(context, content) if given_id is None else None
     if existing_id is not None:
         return existing_id
     schema_id = check_limit(tx.new_id(context), "schema id") if given_id is None else given_id
     stored_content = None if given_id is None else tx.schema(context, given_id)
-    if stored_content is not None and stored_content != content:
-        raise RegistryError("ID_TAKEN", id=given_id, context=context_text(subject))
     if given_id is not None:
         tx.use_id(context, given_id)
     if stored_content is None:

@@ -120,6 +120,9 @@ def test_a_soft_deleted_version_can_be_imported_again(registry: Registry) -> Non
     mode.update(registry, "s", "IMPORT")
     register(registry, "s", NewSchema('"int"', id=5, version=3))
     subjects.delete_version(registry, "s", 3)
+    assert refused(registry, "s", NewSchema('"long"', id=5, version=3)) == "ID_TAKEN", (
+        "5 would stand for another schema"
+    )
     assert register(registry, "s", NewSchema('"long"', id=6, version=3)).stored.id == 6
     assert [schemas.get(registry, 6).stored.version, subjects.list_versions(registry, "s")] == [3, [3]]
     with pytest.raises(RegistryError):
