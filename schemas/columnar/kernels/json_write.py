@@ -13,7 +13,7 @@ import numpy as np
 from schemas.columnar.kernels import json_put as put
 from schemas.columnar.kernels import numbers as real
 from schemas.columnar.kernels import temporal as moment
-from schemas.columnar.kernels.byte_buffers import copy
+from schemas.columnar.kernels.byte_buffers import BLOCK, copy, copy_short
 from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.temporal import NEVER, NONE, TWICE
 from schemas.columnar.kernels.text import Array
@@ -109,8 +109,8 @@ def write(at: int, rows: JsonRows, programs: JsonSteps, zones: Array, out: JsonO
             columns, most = table[program, COLUMNS], data.shape[0]
             new_room, old_room = _room(length, new, apart, columns, most), _room(length, old, apart, columns, most)
             if new_room >= 0 and old_room >= 0:
-                state[KEY_NEED] = table[program, KEY_SIZE] + max(new_room, old_room) + 3 * _LONGEST
-                state[VALUE_NEED] = table[program, VALUE_SIZE] + new_room + old_room + 3 * _LONGEST
+                state[KEY_NEED] = table[program, KEY_SIZE] + max(new_room, old_room) + 3 * _LONGEST + BLOCK
+                state[VALUE_NEED] = table[program, VALUE_SIZE] + new_room + old_room + 3 * _LONGEST + BLOCK
                 if state[KEY_NEED] > keys.shape[0] - key_to or state[VALUE_NEED] > values.shape[0] - value_to:
                     return at
                 key_to = _message(
@@ -153,9 +153,7 @@ def _message(
     """A key or value, -1 where a value is left. part: KEY_FIRST or VALUE_FIRST."""
     for base in range(table[program, part] * WIDTH, table[program, part + 1] * WIDTH, WIDTH):
         start, op = steps[base + FROM], steps[base + OP]
-        size = steps[base + TO] - start
-        copy(out, to, text, start, size)
-        to += size
+        to = copy_short(out, to, text, start, steps[base + TO] - start)
         if op == MS:
             to = real.put_int(commit_ts >> 18 if commit_ts >= 0 else ~commit_ts, out, to)
         elif op == COMMIT:
@@ -183,9 +181,7 @@ def _object(
         return -1
     for base in range(step * WIDTH, last * WIDTH, WIDTH):
         start, op = steps[base + FROM], steps[base + OP]
-        size = steps[base + TO] - start
-        copy(out, to, text, start, size)
-        to += size
+        to = copy_short(out, to, text, start, steps[base + TO] - start)
         if op == END:
             continue
         cell = first + apart * steps[base + COLUMN]
@@ -218,7 +214,7 @@ def _value(
         if place < 0 or place > data.shape[0] - size:
             return -1, False
         if op == STRING:
-            return put.string(data, place, size, False, out, to), False
+            return put.short_string(data, place, size, out, to), False
         return _put_span(data, place, place + size, op, steps, base, zones, out, to)
     if op == SIGNED:
         return real.put_int(place, out, to) if steps[base + A] <= place <= steps[base + B] else -1, False
