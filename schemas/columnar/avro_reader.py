@@ -15,7 +15,7 @@ from schemas.columnar.avro_steps import RecordSteps, compile_steps
 from schemas.columnar.kernels import avro_read as kernel
 from schemas.columnar.kernels.avro_bytes import Scratch
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
+from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, find_distinct, freeze
 from schemas.formats.avro.decoder import NewestRecords
 from schemas.formats.avro.definitions import DefinitionsOfRecords
 from schemas.formats.avro.record import RecordReader, compile_record
@@ -122,7 +122,7 @@ class AvroReader:
             data, offsets, ids = _split_messages(binaries)
             if len(names) > 1:
                 ids = ids * len(names) + np.asarray(topics.of, np.int64)
-            different = np.unique(ids)
+            different, _, of = find_distinct(ids)
             table = np.empty(len(different), np.int64)
             for place, code in enumerate(different.tolist()):
                 id_, topic = divmod(code, len(names))
@@ -130,7 +130,7 @@ class AvroReader:
                 program = None if id_ in _NO_IDS[where] else self._program(id_, where, names[topic])
                 if program is not None:
                     table[place] = numbers.setdefault(program, len(numbers))
-            parts.append((data, offsets, table[np.searchsorted(different, ids)]))
+            parts.append((data, offsets, table[of]))
         programs = list(numbers)
         return self._fitting(parts[0], programs, "value"), self._fitting(parts[1], programs, "key"), programs
 
@@ -231,9 +231,9 @@ def _group_by_code(code: Any) -> Iterator[tuple[int, Any]]:
     if (code == code[0]).all():
         yield int(code[0]), np.arange(len(code))
         return
-    different, of, counts = np.unique(code, return_inverse=True, return_counts=True)
-    order = np.argsort(of, kind="stable")
-    yield from zip(different.tolist(), np.split(order, np.cumsum(counts)[:-1]), strict=True)
+    different, _, of = find_distinct(code)
+    order = np.argsort(of.astype(np.min_scalar_type(len(different))), kind="stable")  # small numbers sort quickest
+    yield from zip(different.tolist(), np.split(order, np.cumsum(np.bincount(of))[:-1]), strict=True)
 
 
 def _run(

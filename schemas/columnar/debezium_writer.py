@@ -9,7 +9,16 @@ from __future__ import annotations
 from typing import Any
 
 from schemas.columnar.kernels.jit import COMPILED
-from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, freeze
+from schemas.columnar.rows import (
+    NO_COMMIT_TS,
+    Binaries,
+    Rows,
+    RowShape,
+    Topics,
+    WrittenMessages,
+    find_distinct,
+    freeze,
+)
 from schemas.formats.base import Context, says_changed
 from schemas.formats.debezium.ticdc_json import KINDS, compile_plan, unsized_columns
 from schemas.model.errors import WireError
@@ -145,14 +154,15 @@ class _Batch:
             used = np.bincount(self._shape, minlength=len(shapes)).tolist()
             of = [self._writer.program(s, 0) if used[n] else -1 for n, s in enumerate(shapes)]
             return np.array(of, np.int64)[self._shape]
-        distinct, back = np.unique(self._shape << _MOST_UNSIZED + 1 | bits, return_inverse=True)
+        distinct_bits, _, of = find_distinct(bits)
+        distinct, _, back = find_distinct(self._shape * len(distinct_bits) + of)
         programs = []
         for pair in distinct.tolist():
-            shape = shapes[pair >> _MOST_UNSIZED + 1]
+            shape = shapes[pair // len(distinct_bits)]
             programs.append(
                 -1
                 if len(unsized_columns(shape.table)) > _MOST_UNSIZED
-                else self._writer.program(shape, pair & 2 * _NO_COMMIT_TS - 1)
+                else self._writer.program(shape, int(distinct_bits[pair % len(distinct_bits)]))
             )
         return np.array(programs, np.int64)[back]
 
@@ -232,7 +242,7 @@ class _Batch:
         import numpy as np
 
         names = list(self._writer.compiler.flags)
-        for number in np.unique(notes[:, 1]).tolist():
+        for number in np.flatnonzero(np.bincount(notes[:, 1])).tolist():
             mask = np.zeros(self._count, np.bool_)
             mask[notes[notes[:, 1] == number, 0]] = True
             self._flags[names[number]] = mask
