@@ -321,6 +321,19 @@ def test_a_column_that_the_row_lacks_is_left() -> None:
     assert written(DebeziumWriter(context({})), rows) == [(b"", b"", set())]
 
 
+def test_texts_of_any_length_with_what_is_escaped_anywhere() -> None:
+    of = table(column("a", "varchar"))
+    texts = [
+        "x" * place + middle + "y" * (size - place - 1)
+        for size in range(1, 70)
+        for place in sorted({0, size // 2, min(31, size - 1), size - 1})
+        for middle in ("z", '"', "\\", "\x1f", "é")
+    ]
+    assert check([change(of, {"a": text}) for text in ["", *texts]], OPTIONS[0]) == len(texts) + 1
+    for text in texts[::7]:  # the last of a batch's bytes
+        assert check([change(of, {"a": text})], OPTIONS[0]) == 1
+
+
 @example("2024-02-30 00:00:00")
 @given(st.from_regex(r"[0-9]{4}-[0-9]{2}-[0-9]{2}( [0-9]{2}:[0-9]{2}:[0-9]{2}(\.[0-9]{0,7})?)?", fullmatch=True))
 @settings(deadline=None)
