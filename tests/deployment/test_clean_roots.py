@@ -139,6 +139,7 @@ def test_the_image_of_the_service_by_an_engine() -> None:
         subprocess.run(["docker", "image", "rm", "-f", tag], capture_output=True, check=False)
 
 
+@pytest.mark.slow
 def test_the_bill_of_materials_of_this_python() -> None:
     """What `scripts/sbom.py` prints, here of the tests' own environment."""
     done = subprocess.run(

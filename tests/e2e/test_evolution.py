@@ -199,7 +199,8 @@ def test_a_table_that_nobody_knows(kafka: Kafka, capsys: pytest.CaptureFixture[s
     assert "decode: skipped other table 1\n" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("most", [5, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("most", [5, 3])
 def test_a_table_without_types(most: int, kafka: Kafka, registry: str, capsys: pytest.CaptureFixture[str]) -> None:
     """Debezium's messages without schema don't tell types: the rows of a table that is not defined are dead letters."""
     known, ghosts = (_rows(Golden("debezium", f"{name}.noschema")) for name in ("pk_int", "pk_types"))

@@ -256,6 +256,7 @@ def test_the_registry_goes_and_comes_back_in_mid_stream(
     assert main([*argv, "--registry-wait", "200ms"]) == 2
 
 
+@pytest.mark.slow
 def test_a_python_worker_is_killed_under_a_local_stream(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     """With a master such as local[2] Spark tries no task twice: the stream runs the micro-batch again."""
     source, messages = sent(kafka)

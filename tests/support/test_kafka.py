@@ -98,6 +98,7 @@ def test_topics(kafka: Kafka) -> None:
         kafka.create_topic(name)
 
 
+@pytest.mark.slow
 def test_broker_ends_when_its_test_run_is_killed() -> None:
     script = (
         "from tests.support.kafka import Kafka; kafka = Kafka().start();"

@@ -137,6 +137,7 @@ def test_a_version_that_became_another_one_is_seen(two: Pair) -> None:
     assert two.own.ask("GET", "/subjects/again/versions/1").json["schema"] == '"double"'
 
 
+@pytest.mark.slow
 def test_differences_are_reported_when_they_begin_and_end(tmp_path: Path) -> None:
     with pair(tmp_path, profile=7) as two:
         two.mirror.sync()
@@ -359,6 +360,7 @@ def test_following_a_topic(kafka: Kafka, tmp_path: Path) -> None:
     assert command("mirror", "--from", "kafka:absent", "--once", *brokers, cwd=tmp_path)[0] == 2
 
 
+@pytest.mark.slow
 def test_a_mirror_that_asks_for_credentials(tmp_path: Path) -> None:
     """Its clients have to name themselves; the mirror itself asks its own answers without."""
     (tmp_path / "auth").write_text(auth_lines())

@@ -210,6 +210,7 @@ def test_one_table_as_parquet(spark: SparkSession, types: Any) -> None:
         assert len(Path("dead.jsonl").read_text().splitlines()) == len(failed) > 0
 
 
+@pytest.mark.slow
 def test_one_table_as_delta(spark: SparkSession) -> None:
     """Fields keep their TiDB types; what the types can't hold is a dead letter with its message."""
     table, source = _table_of(WIDE), _file(WIDE)

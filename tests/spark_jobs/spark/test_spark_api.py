@@ -38,9 +38,10 @@ _ALLOWED = {
     "spark/decode_plan.py": "rows in Spark's own layout: where the JVM reader's classes may be used",
     "spark/errors.py": "whether the JVM has ended, which its errors do not say",
     "spark/data_source.py": "empty profiles of a worker that plans a read; a pipeline on 4.3.0 runs by tests/examples",
-    "spark/session.py": "spark-submit's settings before there is a session",
+    "spark/session.py": "spark-submit's settings before there is a session; which session an object stands for",
     "lake/tables.py": "spark-submit's jars before there is a session",
     "lake/engines/delta_files.py": "Hadoop's file system; not over Spark Connect",
+    "lake/engines/iceberg_defaults.py": "Iceberg's Java API; not over Spark Connect",
 }
 """Files of spark_jobs that use inner names of pyspark or of Spark's JVM, and why they may."""
 
