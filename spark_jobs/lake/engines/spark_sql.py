@@ -92,8 +92,11 @@ def set_for_now(spark: SparkSession, name: str, value: str) -> Iterator[None]:
     key = session_id(spark), name
     with _changed:
         _changed.wait_for(lambda: key not in _held or _held[key].value == value)
-        held = _held.setdefault(key, _HeldSetting(value, spark.conf.get(name, None)))
-        spark.conf.set(name, value)
+        if key not in _held:
+            before = spark.conf.get(name, None)
+            spark.conf.set(name, value)
+            _held[key] = _HeldSetting(value, before)
+        held = _held[key]
         held.holders += 1
     try:
         yield
@@ -102,5 +105,5 @@ def set_for_now(spark: SparkSession, name: str, value: str) -> Iterator[None]:
             held.holders -= 1
             if not held.holders:
                 del _held[key]
+                _changed.notify_all()  # before what can fail: they go on when this block has ended
                 spark.conf.unset(name) if held.before is None else spark.conf.set(name, held.before)
-                _changed.notify_all()
