@@ -199,7 +199,7 @@ def record(
         if code == codes.TEXT:
             sound = is_sound_text(data, first, pos)
         elif code == codes.DECIMAL_TEXT:
-            sound = is_decimal(data, first, pos)
+            sound = is_decimal(data, first, pos, 0, 0)
         elif code == codes.DECIMAL_BYTES:
             at = scratch + work.state[SCRATCH]
             size = decimal(data, first, size, a, b, work)

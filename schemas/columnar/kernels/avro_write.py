@@ -21,7 +21,7 @@ from schemas.columnar.kernels.avro_values import (
 )
 from schemas.columnar.kernels.byte_buffers import copy
 from schemas.columnar.kernels.jit import jit, jit_allocating
-from schemas.columnar.kernels.text import fits, is_decimal
+from schemas.columnar.kernels.text import is_decimal
 
 INT, UINT, UINT_TEXT, YEAR, FLOAT, DOUBLE, DECIMAL, DECIMAL_TEXT, BIT, SPAN, TIMESTAMP, VIRTUAL, LEFT = range(13)
 """What a field is. VIRTUAL: always NULL. LEFT: a value of it is for the format's own encoder."""
@@ -197,9 +197,7 @@ def _put_field(
     if what == DECIMAL:
         return int(put_decimal(out, at, data, place, length, first, second, limbs))
     if what == DECIMAL_TEXT:
-        sound = is_decimal(data, place, place + length)
-        if sound and first:  # else the column's precision is not known
-            sound = fits(data, place, place + length, first, second)
+        sound = is_decimal(data, place, place + length, first, second)
         return int(put_span(out, at, data, place, length)) if sound else -1
     if what == DOUBLE:
         return int(put_double(out, at, place))

@@ -12,7 +12,7 @@ import numpy as np
 
 from schemas.columnar.kernels.byte_buffers import read_eight
 from schemas.columnar.kernels.jit import jit
-from schemas.columnar.kernels.text import Array, fits, is_decimal, is_sound_text
+from schemas.columnar.kernels.text import Array, is_decimal, is_sound_text
 
 # How a slot is read, and what a and b are. SIGNED, YEAR: the least and the greatest number. UNSIGNED, ENUM, SET: the
 # greatest. DECIMAL: precision and scale, precision 0: not known.
@@ -105,7 +105,7 @@ def _fill_slot(code: int, data: Array, place: Array, length: Array, a: int, b: i
             if code == TEXT:
                 bad[row] |= not is_sound_text(data, pos, pos + size)
             elif code == DECIMAL:
-                bad[row] |= not (is_decimal(data, pos, pos + size) and (a == 0 or fits(data, pos, pos + size, a, b)))
+                bad[row] |= not is_decimal(data, pos, pos + size, a, b)
             continue
         if code <= SET:
             number, sound = _number(code, data, pos, pos + size, a, b)

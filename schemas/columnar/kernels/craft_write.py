@@ -14,7 +14,7 @@ import numpy as np
 from schemas.columnar.kernels.byte_buffers import copy, put, zigzag
 from schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from schemas.columnar.kernels.temporal import is_temporal
-from schemas.columnar.kernels.text import Array, fits, is_decimal
+from schemas.columnar.kernels.text import Array, is_decimal
 
 # What a column's cells are, and what a and b are. SIGNED, YEAR: the least and the greatest number. UNSIGNED: the
 # greatest. ENUM, SET: names, from a to b in the table's elements. DOUBLE: finite. DECIMAL: precision and scale,
@@ -99,7 +99,7 @@ def _content(target: WriteLayout, column: int, data: Array, place: int, size: in
     if code >= SPAN:
         end = place + size
         if code == DECIMAL:
-            sound = is_decimal(data, place, end) and (a == 0 or fits(data, place, end, a, b))
+            sound = is_decimal(data, place, end, a, b)
         else:
             sound = code == SPAN or is_temporal(code - DATE, data, place, end)
         return place, size if sound else -1

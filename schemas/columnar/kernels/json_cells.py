@@ -27,7 +27,7 @@ from schemas.columnar.kernels.temporal import (
     put_clock,
     put_date,
 )
-from schemas.columnar.kernels.text import Array, find_digits_end, fits, is_decimal, read_digits, utf8
+from schemas.columnar.kernels.text import Array, find_digits_end, is_decimal, read_digits, utf8
 
 # How a slot is read, and what a, b and c are. SIGNED, YEAR: the least and the greatest number. UNSIGNED: the greatest,
 # and whether a negative int64 stands for that + 2^64. ENUM, SET: the greatest index or mask. DOUBLE, FLOAT: the bits of
@@ -270,7 +270,7 @@ def _is_sound(code: int, data: Array, pos: int, end: int, a: int, b: int) -> boo
     """Whether a text is one of its column as it stands."""
     if code <= TIME:
         return is_temporal(code - DATE, data, pos, end)
-    return bool(code == DECIMAL and is_decimal(data, pos, end) and (a == 0 or fits(data, pos, end, a, b)))
+    return bool(code == DECIMAL and is_decimal(data, pos, end, a, b))
 
 
 @jit

@@ -122,26 +122,24 @@ def _eight_digits(word: Any) -> Any:
 
 
 @jit
-def is_decimal(data: Array, pos: int, end: int) -> bool:
-    """Plain notation with up to 65 digits on each side of the point."""
+def is_decimal(data: Array, pos: int, end: int, precision: int, scale: int) -> bool:
+    """Whether data[pos:end] is a decimal in plain notation that DECIMAL(precision, scale) holds without rounding.
+
+    precision 0: the column is not known, any decimal will do.
+    """
     if pos < end and data[pos] == 45:
         pos += 1
     point = find_digits_end(data, pos, end)
     if not 1 <= point - pos <= 65:
         return False
-    if point == end:
+    if point < end and not (
+        data[point] == 46 and find_digits_end(data, point + 1, end) == end and 1 <= end - point - 1 <= 65
+    ):
+        return False
+    if not precision or (point - pos <= precision - scale and end - point - 1 <= scale):
         return True
-    return bool(data[point] == 46 and find_digits_end(data, point + 1, end) == end and 1 <= end - point - 1 <= 65)
-
-
-@jit
-def fits(data: Array, pos: int, end: int, precision: int, scale: int) -> bool:
-    """Whether a decimal's text fits DECIMAL(precision, scale) without rounding."""
-    if data[pos] == 45:
-        pos += 1
     while pos < end and data[pos] == 48:
         pos += 1
-    point = find_digits_end(data, pos, end)
     if point - pos > precision - scale:
         return False
     cut = point + 1 + scale
