@@ -30,6 +30,7 @@ from service.api import (
 )
 from service.api import trackers as trackers_api
 from service.api.authentication import Authentication
+from service.api.compression import CompressedAnswers
 from service.api.fast_path.answer_cache import CachedAnswers
 from service.api.fast_path.registration_batches import RegistrationBatcher
 from service.api.middleware import RawPaths
@@ -187,7 +188,7 @@ def create_served(settings: Settings | None = None, memory: WorkerMemory | None 
     Around FastAPI and not one of its middlewares: what FastAPI does for each request is a tenth of a bare answer.
     """
     settings = settings or Settings()
-    return wrap_served(create_app(settings, memory=memory, worker=worker), settings)
+    return CompressedAnswers(wrap_served(create_app(settings, memory=memory, worker=worker), settings))
 
 
 def wrap_served(app: FastAPI, settings: Settings) -> ASGIApp:

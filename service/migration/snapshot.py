@@ -12,6 +12,8 @@ from service.registry.model import DEFAULT_CONTEXT, Content, Reference, StoredVe
 from service.registry.ports import StoreReader
 from service.registry.references import referenced_texts
 from service.registry.registry import Registry
+from service.schema_types.base import SchemaValidityError
+from service.schema_types.parse import ParsedSchema
 
 Key = tuple[str, int]
 """Subject and version."""
@@ -131,11 +133,20 @@ def _identify(registry: Registry, stored: StoredVersion, among: Snapshot) -> tup
             deleted=True,
         )
         parsed = registry.parse(content.kind, content.text, texts, strict=False)
-        text, alike, readable = parsed.text, likeness(parsed.unordered_text()), True
+        text, alike, readable = parsed.text, likeness(parsed.unordered_text()), is_valid(parsed)
     except (ValueError, RegistryError, RecursionError):
         text, alike, readable = content.text, likeness(content.text), False
     same = identity(text, content.references, content.metadata, content.rule_set)
     return replace(content, identity=same, likeness=alike), readable
+
+
+def is_valid(parsed: ParsedSchema) -> bool:
+    """Whether something can be checked against a schema that was read."""
+    try:
+        parsed.check_validity()
+    except SchemaValidityError:
+        return False
+    return True
 
 
 def targets(stored: StoredVersion) -> list[Key]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from schemas.model.errors import RegistryError
-from service.registry import metadata
+from service.registry import metadata, mode
 from service.registry.identity import guid, identity, likeness
 from service.registry.model import Content, NewSchema, Reference, StoredVersion, context_of, qualify
 from service.registry.ports import StoreReader
 from service.registry.registry import Registry
-from service.schema_types.base import ChecksFields, ReferencedText, SchemaValidityError
+from service.schema_types.base import ChecksFields, HoldsTags, ReferencedText, SchemaValidityError, TaggedPart
 from service.schema_types.parse import KINDS, ParsedSchema
 
 _SHOWN_TEXT = 10240
@@ -49,9 +49,11 @@ def parse_with_references(
     """Parse `new` and say what would be stored. Raises INVALID_SCHEMA with Confluent's text.
 
     `strict` False reads it as leniently as what is stored already; `validate_fields` asks more of a strict one. A
-    schema that the context has may refer to versions that are soft-deleted by now: it is registered again.
+    schema that the context has may refer to versions that are soft-deleted by now: it is registered again. What is
+    imported may be invalid, e.g. refer to what is not there, and is never normalised.
     """
     context = context_of(subject)
+    normalize = normalize and not mode.imports(mode.find_mode(tx, subject))
     references = tuple(resolve_latest(tx, context, reference) for reference in new.references)
     missing: SoftDeletedReference | None = None
     try:
@@ -61,6 +63,8 @@ def parse_with_references(
             missing = error
             texts = referenced_texts(tx, context, references, deleted=True)
         parsed = registry.parse(new.kind, new.text, texts, strict=strict)
+        if not strict:
+            check_validity(tx, subject, parsed)
         if strict and validate_fields and isinstance(parsed, ChecksFields):
             parsed.check_fields()
         text = parsed.normalized_text() if normalize else parsed.text
@@ -75,6 +79,15 @@ def parse_with_references(
     if missing is not None and tx.id_of(context, content) is None:
         raise invalid_schema_error(subject, new, missing)
     return parsed, content
+
+
+def check_validity(tx: StoreReader, subject: str, parsed: ParsedSchema) -> None:
+    """Raises SchemaValidityError, where schemas are not imported."""
+    try:
+        parsed.check_validity()
+    except SchemaValidityError:
+        if not mode.imports(mode.find_mode(tx, subject)):
+            raise
 
 
 def likeness_of(kind: str, text: str) -> bytes:
@@ -97,6 +110,14 @@ def stored_schema(registry: Registry, tx: StoreReader, stored: StoredVersion) ->
     except ValueError as error:
         where = f"Subject '{stored.subject}' version {stored.version} can't be read"
         raise RegistryError("INVALID_SCHEMA", details=f"{where}: {error}") from None
+
+
+def tags_of(parsed: ParsedSchema) -> list[TaggedPart]:
+    """The tags in a stored schema. Raises INVALID_SCHEMA: what was imported may be invalid."""
+    try:
+        return parsed.tags() if isinstance(parsed, HoldsTags) else []
+    except ValueError as error:
+        raise RegistryError("INVALID_SCHEMA", details=f"Its tags can't be read: {error}") from None
 
 
 def resolve_latest(tx: StoreReader, context: str, reference: Reference) -> Reference:

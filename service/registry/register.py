@@ -27,10 +27,10 @@ from service.registry.metadata import VERSION, properties, with_version
 from service.registry.model import MAX_VERSION, Content, LookupResult, NewSchema, StoredVersion, VersionRow, context_of
 from service.registry.names import LATEST, check_subject, context_text
 from service.registry.ports import StoreReader, StoreWriter
-from service.registry.references import UnderstoodSchema, parse_with_references, stored_schema
+from service.registry.references import UnderstoodSchema, parse_with_references, stored_schema, tags_of
 from service.registry.registry import Registry
 from service.registry.subjects import get_in_contexts
-from service.schema_types.base import HoldsTags, TaggedPart
+from service.schema_types.base import HoldsTags
 from service.schema_types.parse import ParsedSchema
 
 
@@ -103,7 +103,7 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
     if new.keep_tags:
         latest = tx.latest(subject)
         previous = stored_schema(registry, tx, latest) if latest else None
-        add = (*add, *previous_tags(previous)) if previous else add
+        add = (*add, *tags_of(previous)) if previous else add
     if not (add or new.tags_to_remove) or not (new.changes_tags or new.text.strip()):
         return new
     parsed, content = parse_with_references(registry, tx, subject, new, normalize=False, strict=False)
@@ -123,10 +123,6 @@ def with_previous_tags(registry: Registry, tx: StoreReader, subject: str, new: N
         tags_to_remove=(),
         keep_tags=False,
     )
-
-
-def previous_tags(previous: ParsedSchema) -> list[TaggedPart]:
-    return previous.tags() if isinstance(previous, HoldsTags) else []
 
 
 def find_repeat(

@@ -11,10 +11,10 @@ from schemas.model.errors import RegistryError
 from service.registry import config
 from service.registry.model import DEFAULT_CONTEXT, StoredVersion, context_of, name_of, prefix_of
 from service.registry.ports import StoreReader
-from service.registry.references import stored_schema
+from service.registry.references import stored_schema, tags_of
 from service.registry.registry import Registry
 from service.registry.subjects import ALL_CONTEXTS, matches
-from service.schema_types.base import Formats, HoldsTags, TaggedPart
+from service.schema_types.base import Formats, TaggedPart
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +157,8 @@ def format_schema(registry: Registry, stored: StoredVersion, format_: str) -> st
 
 
 def tags(registry: Registry, stored: StoredVersion, names: Collection[str]) -> list[TaggedPart]:
-    """The parts of a schema with one of the `names` tags; `*` stands for any."""
+    """The parts of a schema with one of the `names` tags; `*` stands for any. Raises INVALID_SCHEMA, of an import."""
     with registry.store.read() as tx:
         parsed = stored_schema(registry, tx, stored)
-    parts = parsed.tags() if isinstance(parsed, HoldsTags) else []
+    parts = tags_of(parsed)
     return [one for one in parts if "*" in names or set(names) & set(one.tags)]

@@ -18,6 +18,9 @@ from service.schema_types.base import Comparable, ReferencedText, TaggedPart, Ta
 class ParsedSchema(Comparable, Protocol):
     """A schema that was understood; `text` (of Comparable) is its canonical form."""
 
+    def check_validity(self) -> None:
+        """What a new schema has to stand besides being read. Raises SchemaValidityError."""
+
     def normalized_text(self) -> str: ...
     def resolved_text(self) -> str:
         """The canonical text with references written out."""
@@ -38,6 +41,9 @@ class AvroSchema:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "text", canonical_text(self.node, self.known))
+
+    def check_validity(self) -> None:
+        """All of it was looked at when the schema was parsed."""
 
     def normalized_text(self) -> str:
         return normalized_text(self.node, self.known)

@@ -20,6 +20,7 @@ from typing import Final
 from fastapi import FastAPI
 from starlette.types import Message, Receive, Scope, Send
 
+from service.api.compression import LONG, accepts_gzip
 from service.api.fast_path.registration_batches import ROUTE, RegistrationBatcher
 from service.api.metrics import ServiceMetrics, Tally
 from service.api.routing import Route, all_routes
@@ -182,7 +183,7 @@ class CachedAnswers:
         path, _, query = url.partition(b"?")
         self._follow()
         answer = self.answers.get(("GET", path, query, accept, content_type, b""))
-        if answer is None:
+        if answer is None or (len(answer.body) >= LONG and accepts_gzip(headers)):
             return None
         answer.tally.add(time.perf_counter() - start)
         return [answer.head, next(self._ids), answer.tail, answer.body]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Final, cast
 
 from service.schema_types.base import (
@@ -28,17 +28,27 @@ _SHOWN_CHARACTERS: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True, eq=False)
 class JsonSchema:
-    """`root` is the schema with everything it refers to; `lenient` widens what its comparison accepts.
-
-    `referenced` is what it was parsed with.
+    """`referenced` is what it may refer to by name, the first of a name counts; `lenient` widens what its comparison
+    accepts.
     """
 
     text: str
     value: Json
-    root: SchemaLocation
     referenced: tuple[ReferencedText, ...] = ()
     lenient: bool = False
     kind: str = "JSON"
+    _kept: list[SchemaLocation] = field(default_factory=list, repr=False)
+
+    @property
+    def root(self) -> SchemaLocation:
+        """The schema with everything it refers to. Raises SchemaValidityError with Confluent's words first."""
+        if not self._kept:
+            self._kept.append(load_root(self.value, self.referenced))
+        return self._kept[0]
+
+    def check_validity(self) -> None:
+        """Raises SchemaValidityError for what is JSON and no JSON schema, or leads to what is not there."""
+        _ = self.root
 
     def normalized_text(self) -> str:
         """The text with the keys of all objects sorted."""
@@ -56,6 +66,7 @@ class JsonSchema:
         return tags.find(self.root)
 
     def change_tags(self, add: Tags, remove: Tags) -> str:
+        self.check_validity()
         return tags.change(self.value, add, remove)
 
     def to_lenient(self) -> JsonSchema:
@@ -63,7 +74,12 @@ class JsonSchema:
         return replace(self, lenient=True)
 
     def field_names(self) -> list[str]:
-        return list(self.root.node.properties) if isinstance(self.root.node, Object) else []
+        """Those of the outermost object, none of what is not valid."""
+        try:
+            node = self.root.node
+        except SchemaValidityError:
+            return []
+        return list(node.properties) if isinstance(node, Object) else []
 
     def check_fields(self) -> None:
         """Raises SchemaValidityError for a property of the outermost object that begins with `$$`."""
@@ -76,7 +92,7 @@ class JsonSchema:
             return []
         try:
             problems = incompatibilities(other.root, self.root, lenient=self.lenient)
-        except ComparisonTooLarge as error:
+        except (ComparisonTooLarge, SchemaValidityError) as error:
             return [f"Unexpected exception during compatibility check: {error}"]
         return difference_texts(problems, reader_word, writer_word)
 
@@ -94,22 +110,28 @@ def difference_texts(differences: list[SchemaDifference], reader: str, writer: s
 
 
 def parse_json(text: str, referenced: Sequence[ReferencedText], strict: bool) -> JsonSchema:
-    """Parse a JSON schema; `referenced` is what it may refer to by name, the first of a name counts.
+    """Read the text of a JSON schema; one that is not `strict` need not be valid.
 
-    Raises NotParsed if the text isn't JSON and NotValid if it is no JSON schema, each with Confluent's words first.
-    `strict` makes no difference here.
+    Raises SchemaParseError if the text isn't JSON, with Confluent's words first, and SchemaValidityError.
     """
     try:
         value = load(text)
     except ValueError as error:
         raise SchemaParseError(f"Invalid JSON schema: {error}") from None
+    schema = JsonSchema(dump_json(value), value, tuple(referenced))
+    if strict:
+        schema.check_validity()
+    return schema
+
+
+def load_root(value: Json, referenced: Sequence[ReferencedText]) -> SchemaLocation:
+    """Raises SchemaValidityError."""
     if not isinstance(value, dict | bool):
         raise SchemaValidityError(f"Invalid JSON schema: {root_problem(value)}")
     try:
-        root = load_schema(value, [(one.name, load(one.text)) for one in referenced])
+        return load_schema(value, [(one.name, load(one.text)) for one in referenced])
     except ValueError as error:
         raise SchemaValidityError(f"Invalid JSON: {error}") from None
-    return JsonSchema(dump_json(value), value, root, tuple(referenced))
 
 
 def root_problem(value: Json) -> str:

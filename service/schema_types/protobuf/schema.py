@@ -76,6 +76,16 @@ class ProtobufSchema:
             return serialize_file(self.file, there, self.types().scope(self.file.package))
         return self.text
 
+    def check_validity(self) -> None:
+        """Raises SchemaValidityError for a type that can't be resolved, and for what its text can't say again."""
+        try:
+            if "checked" not in self._kept and text_of(parse(self.text)) != self.text:
+                raise ValueError("a name or import path holds characters that the text of a schema cannot")
+            self.normalized_text()
+        except ValueError as error:
+            raise SchemaValidityError(str(error)) from None
+        self._kept["checked"] = ""
+
     def check_fields(self) -> None:
         """Raises SchemaValidityError where no descriptor can be made of the schema."""
         check_descriptor(self.file, {path: file for path, (file, _) in self.dependencies.items()})
@@ -97,10 +107,7 @@ class ProtobufSchema:
 
 
 def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool) -> ProtobufSchema:
-    """Read a schema; `strict` also resolves every type in it, and makes sure that its text can be read again.
-
-    Raises NotParsed and NotValid with the reason.
-    """
+    """Read a schema; one that is not `strict` need not be valid. Raises SchemaParseError, SchemaValidityError."""
     try:
         file = read(text)
         dependencies: dict[str, tuple[File, Origin | None]] = {}
@@ -111,12 +118,7 @@ def parse_protobuf(text: str, referenced: Sequence[ReferencedText], strict: bool
     except ValueError as error:
         raise SchemaParseError(f"Could not parse Protobuf - {error}") from None
     if strict:
-        try:
-            if text_of(parse(schema.text)) != schema.text:
-                raise ValueError("a name or import path holds characters that the text of a schema cannot")
-            schema.normalized_text()
-        except ValueError as error:
-            raise SchemaValidityError(str(error)) from None
+        schema.check_validity()
     return schema
 
 

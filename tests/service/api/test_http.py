@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections.abc import Iterator
 from itertools import product
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from service.api.compression import LONG
 from service.schema_types.java_text import MAX_DEPTH
 from service.testing import running_service
 from tests.support.service import V1, Client, column, record
@@ -152,6 +154,47 @@ def test_what_cannot_be_answered_or_read(shared_client: Client) -> None:
     wrong_method = shared_client.send("DELETE", "/")
     assert wrong_method.error == (405, 405)
     assert "content-type" not in wrong_method.headers
+
+
+ENCODINGS = (
+    ("gzip", True),
+    ("gzip, deflate, br", True),
+    ("br;q=1.0, GZIP ; q=0.5", True),
+    ("gzip;q=0", False),
+    ("gzip;q=0.000", False),
+    ("identity", False),
+    ("xgzip", False),
+    ("", False),
+)
+
+
+def test_long_answers_are_compressed_where_that_is_asked(shared_client: Client) -> None:
+    """The first time from the app, then from the answers that are kept; the next client gets what it can read."""
+    long = record("Long", column("c", doc="é" * LONG))
+    wanted = shared_client.register("long", long).json["schema"]
+    short = shared_client.register("short", '"int"').json["id"]
+
+    def check(row: tuple[str, bool]) -> None:
+        asked, compressed = row
+        headers = {"Accept-Encoding": asked}
+        for method, path, body in (
+            ("GET", "/subjects/long/versions/1/schema", None),
+            ("GET", "/subjects/long/versions/1", None),
+            ("POST", "/subjects/long", {"schema": long}),
+        ):
+            for _ in range(2):
+                answer = shared_client.send(method, path, body, headers)
+                assert (answer.headers.get("content-encoding") == "gzip") == compressed
+                assert (answer.headers["vary"], len(answer.headers["x-request-id"])) == ("Accept-Encoding", 36)
+                assert int(answer.headers["content-length"]) == len(answer.body)
+                text = (gzip.decompress(answer.body) if compressed else answer.body).decode()
+                assert (text if path.endswith("schema") else json.loads(text)["schema"]) == wanted
+        for path in (f"/schemas/ids/{short}", "/subjects/none/versions"):
+            assert "content-encoding" not in shared_client.get(path, **headers).headers
+
+    check_rows(ENCODINGS, check)
+    head = shared_client.send("HEAD", "/subjects/long/versions/1", None, {"Accept-Encoding": "gzip"})
+    assert (head.status, head.body, "content-encoding" in head.headers) == (200, b"", False)
 
 
 def test_head_and_options(shared_client: Client) -> None:

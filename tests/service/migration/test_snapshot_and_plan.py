@@ -354,8 +354,10 @@ def test_ids_are_not_handed_out_again(store: SqlStore) -> None:
 
 
 def test_a_schema_that_cannot_be_read_is_kept(registry: Registry) -> None:
-    source = snapshot(schema("s", 1, 1, "no schema"), schema("t", 1, 2, "x", schemaType="XML"))
+    texts = ["no schema", "x", '{"$ref":"#/nowhere"}']
+    invalid = schema("u", 1, 3, texts[2], schemaType="JSON")
+    source = snapshot(schema("s", 1, 1, texts[0]), schema("t", 1, 2, texts[1], schemaType="XML"), invalid)
     done, unread = parse_versions(registry, source.versions.values(), source)
-    assert unread == [("s", 1), ("t", 1)]
-    assert [one.content.text for one in done] == ["no schema", "x"]
+    assert unread == [("s", 1), ("t", 1), ("u", 1)]
+    assert [one.content.text for one in done] == texts
     assert all(replace(one.content, identity=b"") == source.versions[one.subject, 1].content for one in done)

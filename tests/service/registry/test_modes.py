@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from urllib.parse import quote
 
 import pytest
@@ -127,6 +128,52 @@ def test_a_soft_deleted_version_can_be_imported_again(registry: Registry) -> Non
     assert [schemas.get(registry, 6).stored.version, subjects.list_versions(registry, "s")] == [3, [3]]
     with pytest.raises(RegistryError):
         schemas.get(registry, 5)
+
+
+VALID = {"JSON": "{}", "PROTOBUF": 'syntax = "proto3"; message M { string n = 1; }', "AVRO": '"int"'}
+INVALID = (
+    ("JSON", '{"$ref":"#/nowhere"}'),
+    ("JSON", '{"$ref":"http://example.com/schema.json"}'),
+    ("JSON", '{"type":5,"title":"t"}'),
+    ("JSON", "[1,2]"),
+    ("JSON", "5"),
+    ("PROTOBUF", 'syntax = "proto3";\n\nmessage M {\n  Nowhere n = 1;\n}\n'),
+)
+"""What Confluent's server takes in mode IMPORT alone."""
+
+
+TAGS = {"tagsToAdd": [{"schemaEntity": {"entityPath": "M", "entityType": "sr_record"}, "tags": ["T"]}]}
+
+
+def test_what_is_imported_may_be_invalid(shared_client: Client) -> None:
+    check_rows(INVALID, partial(invalid_import, shared_client))
+
+
+def invalid_import(client: Client, row: tuple[str, str]) -> None:
+    kind, text = row
+    name = f"{kind}-{INVALID.index(row)}"
+    id_ = 1000 + 10 * INVALID.index(row)
+    assert client.register(name, text, schemaType=kind).error == (422, 42201)
+    client.send("PUT", f"/mode/{name}", {"mode": "IMPORT"})
+    for _ in range(2):
+        answer = client.register(name, text, "?normalize=true", schemaType=kind, id=id_, version=2)
+        assert (answer.json["id"], answer.json["version"], answer.json["schema"]) == (id_, 2, text)
+    sent = {"schema": text, "schemaType": kind}
+    assert client.send("POST", f"/subjects/{name}?normalize=true", sent).json["version"] == 2
+    assert client.send("POST", f"/subjects/{name}/versions/2/tags", TAGS).status == 422
+    client.send("PUT", f"/mode/{name}", {"mode": "READWRITE"})
+    assert client.send("POST", f"/subjects/{name}", sent).error == (422, 42201)
+    for path in (f"/schemas/ids/{id_}", f"/subjects/{name}/versions/2", f"/subjects/{name}/versions/latest"):
+        assert client.get(path).json["schema"] == text
+        assert client.get(f"{path}?findTags=*&format=serialized").status in (200, 422)
+    for path in (f"/schemas/ids/{id_}/schema", f"/ui/subjects/{name}", f"/ui/subjects/{name}/versions/2"):
+        assert client.get(path).status == 200, path
+    for level in ("BACKWARD", "FORWARD", "FULL_TRANSITIVE"):
+        client.level(level, name)
+        assert client.register(name, VALID[kind], schemaType=kind).status in (409, 422)
+        assert client.register(name, VALID[kind], schemaType=kind, propagateSchemaTags=True).status in (409, 422)
+    client.level("NONE", name)
+    assert client.register(name, VALID[kind], schemaType=kind).json["version"] == 3
 
 
 def test_references_stay_in_their_context(registry: Registry) -> None:
