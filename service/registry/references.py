@@ -62,9 +62,7 @@ def parse_with_references(
         except SoftDeletedReference as error:
             missing = error
             texts = referenced_texts(tx, context, references, deleted=True)
-        parsed = registry.parse(new.kind, new.text, texts, strict=strict)
-        if not strict:
-            check_validity(tx, subject, parsed)
+        parsed = parse_valid(registry, tx, subject, new, texts, strict=strict)
         if strict and validate_fields and isinstance(parsed, ChecksFields):
             parsed.check_fields()
         text = parsed.normalized_text() if normalize else parsed.text
@@ -81,13 +79,25 @@ def parse_with_references(
     return parsed, content
 
 
-def check_validity(tx: StoreReader, subject: str, parsed: ParsedSchema) -> None:
-    """Raises SchemaValidityError, where schemas are not imported."""
+def parse_valid(
+    registry: Registry,
+    tx: StoreReader,
+    subject: str,
+    new: NewSchema,
+    texts: tuple[ReferencedText, ...],
+    *,
+    strict: bool,
+) -> ParsedSchema:
+    """A schema that was sent; what is imported need not be valid. Raises ValueError."""
     try:
-        parsed.check_validity()
+        parsed = registry.parse(new.kind, new.text, texts, strict=strict)
+        if not strict:
+            parsed.check_validity()
     except SchemaValidityError:
         if not mode.imports(mode.find_mode(tx, subject)):
             raise
+        parsed = registry.parse(new.kind, new.text, texts, strict=False)
+    return parsed
 
 
 def likeness_of(kind: str, text: str) -> bytes:

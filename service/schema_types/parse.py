@@ -11,6 +11,7 @@ from service.schema_types.avro import logical_types, tags
 from service.schema_types.avro.canonical import canonical_text, normalized_text, unordered_text
 from service.schema_types.avro.compatibility import AmbiguousAlias, incompatibilities
 from service.schema_types.avro.model import Array, Map, NamedType, Node, Record, Union
+from service.schema_types.avro.names import check_names
 from service.schema_types.avro.parse import parse
 from service.schema_types.base import Comparable, ReferencedText, TaggedPart, Tags
 
@@ -19,7 +20,9 @@ class ParsedSchema(Comparable, Protocol):
     """A schema that was understood; `text` (of Comparable) is its canonical form."""
 
     def check_validity(self) -> None:
-        """What a new schema has to stand besides being read. Raises SchemaValidityError."""
+        """What a new schema has to stand besides being read. Raises ValueError; what is imported may have a
+        SchemaValidityError.
+        """
 
     def normalized_text(self) -> str: ...
     def resolved_text(self) -> str:
@@ -43,7 +46,10 @@ class AvroSchema:
         object.__setattr__(self, "text", canonical_text(self.node, self.known))
 
     def check_validity(self) -> None:
-        """All of it was looked at when the schema was parsed."""
+        """What was not read strictly needs names all the same. Raises AvroSchemaError."""
+        types: dict[str, NamedType] = {}
+        collect(self.node, types)
+        check_names(types.values())
 
     def normalized_text(self) -> str:
         return normalized_text(self.node, self.known)

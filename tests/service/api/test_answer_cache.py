@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message
 
 from service.api.fast_path.answer_cache import AnswerCache, CachedAnswer, CachedAnswers, Key
 from service.api.metrics import Tally
-from service.app import create_app, create_served
+from service.app import create_app, wrap_served
 from service.registry.read_set import ANYTHING, Part, subject_part
 from service.settings import Settings
 from service.store import open_store
@@ -136,7 +136,8 @@ def at_once(hot: CachedAnswers, method: str, path: str, headers: Headers) -> tup
 @contextmanager
 def both(folder: Path, profile: Any) -> Iterator[tuple[CachedAnswers, ASGIApp]]:
     """The app with and without the hot path, each with a store of its own."""
-    hot = create_served(Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile))
+    settings = Settings(store=f"sqlite:///{folder / 'hot.db'}", profile=profile)
+    hot = wrap_served(create_app(settings), settings)
     app = create_app(Settings(store=f"sqlite:///{folder / 'app.db'}", profile=profile))
     assert isinstance(hot, CachedAnswers)
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from functools import partial
 from urllib.parse import quote
 
@@ -174,6 +175,30 @@ def invalid_import(client: Client, row: tuple[str, str]) -> None:
         assert client.register(name, VALID[kind], schemaType=kind, propagateSchemaTags=True).status in (409, 422)
     client.level("NONE", name)
     assert client.register(name, VALID[kind], schemaType=kind).json["version"] == 3
+
+
+NAMES = (("e-f", False), ("1e", False), ("", False), ("é_1", True), ("中", True), ("e\u2160", False), ("𝐞", False))
+"""As far as Confluent's server checks the names of an imported schema: letters of any language (UTF_VALIDATOR)."""
+
+
+def test_names_in_what_is_imported(registry: Registry) -> None:
+    mode.update(registry, "s", "IMPORT")
+
+    def check(row: tuple[str, bool]) -> None:
+        name, taken = row
+        texts = [
+            record(name),
+            record("R", column(name)),
+            json.dumps({"type": "enum", "name": "E", "symbols": [name]}),
+            json.dumps({"type": "map", "values": [{"type": "fixed", "name": name, "size": 1}]}),
+        ]
+        for number, text in enumerate(texts, 10 * NAMES.index(row)):
+            if taken:
+                assert register(registry, "s", NewSchema(text, id=number)).stored.id == number
+            else:
+                assert refused(registry, "s", NewSchema(text, id=number)) == "INVALID_SCHEMA"
+
+    check_rows(NAMES, check)
 
 
 def test_references_stay_in_their_context(registry: Registry) -> None:
