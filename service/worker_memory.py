@@ -9,7 +9,12 @@ from __future__ import annotations
 
 import json
 import mmap
-from collections.abc import Iterable
+import os
+import select
+import time
+import weakref
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 _NUMBERS: Final = 4096
@@ -45,6 +50,51 @@ class CommitNumbers:
         return after < last <= after + _NUMBERS and all(
             self._words[number % _NUMBERS] == number for number in range(after + 1, last + 1)
         )
+
+
+class WriteBell:
+    """Wakes a worker that waits until another has ended its write transaction, where the database does not.
+
+    A hint: nothing but how soon depends on it, so it does not matter who hears it or that somebody died in between.
+    """
+
+    def __init__(self, waiting: memoryview, worker: int, descriptor: int | None) -> None:
+        """waiting: a byte of each worker. descriptor: an eventfd; None where there is none, or nobody to ring for."""
+        self._waiting, self._worker, self._descriptor = waiting, worker, descriptor
+        waiting[worker] = 0
+        self._poll = select.poll() if descriptor is not None else None
+        if self._poll is not None and descriptor is not None:
+            self._poll.register(descriptor, select.POLLIN)
+
+    @property
+    def is_heard(self) -> bool:
+        """Whether the other workers wait for it."""
+        return self._descriptor is not None
+
+    def others_wait(self) -> bool:
+        return any(waits for worker, waits in enumerate(self._waiting) if worker != self._worker)
+
+    def ring(self) -> None:
+        """A transaction has ended."""
+        if self._descriptor is not None and self.others_wait():
+            os.eventfd_write(self._descriptor, 1)
+
+    @contextmanager
+    def listen(self) -> Iterator[None]:
+        """This worker is one of those that wait."""
+        self._waiting[self._worker] = 1
+        try:
+            yield
+        finally:
+            self._waiting[self._worker] = 0
+
+    def wait(self, seconds: float) -> None:
+        """Until it rings, or for so long."""
+        if self._poll is None or self._descriptor is None:
+            time.sleep(seconds)
+        elif self._poll.poll(seconds * 1000):
+            with suppress(BlockingIOError):  # another one that waits was quicker to stop the ringing
+                os.eventfd_read(self._descriptor)
 
 
 class ChangeLog:
@@ -98,7 +148,7 @@ class WorkerMemory:
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self._memory = mmap.mmap(-1, _offset_of_logs(workers) + workers * _PART)
+        self._memory = mmap.mmap(-1, _offset_of_logs(workers) + workers * (_PART + 1))
         words = memoryview(self._memory)
         self._heads = 2 * _WORD * workers
         self.numbers = CommitNumbers(words[self._heads : self._heads + _WORD * _NUMBERS].cast("Q"))
@@ -114,6 +164,15 @@ class WorkerMemory:
             self.logs.append(ChangeLog(head, words[start:counts]))
             self.counts.append(CountTable(words[counts:report]))
             self.reports.append(Report(words[report : start + _PART]))
+        self._waiting = words[_offset_of_logs(workers) + workers * _PART :]
+        self._bell: int | None = None
+        if workers > 1 and hasattr(os, "eventfd"):  # Linux
+            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            weakref.finalize(self, os.close, self._bell)
+
+    def write_bell(self, worker: int) -> WriteBell:
+        """Of a worker, once it is forked."""
+        return WriteBell(self._waiting, worker, self._bell)
 
     def start(self, worker: int, pid: int) -> None:
         """A worker begins, perhaps where another died."""
