@@ -1,4 +1,5 @@
-"""Workers: reads by id beside a bare app of one process, and a burst of registrations with 1 and 2 of them.
+"""Workers: reads by id beside a bare app of one process, a burst of registrations with 1 and 2 of them, and reads with
+some registrations with 2.
 
 The burst: 30,000 tables register key and value over 64 connections, as at the start of a changefeed over all. Other
 registries answer some of that with 500 (`Register operation timed out`), which ends the changefeed for good. Here
@@ -15,7 +16,7 @@ from pathlib import Path
 
 from benchmarks.cpu import tree_seconds
 from benchmarks.figures import Figure, Run
-from benchmarks.registry import Load, Served, ask, bare_app, in_turn, process, register, schema
+from benchmarks.registry import Load, Served, ask, bare_app, in_turn, mixed_load, process, register, schema
 from tests.support import registration_burst
 from tests.support.postgres import Postgres
 
@@ -36,11 +37,14 @@ def run(asked: Run) -> Iterator[Figure]:
             for workers in (1, 2):
                 url = server.database() if kind == "postgresql" else f"sqlite:///{Path(name) / f'{workers}.db'}"
                 yield from burst(asked, f"registry.burst.{kind}.{workers}-workers", url, workers, tables)
+            url = server.database() if kind == "postgresql" else f"sqlite:///{Path(name) / 'mixed.db'}"
+            with serve_with(2, url) as served:
+                yield from mixed_load(asked, f"registry.mixed.{kind}.2-workers", served, Path(name), *timing(asked))
 
 
 def reads(asked: Run) -> Iterator[Figure]:
     """By id with 2 workers, beside a bare app of one process; each with what both cores give."""
-    seconds, rounds = (2, 3) if asked.quick else (3, 7)
+    seconds, rounds = timing(asked)
     load = Load("/schemas/ids/1", threads=1, connections=READ_CONNECTIONS)
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -50,6 +54,11 @@ def reads(asked: Run) -> Iterator[Figure]:
                 ours, rival = in_turn(asked, "by-id, 2 workers", (served, bare), load, folder, seconds, rounds)
     yield Figure("registry.by-id.2-workers", ours.per_second, "requests/s", "more", rival.per_second, READS)
     yield Figure("registry.by-id.2-workers.cpu", ours.cpu, "us/request", "less", rival.cpu)
+
+
+def timing(asked: Run) -> tuple[int, int]:
+    """Seconds of a round, and rounds."""
+    return (2, 3) if asked.quick else (3, 7)
 
 
 def serve_with(workers: int, url: str) -> AbstractContextManager[Served]:

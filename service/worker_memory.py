@@ -11,6 +11,7 @@ import json
 import mmap
 import os
 import select
+import sys
 import time
 import weakref
 from collections.abc import Iterable, Iterator
@@ -58,13 +59,13 @@ class WriteBell:
     A hint: nothing but how soon depends on it, so it does not matter who hears it or that somebody died in between.
     """
 
-    def __init__(self, waiting: memoryview, worker: int, descriptor: int | None) -> None:
-        """waiting: a byte of each worker. descriptor: an eventfd; None where there is none, or nobody to ring for."""
-        self._waiting, self._worker, self._descriptor = waiting, worker, descriptor
-        waiting[worker] = 0
-        self._poll = select.poll() if descriptor is not None else None
-        if self._poll is not None and descriptor is not None:
-            self._poll.register(descriptor, select.POLLIN)
+    def __init__(self, memory: WorkerMemory, worker: int) -> None:
+        self._memory, self._worker = memory, worker  # the descriptor lives as long as the memory
+        self._waiting, self._descriptor = memory.waiting, memory.descriptor
+        self._waiting[worker] = 0
+        self._poll = select.poll()
+        if self._descriptor is not None:
+            self._poll.register(self._descriptor, select.POLLIN)
 
     @property
     def is_heard(self) -> bool:
@@ -88,13 +89,15 @@ class WriteBell:
         finally:
             self._waiting[self._worker] = 0
 
-    def wait(self, seconds: float) -> None:
-        """Until it rings, or for so long."""
-        if self._poll is None or self._descriptor is None:
+    def wait(self, seconds: float) -> bool:
+        """Until it rings, or for so long; out: whether it rang."""
+        if self._descriptor is None:
             time.sleep(seconds)
-        elif self._poll.poll(seconds * 1000):
-            with suppress(BlockingIOError):  # another one that waits was quicker to stop the ringing
-                os.eventfd_read(self._descriptor)
+            return False
+        rang = bool(self._poll.poll(seconds * 1000))
+        with suppress(BlockingIOError):  # nobody rang, or another one that waits was quicker to stop it
+            os.eventfd_read(self._descriptor)
+        return rang
 
 
 class ChangeLog:
@@ -164,15 +167,17 @@ class WorkerMemory:
             self.logs.append(ChangeLog(head, words[start:counts]))
             self.counts.append(CountTable(words[counts:report]))
             self.reports.append(Report(words[report : start + _PART]))
-        self._waiting = words[_offset_of_logs(workers) + workers * _PART :]
-        self._bell: int | None = None
-        if workers > 1 and hasattr(os, "eventfd"):  # Linux
-            self._bell = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            weakref.finalize(self, os.close, self._bell)
+        self.waiting = words[_offset_of_logs(workers) + workers * _PART :]
+        """A byte of each worker, 1 while it waits for a turn to write."""
+        self.descriptor: int | None = None
+        """Of an eventfd; None where the system has none, or where there is one worker alone."""
+        if workers > 1 and sys.platform == "linux":
+            self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
+            weakref.finalize(self, os.close, self.descriptor)
 
     def write_bell(self, worker: int) -> WriteBell:
         """Of a worker, once it is forked."""
-        return WriteBell(self._waiting, worker, self._bell)
+        return WriteBell(self, worker)
 
     def start(self, worker: int, pid: int) -> None:
         """A worker begins, perhaps where another died."""

@@ -315,7 +315,7 @@ def _try_begin(connection: sqlite3.Connection) -> bool:
     return True
 
 
-def _begin(connection: sqlite3.Connection, wait_seconds: float, wait: Callable[[float], None]) -> None:
+def _begin(connection: sqlite3.Connection, wait_seconds: float, wait: Callable[[float], object]) -> None:
     """A write transaction, once nobody else has the lock. Raises SQLite's error when that takes too long.
 
     SQLite itself asks for a taken lock ten times a second in the end, and a process that is busy writing leaves it
