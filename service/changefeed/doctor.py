@@ -51,7 +51,7 @@ def examine(patient: DoctorInput) -> list[Finding]:
 
 
 def _of_faults(patient: DoctorInput) -> Iterator[Finding]:
-    for fault in faults(patient.protocol, patient.feed.ticdc_version):
+    for fault in faults(patient.protocol, patient.feed):
         version = f" ({fault.versions})"
         yield Finding(fault.id, "warning", fault.text + version, fault.fix, fault.source)
 

@@ -1,6 +1,7 @@
 """Known faults of TiCDC's releases that a setting or a statement runs into: one row each.
 
-A row says since which release the fault is there and in which it is gone ("" where none is known).
+A row says since which release the fault is there and in which it is gone ("" where none is known). The releases are
+those whose source has it: TiCDC's tags, and from 8.5.4 on those of its new architecture, which is a source of its own.
 """
 
 from __future__ import annotations
@@ -13,51 +14,127 @@ from typing import Final, Literal
 from schemas.model.errors import SetupError
 from schemas.model.table import Column
 from schemas.model.types import Kind
+from service.changefeed.settings import ChangefeedSettings
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?")
 _TEMPORAL: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR)
+_STRINGS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON)
+
+
+def _any_settings(_: ChangefeedSettings) -> bool:
+    return True
 
 
 @dataclass(frozen=True, slots=True)
 class KnownFault:
-    """severity: as that of a risk. when: the column that runs into it. added: only one that ALTER TABLE adds."""
+    """severity: as that of a risk. protocols: () for all. until: the first release with the fix, of each line that has
+    one, in order. when: of (the column before, None where it is new; the column), None where no column runs into it.
+    added: only a column that ALTER TABLE adds. stops: whatever the rows hold. settings: only with such settings. rows:
+    what the statement does to rows (`TableChange.rows`), of a partitioned table.
+    """
 
     id: str
     severity: Literal["loss", "break"]
     protocols: tuple[str, ...]
     since: str
-    until: str
-    when: Callable[[Column], bool]
-    added: bool
+    until: tuple[str, ...]
     text: str
     fix: str
     source: str
+    when: Callable[[Column | None, Column], bool] | None = None
+    added: bool = False
+    stops: bool = False
+    settings: Callable[[ChangefeedSettings], bool] = _any_settings
+    rows: str = ""
 
     @property
     def versions(self) -> str:
         """The releases that have it, in words."""
-        return f"TiCDC {self.since} {f'to before {self.until}' if self.until else 'and later'}"
+        if not self.until:
+            return f"TiCDC {self.since} and later"
+        earlier = f"; fixed in {' and '.join(self.until[:-1])} too" if self.until[1:] else ""
+        return f"TiCDC {self.since} to before {self.until[-1]}{earlier}"
 
 
 def _has_value(c: Column) -> bool:
     return c.has_default and c.default is not None
 
 
+def _gets_null_default(old: Column | None, new: Column) -> bool:
+    return old is not None and not old.nullable and new.nullable and not _has_value(new)
+
+
+def _zero_default(_: Column | None, c: Column) -> bool:
+    """A TIMESTAMP whose default is no literal time, or none that Go can read."""
+    text = str(c.default).upper()
+    return (
+        c.type.kind is Kind.TIMESTAMP
+        and _has_value(c)
+        and (text.startswith("CURRENT_TIMESTAMP") or (text.startswith("0000") and not c.nullable))
+    )
+
+
+_TAKE_A_FIX: Final = "Use a release with the fix"
+_WRONG_DEFAULT: Final = (
+    "Where ALTER TABLE had added the column NOT NULL, TiCDC goes on to name the default from then: readers who fill a "
+    "missing value get it in place of NULL"
+)
+_NEW_ARCHITECTURE: Final = "TiCDC's new architecture"
+
 FAULTS: Final = (
-    KnownFault("temporal-null-added", "break", ("debezium",), "8.5.0", "8.5.8",
-               lambda c: c.type.kind in _TEMPORAL and c.nullable and not _has_value(c), True,
+    KnownFault("temporal-null-added", "break", ("debezium",), "8.5.0", ("8.5.8",),
                "TiCDC's Debezium encoder fails at the first NULL in a temporal column that was added with DEFAULT "
                "NULL, and the changefeed stops", "Use a release with the fix (July 2026), or add the column NOT NULL",
-               "https://github.com/pingcap/ticdc/issues/5605"),
-    KnownFault("enum-null-default", "break", ("debezium",), "8.0.0", "8.5.5",
-               lambda c: c.type.kind in (Kind.ENUM, Kind.SET) and c.nullable and _has_value(c), False,
+               "https://github.com/pingcap/ticdc/issues/5605",
+               lambda _, c: c.type.kind in _TEMPORAL and c.nullable and not _has_value(c), added=True),
+    KnownFault("enum-null-default", "break", ("debezium",), "8.0.0", ("8.5.5",),
                "TiCDC's Debezium encoder fails at a NULL in an ENUM or SET column that has a default, and the "
                "changefeed stops", "Use a release with the fix (December 2025), or leave the default out",
-               "https://github.com/pingcap/tiflow/issues/12474"),
-    KnownFault("craft-float-damaged", "loss", ("craft",), "8.2.0", "", lambda c: c.type.kind is Kind.FLOAT, False,
+               "https://github.com/pingcap/tiflow/issues/12474",
+               lambda _, c: c.type.kind in (Kind.ENUM, Kind.SET) and c.nullable and _has_value(c)),
+    KnownFault("craft-float-damaged", "loss", ("craft",), "8.2.0", (),
                "TiCDC's Craft encoder damages FLOAT values, and no reader can repair them",
-               "Use DOUBLE, or open-protocol or avro", "tiflow pkg/sink/codec/craft"),
+               "Use DOUBLE, or open-protocol or avro", "tiflow pkg/sink/codec/craft",
+               lambda _, c: c.type.kind is Kind.FLOAT),
+    KnownFault("null-text-default", "break", ("avro",), "6.1.0", ("6.5.12", "7.5.6", "8.5.2"),
+               "TiCDC's Avro encoder can't use the schema of a column that may be NULL and whose default is the text "
+               "'null', and the changefeed stops", f"{_TAKE_A_FIX}, or make the column NOT NULL",
+               "https://github.com/pingcap/tiflow/issues/11994",
+               lambda _, c: c.type.kind in _STRINGS and c.nullable and c.default == "null", stops=True),
+    KnownFault("default-of-not-null", "loss", ("avro", "simple"), "6.1.0", ("6.5.12", "7.5.6", "8.5.2"),
+               _WRONG_DEFAULT, _TAKE_A_FIX, "https://github.com/pingcap/tiflow/issues/12037", _gets_null_default),
+    KnownFault("default-of-not-null", "loss", ("debezium",), "8.5.0", ("8.5.2",),
+               _WRONG_DEFAULT, _TAKE_A_FIX, "https://github.com/pingcap/tiflow/issues/12037", _gets_null_default),
+    KnownFault("timestamp-default-zero", "break", ("debezium",), "8.5.0", ("8.5.1",),
+               "TiCDC's Debezium schema has the number 0 as the default of a TIMESTAMP with CURRENT_TIMESTAMP, where a "
+               "text has to be: readers who go by the schema refuse every message of the table",
+               f"{_TAKE_A_FIX}, or set debezium-disable-schema", "https://github.com/pingcap/tiflow/issues/11966",
+               _zero_default, settings=lambda feed: not feed.get("debezium-disable-schema")),
+    KnownFault("selector-panic", "break", ("debezium",), "8.0.0", ("8.5.3",),
+               "TiCDC's Debezium encoder fails at the first row of a table with a column selector, and TiCDC restarts "
+               "for ever", f"{_TAKE_A_FIX}, or take out the [[sink.column-selectors]]",
+               "https://github.com/pingcap/tiflow/issues/12208", settings=lambda feed: bool(feed.selectors)),
+    KnownFault("null-text-nulled", "loss", ("canal-json",), "8.5.4", ("8.5.5",),
+               f"{_NEW_ARCHITECTURE} writes the text `null` of a column as NULL", _TAKE_A_FIX,
+               "https://github.com/pingcap/ticdc/issues/3958",
+               lambda _, c: c.type.kind in (Kind.TEXT, Kind.BINARY, Kind.JSON)),
+    KnownFault("time-fraction-lost", "loss", ("open",), "8.5.4", ("8.5.6",),
+               f"{_NEW_ARCHITECTURE} leaves out the fraction of a TIME, and no reader can repair it", _TAKE_A_FIX,
+               "https://github.com/pingcap/ticdc/pull/4249",
+               lambda _, c: c.type.kind is Kind.TIME and bool(c.scale)),
+    KnownFault("open-old-values", "loss", ("open",), "8.5.4", ("8.5.6",),
+               f"{_NEW_ARCHITECTURE} writes old values that are empty, zero or a zero date as null, and leaves out "
+               "changes of BIT columns, while only-output-updated-columns is on",
+               f"{_TAKE_A_FIX}, or set only-output-updated-columns to false",
+               "https://github.com/pingcap/ticdc/pull/3973",
+               settings=lambda feed: bool(feed.get("only-output-updated-columns"))),
+    KnownFault("truncated-partitions", "break", (), "6.5.0", ("8.5.5",),
+               "TRUNCATE of a partitioned table may stop the changefeed, when rows from before it are still on their "
+               "way", f"{_TAKE_A_FIX}, or let the changefeed catch up before the statement",
+               "https://github.com/pingcap/tiflow/issues/12430", rows="truncated"),
 )  # fmt: skip
+STOPS: Final = frozenset(fault.id for fault in FAULTS if fault.stops)
+"""Faults at which TiCDC stops whatever the rows hold."""
 
 
 def version_of(text: str) -> tuple[int, int, int]:
@@ -68,13 +145,18 @@ def version_of(text: str) -> tuple[int, int, int]:
     return int(match[1]), int(match[2]), int(match[3] or 0)
 
 
-def faults(protocol: str, version: str) -> Iterator[KnownFault]:
-    """Those of a protocol in a release; version "" is any."""
-    at = version_of(version) if version else None
+def faults(protocol: str, feed: ChangefeedSettings) -> Iterator[KnownFault]:
+    """Those of a protocol with these settings, in the release of TiCDC that they name or in any."""
+    at = version_of(feed.ticdc_version) if feed.ticdc_version else None
     for fault in FAULTS:
-        if protocol in fault.protocols and (at is None or _is_in(fault, at)):
+        if fault.protocols and protocol not in fault.protocols:
+            continue
+        if fault.settings(feed) and (at is None or _is_in(fault, at)):
             yield fault
 
 
 def _is_in(fault: KnownFault, at: tuple[int, int, int]) -> bool:
-    return at >= version_of(fault.since) and not (fault.until and at >= version_of(fault.until))
+    """A fix counts for its own line (8.5), the last one for all later lines too."""
+    fixes = [version_of(one) for one in fault.until]
+    fixed = any(at >= fix and (fix == fixes[-1] or at[:2] == fix[:2]) for fix in fixes)
+    return at >= version_of(fault.since) and not fixed

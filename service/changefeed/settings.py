@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from schemas.model.errors import SetupError
@@ -120,8 +120,7 @@ class ChangefeedSettings:
         selector = next((s for s in self.selectors if s.tables.matches(table.id.db, table.id.table)), None)
         if selector is None:
             return table
-        columns = tuple(c for c in table.columns if selector.keeps(c.name))
-        return Table(table.id, columns, table.indexes, table.charset, table.collate, table.comment)
+        return replace(table, columns=tuple(c for c in table.columns if selector.keeps(c.name)))
 
     def options(self) -> Options:
         """The options by which schemas.formats writes this changefeed's schemas."""

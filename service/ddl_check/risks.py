@@ -287,13 +287,21 @@ def _of_faults(change: TableChange, target: SubjectTarget | None, feed: Changefe
         return
     became: list[tuple[Column | None, Column]] = [(None, c) for c in change.added_columns]
     became += [(old, new) for old, new in change.pairs if old != new]
-    for fault in faults(target.protocol, feed.ticdc_version):
+    for fault in faults(target.protocol, feed):
+        if fault.rows and fault.rows == change.rows and _is_partitioned(change):
+            yield Risk(fault.id, fault.severity, str(change.id), "", f"{fault.text} ({fault.versions})")
+        when = fault.when
         for old, new in became:
-            if fault.added and (old is not None or change.before is None):
+            if when is None or (fault.added and (old is not None or change.before is None)):
                 continue
-            if fault.when(new) and not (old is not None and fault.when(old)):
+            if when(old, new) and not (old is not None and when(None, old)):
                 text = f"`{new.name}`: {fault.text} ({fault.versions})"
                 yield Risk(fault.id, fault.severity, str(change.id), new.name, text)
+
+
+def _is_partitioned(change: TableChange) -> bool:
+    details = change.before.details if change.before else None
+    return details is not None and details.partitioning is not None
 
 
 def _of_table(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:

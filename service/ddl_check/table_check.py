@@ -13,6 +13,7 @@ from schemas.ddl.parser.statement_parser import parse
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table
 from schemas.model.types import Kind
+from service.changefeed.known_faults import STOPS
 from service.changefeed.settings import ChangefeedSettings
 from service.changefeed.topics import Dispatcher
 from service.ddl_check.advice import OTHER_DISPATCHER, advise
@@ -151,8 +152,9 @@ class TableCheck:
                 self.out.advice.append(advice)
 
     def _judge_breaks(self) -> None:
+        version = self.run.changefeed.ticdc_version
         for risk in self.out.risks:
-            if risk.severity == "break" and risk.id in _STOPS:
+            if risk.severity == "break" and (risk.id in _STOPS or (version and risk.id in STOPS)):
                 self._say(STOP, f"The changefeed would stop at the first row after the DDL: {risk.text}.")
             elif risk.severity == "break":
                 self._say(UNKNOWN, f"It depends on the rows or on the readers: {risk.text}.")

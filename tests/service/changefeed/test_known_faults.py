@@ -15,10 +15,16 @@ from service.ddl_check.check_input import CheckInput, with_snapshots
 from tests.support.dry_runs import nothing_registered
 from tests.support.table import check_rows
 
-TABLE = "CREATE TABLE `t` (`id` int NOT NULL, `e` enum('a','b') DEFAULT NULL, PRIMARY KEY (`id`))"
-DEBEZIUM, CRAFT, AVRO = (f"kafka://k:9092/t?protocol={p}" for p in ("debezium", "craft", "avro"))
+TABLES = (
+    "CREATE TABLE `t` (`id` int NOT NULL, `e` enum('a','b') DEFAULT NULL, `j` json NOT NULL, PRIMARY KEY (`id`))",
+    "CREATE TABLE `p` (`id` int NOT NULL, PRIMARY KEY (`id`)) PARTITION BY HASH (`id`) PARTITIONS 2",
+)
+DEBEZIUM, CRAFT, AVRO, OPEN, CANAL, SIMPLE = (
+    f"kafka://k:9092/t?protocol={p}" for p in ("debezium", "craft", "avro", "open-protocol", "canal-json", "simple")
+)
+SELECTORS = "[[sink.column-selectors]]\nmatcher = ['d.*']\ncolumns = ['*', '!x']\n"
 
-# (URI, TiCDC's version, ALTER TABLE t …, fault or "", verdict)
+# (URI, TiCDC's version, ALTER TABLE t … or a statement, fault or "", verdict)
 STATEMENTS = (
     (DEBEZIUM, "", "ADD COLUMN x DATETIME DEFAULT NULL", "temporal-null-added", "cannot judge"),
     (DEBEZIUM, "8.5.4", "ADD COLUMN x TIMESTAMP NULL", "temporal-null-added", "cannot judge"),
@@ -31,6 +37,26 @@ STATEMENTS = (
     (DEBEZIUM, "8.5.4", "ADD COLUMN x ENUM('a') NOT NULL DEFAULT 'a'", "", "safe"),
     (CRAFT, "8.2.0", "ADD COLUMN x FLOAT", "craft-float-damaged", "safe"),
     (CRAFT, "8.1.2", "ADD COLUMN x FLOAT", "", "safe"), (CRAFT, "", "ADD COLUMN x DOUBLE", "", "safe"),
+    (AVRO, "", "ADD COLUMN x VARCHAR(9) DEFAULT 'null'", "null-text-default", "cannot judge"),
+    (AVRO, "8.1.2", "ADD COLUMN x ENUM('a','null') DEFAULT 'null'", "null-text-default", "would stop"),
+    (AVRO, "7.5.5", "ADD COLUMN x VARCHAR(9) DEFAULT 'null'", "null-text-default", "would stop"),
+    (AVRO, "7.5.6", "ADD COLUMN x VARCHAR(9) DEFAULT 'null'", "", "safe"),
+    (AVRO, "8.5.2", "ADD COLUMN x VARCHAR(9) DEFAULT 'null'", "", "safe"),
+    (AVRO, "8.1.2", "ADD COLUMN x VARCHAR(9) NOT NULL DEFAULT 'null'", "", "safe"),
+    (AVRO, "8.1.2", "ADD COLUMN x VARCHAR(9) DEFAULT 'NULL', ADD COLUMN y VARCHAR(9) DEFAULT NULL", "", "safe"),
+    (SIMPLE, "8.1.2", "MODIFY j JSON NULL", "default-of-not-null", "safe"),
+    (DEBEZIUM, "8.5.1", "MODIFY j JSON NULL", "default-of-not-null", "safe"),
+    (DEBEZIUM, "8.1.2", "MODIFY j JSON NULL", "", "safe"), (SIMPLE, "8.5.2", "MODIFY j JSON NULL", "", "safe"),
+    (SIMPLE, "8.1.2", "ADD COLUMN x JSON NULL", "", "safe"), (OPEN, "8.1.2", "MODIFY j JSON NULL", "", "safe"),
+    (DEBEZIUM, "8.5.0", "ADD x TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP", "timestamp-default-zero", "cannot judge"),
+    (DEBEZIUM, "8.5.1", "ADD x TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP", "", "safe"),
+    (DEBEZIUM + "&debezium-disable-schema=true", "8.5.0", "ADD x TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP", "",
+     "safe"),
+    (CANAL, "8.5.4", "ADD COLUMN x TEXT", "null-text-nulled", "safe"), (CANAL, "8.5.5", "ADD x TEXT", "", "safe"),
+    (OPEN, "8.5.5", "ADD COLUMN x TIME(3)", "time-fraction-lost", "safe"),
+    (OPEN, "8.5.5", "ADD COLUMN x TIME", "", "safe"), (OPEN, "8.5.6", "ADD COLUMN x TIME(3)", "", "safe"),
+    (OPEN, "", "TRUNCATE TABLE p", "truncated-partitions", "cannot judge"),
+    (AVRO, "8.5.5", "TRUNCATE TABLE p", "", "safe"), (OPEN, "8.1.0", "TRUNCATE TABLE t", "", "safe"),
 )  # fmt: skip
 
 
@@ -39,25 +65,41 @@ def test_statements_that_run_into_a_fault() -> None:
 
     def check_row(row: tuple[str, str, str, str, str]) -> None:
         uri, version, clause, fault, verdict = row
-        catalog = with_snapshots(new_catalog(), (TABLE,), "d")
+        catalog = with_snapshots(new_catalog(), TABLES, "d")
+        sql = clause if clause.startswith("TRUNCATE") else f"ALTER TABLE t {clause}"
         feed = read(uri, ticdc_version=version)
-        form = check(CheckInput(f"ALTER TABLE t {clause}", "d", catalog, feed), nothing_registered()).form()
+        form = check(CheckInput(sql, "d", catalog, feed), nothing_registered()).form()
         told = [r for r in form["risks"] if r["id"] in ids]
         assert ([r["id"] for r in told], form["verdict"]) == ([fault] if fault else [], verdict)
-        assert all("TiCDC 8." in r["text"] for r in told)
+        assert all("TiCDC " in r["text"] for r in told)
 
     check_rows(STATEMENTS, check_row)
 
 
-def test_the_doctor_names_the_releases() -> None:
-    def found(uri: str, version: str) -> set[str]:
-        findings = examine(DoctorInput(read(uri, ticdc_version=version)))
-        return {f.id for f in findings} & {fault.id for fault in FAULTS}
+# (URI, configuration, TiCDC's version, faults)
+SETTINGS = (
+    (DEBEZIUM, "", "", "temporal-null-added enum-null-default default-of-not-null timestamp-default-zero "
+     "truncated-partitions"),
+    (DEBEZIUM, "", "8.5.6", "temporal-null-added"), (DEBEZIUM, "", "9.1.0", ""),
+    (DEBEZIUM, SELECTORS, "8.5.2", "temporal-null-added enum-null-default selector-panic truncated-partitions"),
+    (DEBEZIUM, SELECTORS, "8.5.5", "temporal-null-added"),
+    (CRAFT, "", "8.5.0", "craft-float-damaged truncated-partitions"),
+    (AVRO, "", "8.1.2", "null-text-default default-of-not-null truncated-partitions"),
+    (AVRO, "", "7.5.6", "truncated-partitions"), (AVRO, "", "8.5.5", ""),
+    (OPEN + "&only-output-updated-columns=true", "", "8.5.5", "time-fraction-lost open-old-values"),
+    (OPEN, "", "8.5.5", "time-fraction-lost"),
+    (CANAL, "", "8.5.4", "null-text-nulled truncated-partitions"),
+)  # fmt: skip
 
-    assert found(DEBEZIUM, "") == {"temporal-null-added", "enum-null-default"}
-    assert found(DEBEZIUM, "8.5.6") == {"temporal-null-added"}
-    assert found(DEBEZIUM, "9.1.0") == set()
-    assert found(CRAFT, "8.5.0") == {"craft-float-damaged"}
-    assert found(AVRO, "") == set()
+
+def test_the_doctor_names_the_releases() -> None:
+    ids = {fault.id for fault in FAULTS}
+
+    def check_row(row: tuple[str, str, str, str]) -> None:
+        uri, config, version, expected = row
+        found = examine(DoctorInput(read(uri, config, ticdc_version=version)))
+        assert {f.id for f in found} & ids == set(expected.split())
+
+    check_rows(SETTINGS, check_row)
     with pytest.raises(SetupError, match="give it as"):
         read(DEBEZIUM, ticdc_version="newest")
