@@ -129,7 +129,8 @@ class TableDetails:
 
     clustered: of the primary key, None where it is not written. ttl: the column. checks, expressions: name of the CHECK
     or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
-    column. prefixed: columns of which an index has a prefix only. everywhere: indexes that are GLOBAL.
+    column. prefixed: columns of which an index has a prefix only. everywhere: indexes that are GLOBAL. cached: by
+    ALTER TABLE … CACHE.
     """
 
     clustered: bool | None = None
@@ -141,6 +142,7 @@ class TableDetails:
     auto_random: str = ""
     prefixed: tuple[str, ...] = ()
     everywhere: tuple[str, ...] = ()
+    cached: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import TableId
 from service.ddl_check.check_input import CheckInput
 from service.ddl_check.refusals.columns import Refusal, SqlModes
+from service.ddl_check.refusals.definitions import of_introducers
+from service.ddl_check.refusals.gone import of_gone
 from service.ddl_check.refusals.statements import refusals
 from service.ddl_check.renames import OTHER_WAY, brought_in
 from service.ddl_check.report import (
@@ -145,7 +147,9 @@ class _Run:
         if self.session.mode is WIRE:
             return []
         found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
-        return [r for r in found if self.session.foreign_key_checks or r.number not in _OF_FOREIGN_KEYS]
+        found = [r for r in found if self.session.foreign_key_checks or r.number not in _OF_FOREIGN_KEYS]
+        found += of_introducers(one.sql, self.session.mode)
+        return [*of_gone(self.question.catalog, self.catalog, statement, one.db), *found]
 
     def _find_doubt(self, id_: TableId, statement: Statement) -> str:
         if isinstance(statement, (CreateTable, DropTables)):

@@ -145,8 +145,8 @@ def _store_table(catalog: Catalog, database: Database, table: Table) -> Catalog:
 
 def _copy_table(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
     source = _table(catalog, _id(name, db))[1]
-    # Foreign keys and TTL are not copied (upstream `BuildTableInfoWithLike`).
-    details = replace(source.details, foreign_keys=(), ttl="") if source.details else None
+    # Foreign keys, TTL and CACHE are not copied (upstream `BuildTableInfoWithLike`).
+    details = replace(source.details, foreign_keys=(), ttl="", cached=False) if source.details else None
     return replace(source, id=id_, details=details)
 
 

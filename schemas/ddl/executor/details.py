@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
+from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
 from schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
@@ -16,8 +17,6 @@ from schemas.ddl.parser.statements import (
     DropIndex,
     IndexDef,
     NoColumnEffect,
-    PartitionBy,
-    PartitionDef,
     SetOptions,
 )
 from schemas.model.table import ForeignKey, KnownPartition, Partitioning, Table, TableDetails, TableId
@@ -25,7 +24,7 @@ from schemas.model.table import ForeignKey, KnownPartition, Partitioning, Table,
 
 def details_of_create(s: CreateTable, table: Table) -> TableDetails:
     """Of a CREATE TABLE. CHECKs are kept where TiDB shows them; by default it keeps none of what is typed."""
-    made = TableDetails(ttl=s.options.ttl or "", partitioning=_partitioning(s.partition, table))
+    made = TableDetails(ttl=s.options.ttl or "", partitioning=_partitioning(s.partition, table), cached=s.cached)
     made = _with_columns(made, s.columns)
     for index in s.indexes:
         made = _with_index(made, index, table.id)
@@ -147,6 +146,8 @@ def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Tabl
             return replace(details, partitioning=_partitioning(clause.partition, table))
         case "REMOVE PARTITIONING":
             return replace(details, partitioning=None)
+        case "CACHE" | "NOCACHE":
+            return replace(details, cached=clause.what == "CACHE")
         case "REMOVE TTL":
             return replace(details, ttl="")
         case "DROP FOREIGN KEY":

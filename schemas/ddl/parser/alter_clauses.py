@@ -80,8 +80,12 @@ def _add(c: Cursor) -> Clause:
         # IF NOT EXISTS stands between INDEX and the name.
         lenient = c.peek().upper == "IF"
         return AddIndex(index_definition(c), lenient)
-    if c.upper == "STATS_EXTENDED":
-        c.rest()
+    if c.accept("STATS_EXTENDED"):
+        c.accept("IF", "NOT", "EXISTS")
+        c.name("a name of statistics")
+        if not c.accept_any("CARDINALITY", "DEPENDENCY", "CORRELATION"):
+            c.fail("CARDINALITY", "DEPENDENCY", "CORRELATION")
+        c.skip_parentheses()
         return NoColumnEffect("ADD STATS_EXTENDED")
     if _masking_policy(c):
         return _add_masking_policy(c)
@@ -109,8 +113,9 @@ def _drop(c: Cursor) -> Clause:
         return NoColumnEffect("DROP CHECK", names=(c.name("a constraint's name"),))
     if c.upper == "PARTITION":
         return drop_partition(c)
-    if c.upper == "STATS_EXTENDED":
-        c.rest()
+    if c.accept("STATS_EXTENDED"):
+        c.accept("IF", "EXISTS")
+        c.name("a name of statistics")
         return NoColumnEffect("DROP STATS_EXTENDED")
     if _masking_policy(c):
         return NoColumnEffect("DROP MASKING POLICY")
@@ -210,8 +215,18 @@ def _modify_masking_policy(c: Cursor) -> Clause:
 
 def _restricted_operations(c: Cursor) -> None:
     c.expect("ON")
-    if not c.accept("NONE"):
-        c.skip_parentheses()
+    if c.accept("NONE"):
+        return
+    c.expect("(")
+    while True:
+        if not c.accept_any(*_RESTRICTED):
+            c.fail(*_RESTRICTED)
+        if not c.accept(","):
+            break
+    c.expect(")")
+
+
+_RESTRICTED = ("INSERT_INTO_SELECT", "UPDATE_SELECT", "DELETE_SELECT", "CTAS")
 
 
 # ---- the table as a whole

@@ -221,7 +221,7 @@ def _on(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 def _comment(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("COMMENT")
-    return replace(column, comment=c.literal())
+    return replace(column, comment=c.comment())
 
 
 def _collate(c: Cursor, column: ColumnDef) -> ColumnDef:

@@ -47,6 +47,14 @@ RESERVED = frozenset("""
 """.split())  # fmt: skip
 
 
+# Character sets that may introduce a text, of TiDB and of MySQL.
+CHARSETS = frozenset("""
+    ARMSCII8 ASCII BIG5 BINARY CP1250 CP1251 CP1256 CP1257 CP850 CP852 CP866 CP932 DEC8 EUCJPMS EUCKR GB18030 GB2312 GBK
+    GEOSTD8 GREEK HEBREW HP8 KEYBCS2 KOI8R KOI8U LATIN1 LATIN2 LATIN5 LATIN7 MACCE MACROMAN SJIS SWE7 TIS620 UCS2 UJIS
+    UTF16 UTF16LE UTF32 UTF8 UTF8MB3 UTF8MB4
+""".split())  # fmt: skip
+
+
 def refused_syntax(error: DdlError) -> DdlError:
     """The error of a statement that can't be read, as that of one that no TiDB reads."""
     return DdlError("DDL_REFUSED", **error.fields) if error.code == "DDL_SYNTAX" else error
@@ -192,34 +200,36 @@ class Cursor:
         return name
 
     def string(self, what: str = "a text in quotes") -> str:
-        """A text; an introducer such as _utf8mb4 may stand before it."""
-        if self.token.kind == WORD and str(self.token.value).startswith("_") and self.peek().kind == STRING:
-            self.advance()
-        if self.token.kind == BITS:
-            return self._decode_text()
+        """A text and nothing else: of an option, of an element."""
         if self.token.kind != STRING:
             self.fail(what)
-        parts = []
-        while self.token.kind == STRING:  # texts side by side are one text
-            parts.append(str(self.advance().value))
-        return "".join(parts)
+        return str(self.advance().value)
+
+    def is_introducer(self, count: int = 0) -> bool:
+        """Whether _utf8mb4 or the like stands there, before a text or bits."""
+        token = self.peek(count)
+        before = token.kind == WORD and token.upper[:1] == "_" and token.upper[1:] in CHARSETS
+        return before and self.peek(count + 1).kind in (STRING, BITS)
 
     def literal(self, what: str = "a text in quotes") -> str:
-        """A text that is an expression: of a DEFAULT, a column's comment, a generated column."""
+        """A text that is an expression: of a DEFAULT, a generated column. Before it may stand an introducer; without
+        one, texts side by side are one text."""
         at = self.at
+        introduced = self.is_introducer()
+        if introduced:
+            self.advance()
         text = self.string(what)
-        return text.replace("\\\\", "\\") if any(token.doubled for token in self.all[at : self.at]) else text
+        while self.token.kind == STRING and not introduced:
+            text += self.string()
+        return self._undoubled(text, at)
 
-    def _decode_text(self) -> str:
-        """x'…' where a text is meant."""
-        raw = self.token.value
-        assert isinstance(raw, bytes)
-        try:
-            text = raw.decode()
-        except UnicodeDecodeError:
-            self.fail("a text in UTF-8")
-        self.advance()
-        return text
+    def comment(self) -> str:
+        """A column's comment: an expression of one text."""
+        at = self.at
+        return self._undoubled(self.string(), at)
+
+    def _undoubled(self, text: str, start: int) -> str:
+        return text.replace("\\\\", "\\") if any(token.doubled for token in self.all[start : self.at]) else text
 
     def integer(self, what: str = "a whole number") -> int:
         value = self.token.value
@@ -246,6 +256,10 @@ class Cursor:
             self.token = self.all[at]
             self.upper = self.token.upper
             return None
+
+    def is_between_tokens(self, text: str) -> bool:
+        """Whether a text, such as a comment, stands between two tokens."""
+        return any(text in self.text[one.end : next_.start] for one, next_ in zip(self.all, self.all[1:], strict=False))
 
     def names_between(self, start: int, end: int) -> tuple[str, ...]:
         """The words and quoted names among tokens: columns, and what else an expression is made of."""

@@ -6,11 +6,12 @@ from typing import Any
 
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import atom, expression
-from schemas.ddl.parser.lexer import BITS, NUMBER, STRING
+from schemas.ddl.parser.lexer import BITS, NUMBER, QUOTED, STRING, WORD
 from schemas.ddl.parser.statements import DefaultValue
 from schemas.model.names import quote_name
 
 NOW = frozenset(("CURRENT_TIMESTAMP", "NOW", "LOCALTIME", "LOCALTIMESTAMP"))
+_LITERAL_WORDS = frozenset(("DATE", "TIME", "TIMESTAMP"))
 _TODAY = frozenset(("CURRENT_DATE", "CURDATE"))
 
 
@@ -28,34 +29,39 @@ def _default_value(c: Cursor) -> DefaultValue:
             default = _default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c))
         c.expect(")")
         return default
-    # Without parentheses only a function may stand here: a COLLATE after it is the column's.
-    return _simple_default(c) or DefaultValue("expr", atom(c))
+    simple = _simple_default(c)
+    if simple is not None:
+        return simple
+    # Without parentheses only a function may stand here: a COLLATE after it is the column's. (MySQL has DATE '…' too.)
+    if c.token.kind in (WORD, QUOTED) and c.peek().upper != "(" and c.upper not in _LITERAL_WORDS:
+        c.fail("a literal, CURRENT_TIMESTAMP, or an expression in parentheses")
+    return DefaultValue("expr", atom(c))
 
 
 def _is_simple(c: Cursor) -> bool:
     """Whether a literal fills the parentheses: DEFAULT (1) is DEFAULT 1."""
     number = 1 if c.upper in ("-", "+") else 0
-    token = c.peek(number)
-    if token.upper.startswith("_") and c.peek(number + 1).kind in (STRING, BITS):
+    if c.is_introducer(number):
         return c.peek(number + 2).upper == ")"
+    token = c.peek(number)
     if token.upper in NOW | _TODAY or token.upper in ("NEXT", "NEXTVAL", "("):
         return True
     literal = token.kind in (STRING, NUMBER, BITS) or token.upper in ("NULL", "TRUE", "FALSE")
+    while c.peek(number).kind == STRING and c.peek(number + 1).kind == STRING:
+        number += 1
     return literal and c.peek(number + 1).upper == ")"
 
 
 def _simple_default(c: Cursor) -> DefaultValue | None:
     token = c.token
-    if token.kind == STRING:
+    if token.kind == STRING or (c.is_introducer() and c.peek().kind == STRING):
         return DefaultValue("text", c.literal())
     if token.kind == NUMBER or c.upper in ("-", "+"):
         return _number(c)
-    if token.kind == BITS or (c.upper.startswith("_") and c.peek().kind == BITS):
+    if token.kind == BITS or c.is_introducer():
         if c.token.kind != BITS:
             c.advance()
         return DefaultValue("bits", bits=require_bytes(c.advance().value))
-    if c.upper.startswith("_") and c.peek().kind == STRING:
-        return DefaultValue("text", c.literal())
     if c.accept("NULL"):
         return DefaultValue("null")
     if c.upper in ("TRUE", "FALSE"):

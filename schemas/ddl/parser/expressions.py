@@ -38,6 +38,7 @@ _BARE = {
     "LOCALTIME": "localtime()", "LOCALTIMESTAMP": "localtimestamp()", "CURRENT_USER": "current_user()",
     "UTC_TIMESTAMP": "utc_timestamp()", "UTC_DATE": "utc_date()", "UTC_TIME": "utc_time()",
 }  # fmt: skip
+_SAME_CHARSETS = {"utf8mb3": "utf8"}
 _UNIT_FIRST = frozenset(("TIMESTAMPDIFF", "TIMESTAMPADD"))
 _FORMATS = frozenset(("DATE", "DATETIME", "TIME", "TIMESTAMP"))
 _STORED_NAMES = {"char": "char_func", "insert": "insert_func"}
@@ -117,6 +118,8 @@ def _parse_test(c: Cursor, word: str) -> str:
         return f"between {first} and {arithmetic(c)}"
     if word in ("LIKE", "ILIKE") and c.accept("ESCAPE"):
         escape = c.string()
+        if len(escape) > 1:
+            c.refuse("ESCAPE takes one character")
         return f"{word.lower()} {first}" + (f" escape '{escape}'" if escape != "\\" else "")  # TiDB leaves that one out
     return f"{'regexp' if word == 'RLIKE' else word.lower()} {first}"
 
@@ -222,11 +225,12 @@ def _word(c: Cursor) -> str:
     if upper in _CONSTANTS:
         c.advance()
         return _CONSTANTS[upper]
-    if upper.startswith("_") and next_.kind in (STRING, BITS):
-        charset = str(c.advance().value)[1:].lower()
-        if c.token.kind == BITS:
-            return atom(c) if charset == "binary" else f"_{charset} {atom(c)}"
-        return text_literal(c.literal(), charset)
+    if c.is_introducer():
+        charset = str(c.token.value)[1:].lower()
+        if next_.kind == BITS:
+            c.advance()  # TiDB prints no introducer of bits (upstream `pkg/types/parser_driver/value_expr.go`)
+            return atom(c)
+        return text_literal(c.literal(), _SAME_CHARSETS.get(charset, charset))
     if upper == "ROW" and next_.upper == "(":
         c.expect("ROW", "(")
         return f"row({_list(c, ',')})"

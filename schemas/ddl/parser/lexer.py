@@ -227,6 +227,9 @@ class _Lexer:
             case "quote":
                 return self._string(at)
             case _:
+                if len(lexeme["xhex"] or "") % 2:
+                    details = "x'…' has an even number of digits"
+                    raise DdlError("DDL_REFUSED", **syntax_error(text, at, details).fields)
                 self.out.append(Token(BITS, "", _bits(lexeme), at, lexeme.end()))
         return lexeme.end()
 

@@ -78,7 +78,7 @@ def bits_literal(text: str) -> str:
     digits = text[2:].rstrip("'")
     if text[1] in "xX" or text[0] in "xX":
         return f"x'{digits.lower().rjust(len(digits) + len(digits) % 2, '0')}'"
-    return f"b'{digits.lstrip('0') or '0'}'"
+    return f"b'{digits.lstrip('0') or digits[:1]}'"
 
 
 def unit(c: Cursor) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from schemas.ddl.parser import partitions
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect, PartitionDef
+from schemas.ddl.parser.partition_definitions import PartitionDef
+from schemas.ddl.parser.statements import Clause, ExchangePartition, NoColumnEffect
 
 
 def add_partition(c: Cursor) -> Clause:
@@ -83,10 +84,7 @@ def partition(c: Cursor) -> Clause:
     c.name("a partition's name")
     if c.upper == "ATTRIBUTES":
         return text_or_default(c)
-    at = c.at
     partitions.options(c)
-    if c.at == at:
-        c.fail("ATTRIBUTES", "PLACEMENT POLICY")
     return NoColumnEffect("PARTITION")
 
 

@@ -8,7 +8,7 @@ from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import arithmetic, expression
 from schemas.ddl.parser.lexer import BITS, END, NUMBER, STRING
-from schemas.ddl.parser.statements import PartitionBy, PartitionDef, PartitionValue
+from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef, PartitionValue
 
 
 def partition_by(c: Cursor) -> PartitionBy | None:
@@ -245,8 +245,8 @@ def split_rule(c: Cursor) -> None:
     if not c.accept("PRIMARY", "KEY") and c.accept("INDEX"):
         c.name("an index's name")
     c.expect("BETWEEN")
-    _values(c)
+    c.skip_parentheses()
     c.expect("AND")
-    _values(c)
+    c.skip_parentheses()
     c.expect("REGIONS")
     c.integer()

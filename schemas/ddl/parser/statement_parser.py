@@ -10,10 +10,10 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from schemas.ddl.parser import alter_clauses, partitions
+from schemas.ddl.parser import alter_clauses, partition_clauses, partitions
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
-from schemas.ddl.parser.lexer import END, NUMBER, STRING, TYPED, LexicalMode
+from schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, LexicalMode
 from schemas.ddl.parser.other_objects import OBJECTS, sequence_options
 from schemas.ddl.parser.statements import (
     AddIndex,
@@ -37,6 +37,7 @@ from schemas.ddl.parser.statements import (
 )
 from schemas.ddl.parser.table_elements import elements, encryption, index_options, table_options
 from schemas.ddl.parser.table_elements import parts as index_parts
+from schemas.ddl.parser.views import create_view
 from schemas.model.errors import DdlError
 
 Temporary = Literal["", "local", "global"]
@@ -71,7 +72,7 @@ def _create(c: Cursor) -> Statement:
         return _create_index(c)
     or_replace = c.accept("OR", "REPLACE")
     if c.upper in ("ALGORITHM", "DEFINER", "SQL", "VIEW"):
-        return _create_view(c, or_replace)
+        return create_view(c, or_replace)
     if c.accept("SEQUENCE"):
         lenient = c.accept("IF", "NOT", "EXISTS")
         sequence = CreateRelation("sequence", c.table(), if_not_exists=lenient)
@@ -143,9 +144,11 @@ def _create_table(c: Cursor, temporary: Temporary) -> Statement:
         c.rest()
         return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, from_select=True)
     _on_commit(c, temporary)
-    return CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, c.mode.shown)
+    made = CreateTable(table, columns, indexes, options, None, lenient, temporary, partition, c.mode.shown)
+    return replace(made, cached=c.mode.shown and c.is_between_tokens(_CACHED))
 
 
+_CACHED = "/* CACHED ON */"
 _SELECTS = ("AS", "SELECT", "WITH", "TABLE", "VALUES", "IGNORE", "REPLACE")
 
 
@@ -187,21 +190,6 @@ def algorithm_and_lock(c: Cursor) -> None:
     """ALGORITHM = … and LOCK = …, if they come."""
     while c.upper in alter_clauses.ALGORITHMS:
         alter_clauses.algorithm(c)
-
-
-def _create_view(c: Cursor, or_replace: bool) -> Statement:
-    while c.upper != "VIEW":  # ALGORITHM = …, DEFINER = …, SQL SECURITY …
-        if c.token.kind == END:
-            c.fail("VIEW")
-        c.advance()
-    c.expect("VIEW")
-    view = CreateRelation("view", c.table(), or_replace)
-    if c.upper == "(":
-        c.skip_parentheses()
-    c.expect("AS")
-    at = c.at
-    c.rest()
-    return replace(view, has_variables=any(token.upper.startswith("@") for token in c.all[at:]))
 
 
 # ---- DROP, TRUNCATE, RENAME
@@ -278,9 +266,15 @@ def _alter(c: Cursor) -> Statement:
     if not c.accept("TABLE"):
         return _without_rows(c, "ALTER")
     table = c.table()
-    if c.upper in ("ANALYZE", "COMPACT"):
-        c.rest()
-        return AlterTable(table, (NoColumnEffect("ANALYZE"),))
+    if c.accept("COMPACT"):
+        if c.accept("PARTITION"):
+            partitions.names(c)
+        c.accept("TIFLASH", "REPLICA")
+        return AlterTable(table, (NoColumnEffect("COMPACT"),))
+    if c.upper == "ANALYZE":
+        clause = partition_clauses.named_partitions(c)
+        c.rest()  # INDEX …, WITH n BUCKETS and the like
+        return AlterTable(table, (clause,))
     return AlterTable(table, alter_clauses.clauses(c))
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
+
 
 class TableName(NamedTuple):
     """A table as a statement names it; db is "" where the statement leaves it to the current database."""
@@ -107,7 +109,7 @@ class IndexDef:
 class TableOptions:
     """The options of a table that rows can feel, and its engine; None where not written.
 
-    ttl: the column of TTL. others: words of the options that are written besides.
+    ttl: the column of TTL. affinity: its value. others: words of the options that are written besides.
     """
 
     charset: str | None = None
@@ -115,6 +117,7 @@ class TableOptions:
     comment: str | None = None
     engine: str | None = None
     ttl: str | None = None
+    affinity: str | None = None
     others: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -210,63 +213,6 @@ class ExchangePartition:
     partition: str = ""
 
 
-class PartitionValue(NamedTuple):
-    """A value in VALUES. kind: int, fraction, text, bits, null, maxvalue, default, or "" for any other expression.
-
-    text: the digits of a number, or the text.
-    """
-
-    kind: str
-    text: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionDef:
-    """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". literals: its values, each a tuple; single: one of
-    LESS THAN, or a list of single ones. subpartitions: how many are written.
-    """
-
-    name: str
-    values: str = ""
-    literals: tuple[tuple[PartitionValue, ...], ...] = field(default=(), compare=False)
-    subpartitions: int = 0
-
-    @property
-    def single(self) -> bool:
-        return len(self.literals) == 1 if self.values == "LESS THAN" else all(len(v) == 1 for v in self.literals)
-
-    @property
-    def text(self) -> str:
-        """Of LESS THAN with one text."""
-        return self.literals[0][0].text if self.single and self.literals and self.values == "LESS THAN" else ""
-
-    @property
-    def has_maxvalue(self) -> bool:
-        return any(one.kind == "maxvalue" for values in self.literals for one in values)
-
-    @property
-    def numbers(self) -> tuple[int, ...]:
-        """Those of the single values that are written as whole numbers."""
-        return tuple(int(v[0].text) for v in self.literals if len(v) == 1 and v[0].kind == "int")
-
-
-@dataclass(frozen=True, slots=True)
-class PartitionBy:
-    """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
-    INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
-    the partitions. plain: the expression is a column and nothing else.
-    """
-
-    names: tuple[str, ...] = field(default=(), compare=False)
-    indexes: bool = False
-    method: str = ""
-    partitions: tuple[PartitionDef, ...] = ()
-    count: int | None = None
-    interval: bool = False
-    subpartitioned: bool = False
-    plain: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class NoColumnEffect:
     """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words.
@@ -322,7 +268,8 @@ class FlashbackDatabase:
 @dataclass(frozen=True, slots=True)
 class CreateTable:
     """temporary: "" or "local" (seen by one session only: it never reaches the history) or "global". shown: it is a
-    SHOW CREATE TABLE. from_select: it ends in a SELECT, which TiDB parses and does not do.
+    SHOW CREATE TABLE. from_select: it ends in a SELECT, which TiDB parses and does not do. cached: TiDB shows that the
+    table is a cached one.
     """
 
     table: TableName
@@ -335,17 +282,38 @@ class CreateTable:
     partition: PartitionBy | None = None
     shown: bool = field(default=False, compare=False)
     from_select: bool = False
+    cached: bool = field(default=False, compare=False)
+
+
+class ViewItem(NamedTuple):
+    """One column of a view's SELECT. name: in the view; "*" for all, "" where it is an expression's text. path: the
+    names that are all of it, () for any other expression.
+    """
+
+    name: str
+    path: tuple[str, ...] = ()
+
+
+class ViewSelect(NamedTuple):
+    """A plain SELECT: its columns, and its tables with their aliases."""
+
+    items: tuple[ViewItem, ...]
+    tables: tuple[tuple[TableName, str], ...]
 
 
 @dataclass(frozen=True, slots=True)
 class CreateRelation:
-    """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view."""
+    """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view. columns: the names
+    that a view gives its columns, () where its SELECT does. select: None where it is no plain one.
+    """
 
     kind: Literal["view", "sequence"]
     table: TableName
     replace: bool = False
     if_not_exists: bool = False
     has_variables: bool = field(default=False, compare=False)
+    columns: tuple[str, ...] = field(default=(), compare=False)
+    select: ViewSelect | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

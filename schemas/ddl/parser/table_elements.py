@@ -153,7 +153,8 @@ def index_options(c: Cursor, index: IndexDef) -> IndexDef:
             c.expect("PARSER")
             c.name("a parser's name")
         elif c.accept("WHERE"):
-            c.skip_expression()
+            if c.attempt(expression) is None:
+                c.skip_expression()
         elif c.accept_any("ADD_COLUMNAR_REPLICA_ON_DEMAND", "SECONDARY_ENGINE_ATTRIBUTE"):
             if c.token.kind == STRING or c.upper == "=":
                 c.skip_equals()
@@ -240,10 +241,10 @@ def _encryption_option(c: Cursor, options: TableOptions) -> TableOptions:
     return options
 
 
-def _unnumbered_option(c: Cursor, options: TableOptions) -> TableOptions:
+def _affinity_option(c: Cursor, options: TableOptions) -> TableOptions:
     if c.token.kind == NUMBER:
         c.refuse("a word or a text is expected, not a number")
-    return _word_option(c, options)
+    return replace(options, affinity=c.word_or_text("a word or a text"))
 
 
 def _engine_option(c: Cursor, options: TableOptions) -> TableOptions:
@@ -284,12 +285,12 @@ _WORDS = """ROW_FORMAT INSERT_METHOD TABLESPACE NODEGROUP
 _OPTIONS: dict[str, Callable[[Cursor, TableOptions], TableOptions]] = {
     **dict.fromkeys(_NUMBERS, _number_option), **dict.fromkeys(_WORDS, _word_option),
     **dict.fromkeys(_QUOTED, _quoted_option), "TTL_ENABLE": _switch_option, "TTL_JOB_INTERVAL": _interval_option,
-    "STATS_AUTO_RECALC": _count_option(1), "STATS_SAMPLE_PAGES": _count_option(), "AFFINITY": _unnumbered_option,
+    "STATS_AUTO_RECALC": _count_option(1), "STATS_SAMPLE_PAGES": _count_option(), "AFFINITY": _affinity_option,
     "STATS_SAMPLE_RATE": _number_literal_option, "ENCRYPTION": _encryption_option, "COMMENT": _comment_option,
     "ENGINE": _engine_option,
     "COLLATE": _collate_option, "CHARSET": _charset_option, "TTL": _ttl_option, "UNION": _union_option,
 }  # fmt: skip
-_KEPT = ("COMMENT", "ENGINE", "COLLATE", "CHARSET", "TTL")
+_KEPT = ("COMMENT", "ENGINE", "COLLATE", "CHARSET", "TTL", "AFFINITY")
 _PHRASES = (("DATA", "DIRECTORY"), ("INDEX", "DIRECTORY"), ("STORAGE", "ENGINE"), ("PLACEMENT", "POLICY"))
 
 
@@ -301,6 +302,12 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
     if charset_words(c):
         c.skip_equals()
         return _charset_option(c, options)
+    phrase = next((words for words in _PHRASES if c.accept(*words)), ())
+    if phrase:
+        if phrase == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
+            return options
+        c.skip_equals()
+        return _word_option(c, replace(options, others=(*options.others, " ".join(phrase))))
     if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":
         word = c.advance().upper
         c.skip_equals()
@@ -311,12 +318,6 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
     if c.upper == "FORCE" and c.peek().upper in ("AUTO_INCREMENT", "AUTO_RANDOM_BASE"):
         c.advance()
         return table_option(c, options)
-    for words in _PHRASES:
-        if c.accept(*words):
-            if words == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
-                return options
-            c.skip_equals()
-            return _word_option(c, replace(options, others=(*options.others, " ".join(words))))
     if default:
         c.fail("CHARACTER SET", "COLLATE")
     return None

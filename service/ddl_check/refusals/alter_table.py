@@ -68,7 +68,7 @@ _UNSUPPORTED: Final = {
 }  # fmt: skip
 _OPTIONS: Final = frozenset((
     "SHARD_ROW_ID_BITS", "AUTO_INCREMENT", "AUTO_ID_CACHE", "AUTO_RANDOM_BASE", "PLACEMENT POLICY", "ROW_FORMAT",
-    "TTL_ENABLE", "TTL_JOB_INTERVAL", "AFFINITY", "STORAGE_CLASS",
+    "TTL_ENABLE", "TTL_JOB_INTERVAL", "STORAGE_CLASS",
 ))  # fmt: skip
 """Options that ALTER TABLE can change, besides character set, collation, comment, engine and TTL."""
 _TOGETHER: Final = (
@@ -88,6 +88,7 @@ class Alteration:
     modes: SqlModes
 
     def refusals(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
+        yield from dependencies.of_cached_clauses(self.table, clauses)
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
         yield from self._of_several(clauses)
@@ -322,6 +323,8 @@ def _set_options(work: Alteration, clause: SetOptions) -> Iterator[Refusal]:
         for word in clause.options.others:
             if word in ("TTL_ENABLE", "TTL_JOB_INTERVAL"):
                 yield Refusal(8150, f"Cannot set {word} on a table without TTL config")
+    if details is not None:
+        yield from dependencies.of_affinity(clause.options.affinity, partitioned=details.partitioning is not None)
     if details is not None and details.clustered and "SHARD_ROW_ID_BITS" in clause.options.others:
         yield Refusal(8200, "Unsupported shard_row_id_bits for table with primary key as row id")
     if details is not None and not details.auto_random and "AUTO_RANDOM_BASE" in clause.options.others:

@@ -10,7 +10,10 @@ from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import Charset, resolve
 from schemas.ddl.executor.column_types import column
 from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.statements import ChangeColumn, ColumnDef, PartitionBy, TableName, TableOptions
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.lexer import END, LexicalMode
+from schemas.ddl.parser.partition_definitions import PartitionBy
+from schemas.ddl.parser.statements import ChangeColumn, ColumnDef, TableName, TableOptions
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableId
 from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_names, of_column, of_name
@@ -23,6 +26,7 @@ _COLLATIONS: Final = frozenset("""
     utf8mb4_zh_pinyin_tidb_as_cs
 """.split())  # fmt: skip
 _CHARSETS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary", "gbk", "gb18030")
+_INTRODUCERS: Final = ("utf8mb4", "utf8", "utf8mb3", "latin1", "ascii", "binary")
 _ENGINES: Final = (
     "archive", "blackhole", "csv", "example", "federated", "innodb", "memory", "merge", "mgr_myisam", "myisam", "ndb",
     "heap", "aria", "myrocks", "tokudb",
@@ -61,6 +65,15 @@ def of_charset_names(charset: str | None, collate: str | None) -> Iterator[Refus
             owner = "binary" if known == "binary" else known.partition("_")[0]
             if owner != charset.replace("utf8mb3", "utf8"):
                 yield Refusal(1253, f"COLLATION '{collate}' is not valid for CHARACTER SET '{charset}'")
+
+
+def of_introducers(sql: str, mode: LexicalMode) -> Iterator[Refusal]:
+    """Character sets before texts and bits, as in _gbk'…': TiDB takes some of those that it has."""
+    c = Cursor(sql, mode)
+    while c.token.kind != END:
+        if c.is_introducer() and c.upper[1:].lower() not in _INTRODUCERS:
+            yield Refusal(1115, f"Unsupported character introducer: '{c.upper[1:].lower()}'")
+        c.advance()
 
 
 def of_options(options: TableOptions) -> Iterator[Refusal]:

@@ -6,11 +6,12 @@ Source: upstream tidb `pkg/ddl/foreign_key.go`, `pkg/ddl/executor.go`, `pkg/ddl/
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.indexes import PRIMARY, find
+from schemas.ddl.parser.statements import Clause, NoColumnEffect
 from schemas.model.table import Column, ForeignKey, Table, TableId
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal
@@ -144,10 +145,41 @@ def _begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
 
 
 # ---- tables
+_UNCACHED: Final = ("CACHE", "NOCACHE", "ALGORITHM", "LOCK")
+
+
+def of_cached(table: Table | None, what: str) -> Iterator[Refusal]:
+    """A statement on a cached table. what: its words in TiDB's error."""
+    if table is not None and table.details is not None and table.details.cached:
+        yield Refusal(8242, f"'{what}' is unsupported on cache tables.")
+
+
+def of_cached_clauses(table: Table, clauses: Sequence[Clause]) -> Iterator[Refusal]:
+    """ALTER TABLE of a cached table: CACHE and NOCACHE, and nothing else."""
+    if any(not isinstance(one, NoColumnEffect) or one.what not in _UNCACHED for one in clauses):
+        yield from of_cached(table, "Alter Table")
+
+
+def of_affinity(level: str | None, *, partitioned: bool, temporary: bool = False) -> Iterator[Refusal]:
+    """AFFINITY of a table (upstream `validateTableAffinity`)."""
+    level = (level or "").lower()
+    if level in ("", "none"):
+        return
+    text = f"Can not set AFFINITY='{level}' on a {'' if partitioned else 'non-'}partition table."
+    if level not in ("table", "partition"):
+        text = f"Invalid AFFINITY '{level}'"
+    elif temporary:
+        text = "Can not set AFFINITY on a temporary table."
+    elif partitioned == (level == "partition"):
+        return
+    yield Refusal(8266, text)
+
+
 def of_leaving_table(
     catalog: Catalog, table: TableId, gone: Collection[TableId], *, truncated: bool
 ) -> Iterator[Refusal]:
     """A table that is dropped with others (gone), or truncated."""
+    yield from of_cached(catalog.table(table), "Truncate Table" if truncated else "Drop Table")
     for child, key in children(catalog, table):
         if truncated:
             text = f"`{child.id.db}`.`{child.id.table}` CONSTRAINT `{key.name}`"

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Sequence, Set
 from typing import Any, Final
 
 from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.statements import NoColumnEffect, PartitionBy, PartitionDef
+from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
+from schemas.ddl.parser.statements import NoColumnEffect
 from schemas.model.table import Column, KnownPartition, Partitioning, Table
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import Refusal

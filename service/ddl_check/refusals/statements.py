@@ -48,6 +48,7 @@ from service.ddl_check.refusals.definitions import (
     table_id,
 )
 from service.ddl_check.refusals.partitions import of_partitioning
+from service.ddl_check.refusals.views import of_view
 
 
 def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> list[Refusal]:
@@ -76,8 +77,7 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
                 yield from of_taken(catalog, statement.table, db)
             elif statement.replace and catalog.table(table_id(statement.table, db)) is not None:
                 yield _wrong_object(table_id(statement.table, db), "VIEW")
-            if statement.has_variables:
-                yield Refusal(1351, "View's SELECT contains a variable or parameter")
+            yield from of_view(catalog, statement, db)
         case RenameTables():
             yield from _of_renames(catalog, statement, db)
         case AlterTable():
@@ -105,6 +105,7 @@ def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]
     for old, new in s.pairs:
         source, target = table_id(old, db), table_id(new, db)
         yield from of_table_name(new)
+        yield from dependencies.of_cached(catalog.table(source), "Rename Table")
         there = target.folded in made or (catalog.exists(target) is not None and target.folded not in left)
         if target.folded != source.folded and there:
             yield Refusal(1050, f"Table '{target}' already exists")
@@ -155,6 +156,9 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     yield from of_order(s.columns)
     if modes.strict:
         yield from of_comment(s.table.table, s.options)
+    yield from dependencies.of_affinity(
+        s.options.affinity, partitioned=s.partition is not None, temporary=bool(s.temporary)
+    )
     if s.temporary:
         yield from _of_temporary(s)
     for word in s.options.others:

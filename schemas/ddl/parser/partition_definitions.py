@@ -1,0 +1,63 @@
+"""What a DDL statement says of partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class PartitionValue(NamedTuple):
+    """A value in VALUES. kind: int, fraction, text, bits, null, maxvalue, default, or "" for any other expression.
+
+    text: the digits of a number, or the text.
+    """
+
+    kind: str
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDef:
+    """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". literals: its values, each a tuple; single: one of
+    LESS THAN, or a list of single ones. subpartitions: how many are written.
+    """
+
+    name: str
+    values: str = ""
+    literals: tuple[tuple[PartitionValue, ...], ...] = field(default=(), compare=False)
+    subpartitions: int = 0
+
+    @property
+    def single(self) -> bool:
+        return len(self.literals) == 1 if self.values == "LESS THAN" else all(len(v) == 1 for v in self.literals)
+
+    @property
+    def text(self) -> str:
+        """Of LESS THAN with one text."""
+        return self.literals[0][0].text if self.single and self.literals and self.values == "LESS THAN" else ""
+
+    @property
+    def has_maxvalue(self) -> bool:
+        return any(one.kind == "maxvalue" for values in self.literals for one in values)
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """Those of the single values that are written as whole numbers."""
+        return tuple(int(v[0].text) for v in self.literals if len(v) == 1 and v[0].kind == "int")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionBy:
+    """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
+    INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
+    the partitions. plain: the expression is a column and nothing else.
+    """
+
+    names: tuple[str, ...] = field(default=(), compare=False)
+    indexes: bool = False
+    method: str = ""
+    partitions: tuple[PartitionDef, ...] = ()
+    count: int | None = None
+    interval: bool = False
+    subpartitioned: bool = False
+    plain: bool = False

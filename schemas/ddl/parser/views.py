@@ -1,0 +1,148 @@
+"""CREATE VIEW: its words before the name, and what a plain SELECT names (upstream `pkg/parser/parser.y`)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.lexer import END
+from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, ViewSelect
+from schemas.model.errors import DdlError
+
+_SELECTS = ("SELECT", "(", "WITH", "TABLE", "VALUES")
+_AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH")
+# Where one of these stands, the SELECT is no plain one.
+_NOT_PLAIN = frozenset(
+    """
+    SELECT UNION EXCEPT INTERSECT WINDOW OVER INTO NATURAL USING SQL_CACHE SQL_NO_CACHE SQL_BUFFER_RESULT
+""".split()
+)
+
+
+def create_view(c: Cursor, or_replace: bool) -> CreateRelation:
+    """From ALGORITHM, DEFINER, SQL SECURITY or VIEW to the statement's end."""
+    _before_name(c)
+    view = CreateRelation("view", c.table(), or_replace)
+    columns = list[str]()
+    if c.accept("("):
+        columns.append(c.name("a column's name"))
+        while c.accept(","):
+            columns.append(c.name("a column's name"))
+        c.expect(")")
+    c.expect("AS")
+    if c.upper not in _SELECTS:
+        c.fail("SELECT")
+    at = c.at
+    select = _plain_select(c)
+    c.rest()
+    _check_option(c, at)
+    variables = any(token.upper.startswith("@") for token in c.all[at:])
+    return replace(view, has_variables=variables, columns=tuple(columns), select=select)
+
+
+def _check_option(c: Cursor, at: int) -> None:
+    """The end of what is read: TiDB wants LOCAL or CASCADED in WITH … CHECK OPTION."""
+    words = [token.upper for token in c.all[at:] if token.kind != END and token.upper != ";"]
+    if words[-3:] == ["WITH", "CHECK", "OPTION"]:
+        c.refuse("WITH LOCAL CHECK OPTION or WITH CASCADED CHECK OPTION is expected")
+
+
+def _before_name(c: Cursor) -> None:
+    if c.accept("ALGORITHM"):
+        c.expect("=")
+        if not c.accept_any("UNDEFINED", "MERGE", "TEMPTABLE"):
+            c.fail("UNDEFINED", "MERGE", "TEMPTABLE")
+    if c.accept("DEFINER"):
+        c.expect("=")
+        at = c.at
+        while c.token.kind != END and c.upper not in ("SQL", "VIEW"):  # a user's name: u@h, 'u'@'h', CURRENT_USER()
+            c.advance()
+        if c.at == at:
+            c.fail("a user")
+    if c.accept("SQL"):
+        c.expect("SECURITY")
+        if not c.accept_any("DEFINER", "INVOKER"):
+            c.fail("DEFINER", "INVOKER")
+    c.expect("VIEW")
+
+
+def _plain_select(c: Cursor) -> ViewSelect | None:
+    """SELECT columns FROM tables …, without subqueries and the like; None for any other. Then nothing is read."""
+    at = c.at
+    if any(token.upper in _NOT_PLAIN for token in c.all[at + 1 :]):
+        return None
+    try:
+        return _read_select(c)
+    except DdlError:
+        while c.at > at:
+            c.step_back()
+        return None
+
+
+def _read_select(c: Cursor) -> ViewSelect:
+    c.expect("SELECT")
+    c.accept_any("ALL", "DISTINCT")
+    items = [_item(c)]
+    while c.accept(","):
+        items.append(_item(c))
+    tables = list[tuple[TableName, str]]()
+    if c.accept("FROM"):
+        tables.append(_table(c))
+        while c.accept(",") or _join(c):
+            tables.append(_table(c))
+            if c.accept("ON"):
+                c.skip_expression("JOIN", "INNER", "CROSS", "LEFT", "RIGHT", *_AFTER_FROM)
+    if c.token.kind != END and c.upper not in (*_AFTER_FROM, ";"):
+        c.fail("the end of the statement")
+    return ViewSelect(tuple(items), tuple(tables))
+
+
+def _join(c: Cursor) -> bool:
+    if c.accept_any("LEFT", "RIGHT"):
+        c.accept("OUTER")
+        c.expect("JOIN")
+        return True
+    c.accept_any("INNER", "CROSS")
+    return c.accept("JOIN")
+
+
+def _table(c: Cursor) -> tuple[TableName, str]:
+    """A table and its alias, or the table's own name."""
+    table = c.table()
+    if c.accept("AS") or c.is_name():
+        return table, c.name("an alias")
+    return table, table.table
+
+
+def _item(c: Cursor) -> ViewItem:
+    """One column of the SELECT. name "": that of an expression, which is its text."""
+    path = _path(c)
+    if path and path[-1] == "*":
+        return ViewItem("*", path[:-1])
+    if not path:
+        c.skip_expression("AS", "FROM")
+    if c.accept("AS"):
+        return ViewItem(c.word_or_text("an alias"), path)
+    if path and c.is_name():
+        return ViewItem(c.name(), path)
+    return ViewItem(path[-1] if path else "", path)
+
+
+def _path(c: Cursor) -> tuple[str, ...]:
+    """db.table.column, table.* and the like, if nothing else is in the item; else (), and nothing is read."""
+    at = c.at
+    names = list[str]()
+    while True:
+        if c.upper == "*":
+            names.append(c.advance().upper)
+            break
+        if not (c.is_name() if not names else c.token.kind != END):
+            break
+        names.append(str(c.advance().value))
+        if not c.accept("."):
+            break
+    if names and (c.upper in (",", "FROM", "AS", ";") or c.token.kind == END or (names[-1] != "*" and c.is_name())):
+        return tuple(names)
+    while c.at > at:
+        c.step_back()
+    return ()

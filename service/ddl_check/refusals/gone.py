@@ -1,0 +1,47 @@
+"""Statements on a database or a table that an earlier statement of the same check has dropped or renamed.
+
+A tracked history alone does not tell: FLASHBACK DATABASE and FLASHBACK CLUSTER bring some back without an event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schemas.ddl.executor.catalog import Catalog
+from schemas.ddl.parser.statements import (
+    AlterDatabase,
+    AlterTable,
+    CreateRelation,
+    CreateTable,
+    RenameTables,
+    Statement,
+    TableName,
+    TruncateTable,
+)
+from service.ddl_check.refusals.columns import Refusal
+from service.ddl_check.refusals.definitions import table_id
+
+
+def of_gone(first: Catalog, now: Catalog, statement: Statement, db: str) -> Iterator[Refusal]:
+    """first: the catalog before the first statement. now: before this one."""
+    match statement:
+        case AlterDatabase():
+            yield from _of_database(first, now, statement.name or db)
+        case CreateTable(temporary="" | "global") | CreateRelation():
+            yield from _of_database(first, now, statement.table.db or db)
+        case AlterTable() | TruncateTable():
+            yield from _of_table(first, now, statement.table, db)
+        case RenameTables():
+            # A later pair may name what an earlier one makes.
+            yield from _of_table(first, now, statement.pairs[0][0], db)
+
+
+def _of_database(first: Catalog, now: Catalog, name: str) -> Iterator[Refusal]:
+    if first.databases.get(name) is not None and now.databases.get(name) is None:
+        yield Refusal(1049, f"Unknown database '{name}'")
+
+
+def _of_table(first: Catalog, now: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
+    id_ = table_id(name, db)
+    if first.exists(id_) and not now.exists(id_):
+        yield Refusal(1146, f"Table '{id_}' doesn't exist")

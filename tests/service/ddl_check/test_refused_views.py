@@ -1,0 +1,76 @@
+"""What TiDB refuses of views over known tables, of cached tables, of AFFINITY, and of what the check has dropped."""
+
+from __future__ import annotations
+
+from schemas.ddl.executor.catalog import new_catalog
+from service.changefeed.reader import read
+from service.ddl_check.check import check
+from service.ddl_check.check_input import CheckInput, with_snapshots
+from tests.support.dry_runs import nothing_registered
+from tests.support.table import check_rows
+
+TABLES = (
+    "CREATE TABLE `t` (`id` int NOT NULL, `a` int DEFAULT NULL, `b` varchar(9) DEFAULT NULL, PRIMARY KEY (`id`))",
+    "CREATE TABLE `u` (`id` int NOT NULL, `c` int DEFAULT NULL, PRIMARY KEY (`id`), KEY `k` (`c`))",
+    "CREATE TABLE `p` (`id` int NOT NULL, `v` int) PARTITION BY HASH (`id`) PARTITIONS 2",
+    "CREATE TABLE `held` (`id` int NOT NULL, `v` int) COMMENT='/* CACHED OFF */' /* CACHED ON */",
+    "CREATE TABLE `free` (`id` int NOT NULL, `v` int) COMMENT=' /* CACHED ON */'",
+)
+# statements, and of the last one TiDB's error, or 0, or -1 where it is not known whether TiDB takes it
+STATEMENTS = (
+    # views
+    ("CREATE VIEW v (x) AS SELECT id, a FROM t", 1353), ("CREATE VIEW v (x, y) AS SELECT * FROM t", 1353),
+    ("CREATE VIEW v (x, y, z) AS SELECT * FROM t", 0), ("CREATE VIEW v (x, X) AS SELECT id, a FROM t", 1060),
+    ("CREATE VIEW v AS SELECT id, ID FROM t", 1060), ("CREATE VIEW v AS SELECT a, b AS A FROM t", 1060),
+    ("CREATE VIEW v AS SELECT * FROM t JOIN u ON t.id = u.id", 1060),
+    ("CREATE VIEW v AS SELECT t.*, c FROM t LEFT JOIN u ON t.id = u.id WHERE c > 1", 0),
+    ("CREATE VIEW v AS SELECT nope FROM t", 1054), ("CREATE VIEW v AS SELECT t.c FROM t, u", 1054),
+    ("CREATE VIEW v AS SELECT x.id FROM t AS y", 1054), ("CREATE VIEW v AS SELECT y.id i FROM t AS y", 0),
+    ("CREATE VIEW v AS SELECT _tidb_rowid AS r, a + nope FROM t", 0), ("CREATE VIEW v AS SELECT id FROM nope", -1),
+    ("CREATE VIEW v AS SELECT nope FROM t, other", -1), ("CREATE VIEW v AS SELECT user FROM mysql.user", 0),
+    ("CREATE VIEW v AS SELECT 1, CURRENT_DATE, NULL, 'x' AS y", 0),
+    ("CREATE VIEW v AS SELECT id FROM t UNION SELECT 1", 0),
+    ("CREATE VIEW v (x, y) AS SELECT id FROM t UNION SELECT 1", 0), ("CREATE VIEW v AS (SELECT nope FROM t)", 0),
+    ("CREATE VIEW v (x, x) AS SELECT id, a FROM t UNION SELECT 1, 2", 1060),
+    ("CREATE VIEW v AS SELECT COUNT(*) AS n, a FROM t GROUP BY a ORDER BY n LIMIT 3", 0),
+    ("CREATE VIEW w AS SELECT id AS i FROM t; CREATE OR REPLACE VIEW v AS SELECT i, nope FROM w", 0),
+    ("CREATE VIEW v AS SELECT SQL_NO_CACHE id FROM t", 0), ("CREATE VIEW v AS SELECT a * 2, id b FROM t", 0),
+    # character sets before texts
+    ("ALTER TABLE t ADD COLUMN x VARCHAR(9) DEFAULT _gbk'x'", 1115),
+    ("ALTER TABLE t ALTER b SET DEFAULT _ucs2 0x41", 1115),
+    ("ALTER TABLE t ADD COLUMN x VARCHAR(9) AS (CONCAT(b, _latin1'x', N'y', _binary 0x41))", 0),
+    ("ALTER TABLE t ADD COLUMN x DATE DEFAULT DATE'2020-01-02'", 1064),
+    ("ALTER TABLE t ADD COLUMN x DATE DEFAULT {d '2020-01-02'}", 1064),
+    # an index's options after its WHERE
+    ("CREATE UNIQUE INDEX i ON p (v) WHERE v > 1 GLOBAL", 0), ("CREATE UNIQUE INDEX i ON p (v) WHERE v > 1", 8264),
+    # cached tables
+    ("ALTER TABLE held ADD COLUMN x INT", 8242), ("CREATE INDEX i ON held (v)", 8242), ("DROP TABLE held", 8242),
+    ("TRUNCATE TABLE held", 8242), ("RENAME TABLE held TO h", 8242), ("ALTER TABLE held NOCACHE", 0),
+    ("ALTER TABLE held NOCACHE; ALTER TABLE held ADD COLUMN x INT", 0), ("ALTER TABLE free ADD COLUMN x INT", 0),
+    ("ALTER TABLE t CACHE; ALTER TABLE t COMMENT 'x'", 8242), ("ALTER TABLE t CACHE; ALTER TABLE t CACHE", 0),
+    ("DROP DATABASE d", 0),
+    # AFFINITY
+    ("ALTER TABLE t AFFINITY = 'partition'", 8266), ("ALTER TABLE p AFFINITY = 'Table'", 8266),
+    ("ALTER TABLE t AFFINITY = 'rack'", 8266), ("ALTER TABLE t AFFINITY = 'TABLE'", 0),
+    ("ALTER TABLE p AFFINITY = 'partition'", 0), ("ALTER TABLE t AFFINITY = ''", 0),
+    ("CREATE TABLE x (a INT) AFFINITY = 'partition'", 8266), ("CREATE TABLE x (a INT) AFFINITY = none", 0),
+    ("CREATE TEMPORARY TABLE x (a INT) AFFINITY = 'table'", 8266),
+    # what an earlier statement has dropped
+    ("DROP DATABASE d; CREATE TABLE d.x (a INT)", 1049), ("DROP DATABASE d; ALTER DATABASE d CHARSET utf8mb4", 1049),
+    ("DROP DATABASE d; CREATE DATABASE d; CREATE TABLE d.x (a INT)", 0), ("CREATE TABLE new.x (a INT)", 0),
+    ("DROP TABLE t; ALTER TABLE t ADD COLUMN x INT", 1146), ("RENAME TABLE t TO s; TRUNCATE TABLE t", 1146),
+    ("DROP TABLE t; CREATE TABLE t (a INT); ALTER TABLE t ADD COLUMN x INT", 0),
+    ("DROP TABLE t; FLASHBACK TABLE t; ALTER TABLE t ADD COLUMN x INT", 0), ("ALTER TABLE nope ADD COLUMN x INT", -1),
+)  # fmt: skip
+
+
+def test_views_cached_tables_affinity_and_dropped_tables() -> None:
+    def check_row(row: tuple[str, int]) -> None:
+        sql, number = row
+        catalog = with_snapshots(new_catalog(), TABLES, "d")
+        question = CheckInput(sql, "d", catalog, read("kafka://k:9092/t?protocol=open-protocol"))
+        report = check(question, nothing_registered()).each[-1]
+        assert [r.number for r in report.refusals[:1]] == ([number] if number > 0 else [])
+        assert (report.verdict == "cannot judge") == (number < 0)
+
+    check_rows(STATEMENTS, check_row)
