@@ -53,7 +53,9 @@ def examine(patient: DoctorInput) -> list[Finding]:
 def _of_faults(patient: DoctorInput) -> Iterator[Finding]:
     for fault in faults(patient.protocol, patient.feed):
         version = f" ({fault.versions})"
-        yield Finding(fault.id, "warning", fault.text + version, fault.fix, fault.source)
+        # Where nobody says which release runs, it may have the fix.
+        severity: Severity = "warning" if patient.feed.ticdc_version or not fault.until else "info"
+        yield Finding(fault.id, severity, fault.text + version, fault.fix, fault.source)
 
 
 def _of_settings(patient: DoctorInput) -> Iterator[Finding]:

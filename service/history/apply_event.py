@@ -200,7 +200,8 @@ class EventApplication(EventRows):
         old = self.row_before(key)
         dropped_form = old.dropped if old else None
         if dropped is not None and old is not None:
-            dropped_form = (old.table_id, self.rows.keep(dropped))
+            # TRUNCATE: the logical table goes on, so what FLASHBACK brings back of its rows is another one.
+            dropped_form = ("" if table else old.table_id, self.rows.keep(dropped))
         elif key in moved and moved[key].dropped is not None and dropped_form == moved[key].dropped:
             dropped_form = None  # it is back
         if table is None and relation is None:
@@ -261,7 +262,9 @@ class EventApplication(EventRows):
                 name = (statement.new or statement.name).lower()
                 for row in self.rows.names(statement.name.lower(), self.position):
                     moved_rows[name, row.id.table.lower()] = row
-        return {key: row for key, row in moved_rows.items() if row is not None}
+        # Only what a RECOVER brings back is no longer to be brought back.
+        back = isinstance(statement, RecoverTable)
+        return {key: row if back else replace(row, dropped=None) for key, row in moved_rows.items() if row is not None}
 
     def _drop_unknown(self, statement: Statement) -> None:
         """Dropping what is not known makes it gone all the same."""

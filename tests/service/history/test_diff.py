@@ -120,6 +120,16 @@ ROWS = [
     Row("truncated", [BASE], ["TRUNCATE TABLE t"], [
         "Statements that left no difference:",
         f"  d.t: commit_ts {2 * STEP}: TRUNCATE TABLE t"]),
+    Row("truncated, and brought back beside it", ["CREATE TABLE t (k INT)"],
+        ["TRUNCATE TABLE t", "FLASHBACK TABLE t TO s", "ALTER TABLE s ADD l INT"], [
+        "+ table d.s created", "    + column k int NULL", "    + column l int NULL",
+        "Statements that left no difference:", f"  d.t: commit_ts {2 * STEP}: TRUNCATE TABLE t",
+        f"  d.t: commit_ts {3 * STEP}: FLASHBACK TABLE t TO s"]),
+    Row("renamed and renamed back between TRUNCATE and FLASHBACK", ["CREATE TABLE t (k INT)", "TRUNCATE TABLE t"],
+        ["RENAME TABLE t TO s, s TO t", "FLASHBACK TABLE t TO c"], [
+        "+ table d.c created", "    + column k int NULL", "Statements that left no difference:",
+        f"  d.t: commit_ts {3 * STEP}: RENAME TABLE t TO s, s TO t",
+        f"  d.t: commit_ts {4 * STEP}: FLASHBACK TABLE t TO c"]),
     Row("described", [], ["SHOW:CREATE TABLE `t` (`k` int)"], [
         "+ table d.t is known now", "    + column k int NULL",
         "    note: it was described in between, not created: what it was before is not known"]),
