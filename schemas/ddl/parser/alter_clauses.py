@@ -193,14 +193,28 @@ def _masking_policy(c: Cursor) -> bool:
 
 
 def _add_masking_policy(c: Cursor) -> Clause:
-    c.expect("ON", "(")
+    c.expect("ON")
+    _masked_column(c)
+    return NoColumnEffect("ADD MASKING POLICY")
+
+
+def create_masking_policy(c: Cursor) -> None:
+    """CREATE MASKING POLICY, after these words."""
+    c.accept("IF", "NOT", "EXISTS")
+    c.name("a masking policy's name")
+    c.expect("ON")
+    c.table()
+    _masked_column(c)
+
+
+def _masked_column(c: Cursor) -> None:
+    c.expect("(")
     c.column()
     c.expect(")", "AS")
     c.skip_expression("RESTRICT", "ENABLE", "DISABLE")
     if c.accept("RESTRICT"):
         _restricted_operations(c)
     c.accept_any("ENABLE", "DISABLE")
-    return NoColumnEffect("ADD MASKING POLICY")
 
 
 def _modify_masking_policy(c: Cursor) -> Clause:

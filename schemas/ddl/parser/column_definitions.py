@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 
@@ -41,6 +42,7 @@ _NUMBERS = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
 _NUMERIC = frozenset((*(row.name for row in TYPES if row.kind in _NUMBERS), "real", "bool"))
 _NEEDS_LENGTH = frozenset(("varchar", "varbinary"))
 _TWO_NUMBERS = frozenset(("float", "double", "real", "decimal"))
+_SHOWN_CONTROL = re.compile(r"\\[nr0]")
 _CHARSET_WORDS = {"ASCII": "latin1", "UNICODE": "ucs2"}
 
 
@@ -85,6 +87,12 @@ def _element(c: Cursor) -> str | bytes:
     if c.mode.restored and "\ufffd" in text:
         # TiCDC writes bytes of another character set as if they were UTF-8, and what is none is lost (U+FFFD).
         details = f"the element {text!r} has bytes that are lost in this text; give the table's SHOW CREATE TABLE"
+        raise syntax_error(c.text, at.start, details)
+    if c.mode.shown and _SHOWN_CONTROL.search(text):
+        # SHOW CREATE TABLE writes control characters so, and a backslash as it is (upstream `format.OutputFormat`).
+        details = (
+            f"the element {text!r} has a line break, or a backslash before a letter: SHOW CREATE TABLE does not tell"
+        )
         raise syntax_error(c.text, at.start, details)
     # Trailing blanks do not belong to an element (MySQL reference, ENUM type).
     return text.rstrip(" ")

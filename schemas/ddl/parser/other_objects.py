@@ -121,6 +121,8 @@ _PLACEMENT: Final[Options] = {
 _RUNAWAY: Final[Options] = {
     ("EXEC_ELAPSED",): _text, ("PROCESSED_KEYS",): _number, ("RU",): _number, ("ACTION",): _action, ("WATCH",): _watch,
 }  # fmt: skip
+_REPEATED: Final = (("EXEC_ELAPSED",), ("PROCESSED_KEYS",), ("RU",))
+"""Several limits may stand side by side."""
 _BACKGROUND: Final[Options] = {("TASK_TYPES",): _text, ("UTILIZATION_LIMIT",): _number}
 _RESOURCE_GROUP: Final[Options] = {
     ("RU_PER_SEC",): _word("UNLIMITED", otherwise=_number), ("PRIORITY",): _word("LOW", "MEDIUM", "HIGH"),
@@ -134,8 +136,10 @@ def _read(c: Cursor, options: Options, *, commas: bool, once: bool = False) -> N
     while True:
         words = next((w for w in options if c.upper == w[0] and all(c.peek(n).upper == t for n, t in enumerate(w))), ())
         if not words or (once and words in done):
-            c.fail(*sorted(" ".join(w) for w in options if not once or w not in done))
-        done.add(words)
+            left = sorted(" ".join(w) for w in options if not once or w not in done)
+            c.fail(*left or ("the end of the options",))
+        if words not in _REPEATED:
+            done.add(words)
         c.accept(*words)
         options[words](c)
         if not (commas and c.accept(",")) and (
@@ -176,10 +180,45 @@ def _made(options: Options, *, commas: bool, once: bool = False) -> Reader:
     return read
 
 
+def _one_name(c: Cursor) -> None:
+    c.name()
+
+
+def _statistics(c: Cursor) -> None:
+    """Extended statistics."""
+    c.accept("IF", "NOT", "EXISTS")
+    c.name("a name of statistics")
+    c.expect("(")
+    _word("CARDINALITY", "DEPENDENCY", "CORRELATION")(c)
+    c.expect(")", "ON")
+    c.table()
+    c.expect("(")
+    c.column()
+    while c.accept(","):
+        c.column()
+    c.expect(")")
+
+
+def _instance(c: Cursor) -> None:
+    c.expect("RELOAD", "TLS")
+    if c.accept("NO"):
+        c.expect("ROLLBACK", "ON", "ERROR")
+
+
+def _range(c: Cursor) -> None:
+    c.name("a range")
+    c.expect("PLACEMENT", "POLICY")
+    if not c.accept("SET", "DEFAULT"):
+        c.skip_equals()
+        c.word_or_text("a policy")
+
+
 OBJECTS: Final[dict[tuple[str, str], Reader]] = {
     ("ALTER", "SEQUENCE"): _made(_ALTERED_SEQUENCE, commas=False),
     **{(verb, "PLACEMENT POLICY"): _made(_PLACEMENT, commas=True) for verb in ("CREATE", "ALTER")},
     **{(verb, "RESOURCE GROUP"): _made(_RESOURCE_GROUP, commas=True, once=True) for verb in ("CREATE", "ALTER")},
     **{("DROP", what): _dropped for what in ("PLACEMENT POLICY", "RESOURCE GROUP")},
+    ("CREATE", "STATISTICS"): _statistics, ("DROP", "STATISTICS"): _one_name,
+    ("ALTER", "INSTANCE"): _instance, ("ALTER", "RANGE"): _range,
 }  # fmt: skip
 """Verb and object → what reads the rest of the statement."""

@@ -334,7 +334,9 @@ def _without_rows(c: Cursor, verb: str) -> Statement:
         if c.accept(*words):
             what = " ".join(words)
             reader = OBJECTS.get((verb, what))
-            if reader is None:
+            if (verb, what) == ("CREATE", "MASKING POLICY"):
+                alter_clauses.create_masking_policy(c)
+            elif reader is None:
                 c.rest()
             else:
                 with c.read_in_full():

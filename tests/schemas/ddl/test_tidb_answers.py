@@ -180,6 +180,7 @@ def test_columns_may_be_called_as_new_clauses_are() -> None:
 # What TiCDC's text does not tell, or no text in Python can hold, is an error and never another text.
 LOST = (
     ("CREATE TABLE t (a ENUM('a','\ufffd'))", WIRE, "bytes that are lost"),
+    (r"CREATE TABLE `t` (`a` enum('x\ny'))", SHOW, "does not tell"), (r"CREATE TABLE t (a SET('\0'))", SHOW, "tell"),
     ("CREATE TABLE t (a CHAR(10) CHARSET gbk DEFAULT 0x91)", TYPED, "no text in gbk"),
     ("CREATE TABLE t (a CHAR(10) CHARSET latin1 DEFAULT 0xE9)", TYPED, "no text in latin1"),
     ("CREATE TABLE t (a CHAR(10) DEFAULT 0xE9)", WIRE, "no text in utf8mb4"),
