@@ -50,7 +50,7 @@ class PartitionDef:
 class PartitionBy:
     """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
     INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
-    the partitions. plain: the expression is a column and nothing else.
+    the partitions. subpartitions: SUBPARTITIONS n. plain: the expression is a column and nothing else.
     """
 
     names: tuple[str, ...] = field(default=(), compare=False)
@@ -61,3 +61,4 @@ class PartitionBy:
     interval: bool = False
     subpartitioned: bool = False
     plain: bool = False
+    subpartitions: int | None = None

@@ -19,13 +19,14 @@ def partition_by(c: Cursor) -> PartitionBy | None:
     method, names, interval_ = _method(c)
     plain = len(names) == 1 and c.all[at + 1].upper == "(" and c.all[at + 3].upper == ")"
     count = c.integer() if c.accept("PARTITIONS") else None
-    subpartitioned = c.accept("SUBPARTITION", "BY")
+    subpartitioned, each = c.accept("SUBPARTITION", "BY"), None
     if subpartitioned:
+        if c.upper not in ("LINEAR", "HASH", "KEY"):
+            c.fail("HASH", "KEY")
         _method(c)
-        if c.accept("SUBPARTITIONS"):
-            c.integer()
+        each = c.integer() if c.accept("SUBPARTITIONS") else None
     made = definitions(c) if c.upper == "(" else ()
-    return PartitionBy(names, update_indexes(c), method, made, count, interval_, subpartitioned, plain)
+    return PartitionBy(names, update_indexes(c), method, made, count, interval_, subpartitioned, plain, each)
 
 
 def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:

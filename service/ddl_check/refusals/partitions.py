@@ -42,6 +42,8 @@ def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
     kind = spread.method.partition(" ")[0]
     if kind in _VALUES and not spread.interval and not spread.partitions:
         yield Refusal(1492, f"For {kind} partitions each partition must be defined")
+    if kind == "SYSTEM_TIME" and sorted({one.values for one in spread.partitions}) != ["CURRENT", "HISTORY"]:
+        yield Refusal(4128, "Wrong Partitions: must have at least one HISTORY and exactly one last CURRENT")
     width = len(spread.names) if spread.method.endswith("COLUMNS") else 0
     for one in spread.partitions:
         yield from _of_values(one, kind, width)
@@ -57,7 +59,10 @@ def _of_counts(spread: PartitionBy) -> Iterator[Refusal]:
         yield Refusal(1504, "Number of partitions = 0 is not an allowed value")
     elif count is not None and partitions and count != len(partitions):
         yield Refusal(1484, "Wrong number of partitions defined, mismatch with previous setting")
-    if len({one.subpartitions for one in partitions}) > 1:
+    if spread.subpartitions == 0:
+        yield Refusal(1504, "Number of subpartitions = 0 is not an allowed value")
+    written = {one.subpartitions for one in partitions}
+    if len(written) > 1 or (spread.subpartitions and written - {0, spread.subpartitions}):
         yield Refusal(1485, "Wrong number of subpartitions defined, mismatch with previous setting")
     elif any(one.subpartitions for one in partitions) and not spread.subpartitioned:
         text = "It is only possible to mix RANGE/LIST partitioning with HASH/KEY partitioning for subpartitioning"
