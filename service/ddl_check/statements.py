@@ -101,7 +101,7 @@ _KINDS: dict[type, str] = {
     RenameTables: "RENAME TABLE", TruncateTable: "TRUNCATE TABLE", RecoverTable: "RECOVER TABLE",
 }  # fmt: skip
 
-# First word of a statement that is no DDL → what it means for a changefeed.
+# First word, or two, of a statement that is no DDL → what it means for a changefeed.
 _ROWS = "It changes rows, not columns: the changefeed sends them with the schema it has"
 _SESSION = "It changes the session only"
 _READS = "It reads only"
@@ -111,8 +111,9 @@ _NO_DDL: dict[str, str] = {
                     _READS),
     **dict.fromkeys(("SET", "USE", "BEGIN", "START", "COMMIT", "ROLLBACK", "SAVEPOINT", "RELEASE", "PREPARE",
                      "DEALLOCATE", "DO", "KILL"), _SESSION),
-    **dict.fromkeys(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "SPLIT", "REFRESH", "SHUTDOWN", "RESTART", "RECOMMEND",
-                     "CALIBRATE", "QUERY", "PLAN", "TRAFFIC", "CANCEL", "DISTRIBUTE", "PAUSE", "RESUME", "PURGE"),
+    **dict.fromkeys(("GRANT", "REVOKE", "FLUSH", "ANALYZE", "SPLIT", "REFRESH STATS", "SHUTDOWN", "RESTART",
+                     "RECOMMEND", "CALIBRATE", "QUERY", "PLAN", "TRAFFIC", "CANCEL", "DISTRIBUTE", "PAUSE", "RESUME",
+                     "PURGE"),
                     "It changes no table's columns"),
     **dict.fromkeys(("LOAD", "IMPORT", "RESTORE"),
                     "It brings rows in without changing columns; rows of a physical import (IMPORT INTO, RESTORE, "
@@ -168,10 +169,11 @@ def unknown_mode_set(sql: str) -> str:
 def understand(piece: StatementText, session: Session) -> ParsedStatement:
     """A statement, understood or not."""
     sql, db = piece.sql, session.db
-    word = re.match(r"[(\s]*([A-Za-z]+)", sql)
-    first = word[1].upper() if word else ""
-    if first in _NO_DDL:
-        return ParsedStatement(sql, piece.line, db, first, reaches=False, note=_NO_DDL[first])
+    words = re.match(r"[(\s]*([A-Za-z]+)\s*([A-Za-z]*)", sql)
+    first = words[1].upper() if words else ""
+    note = _NO_DDL.get(first) or _NO_DDL.get(f"{first} {words[2].upper()}" if words else "")
+    if note:
+        return ParsedStatement(sql, piece.line, db, first, reaches=False, note=note)
     try:
         statement = parse(sql, session.mode, db)
     except DdlError as error:

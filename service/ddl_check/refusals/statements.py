@@ -188,6 +188,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
 _NOT_SUPPORTED = {
     "UNION": Refusal(8232, "CREATE/ALTER table with union option is not supported"),
     "INSERT_METHOD": Refusal(8233, "CREATE/ALTER table with insert method option is not supported"),
+    "ENGINE_ATTRIBUTE": Refusal(3981, "Storage engine 'InnoDB' does not support ENGINE_ATTRIBUTE.", certain=False),
 }
 
 

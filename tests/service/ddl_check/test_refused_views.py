@@ -43,6 +43,7 @@ STATEMENTS = (
     ("ALTER TABLE t ADD COLUMN x DATE DEFAULT {d '2020-01-02'}", 1064),
     # an index's options after its WHERE
     ("CREATE UNIQUE INDEX i ON p (v) WHERE v > 1 GLOBAL", 0), ("CREATE UNIQUE INDEX i ON p (v) WHERE v > 1", 8264),
+    ("REFRESH STATS s.t", 0), ("CREATE TABLE x (a INT) ENGINE_ATTRIBUTE = '{}'", -1),
     # cached tables
     ("ALTER TABLE held ADD COLUMN x INT", 8242), ("CREATE INDEX i ON held (v)", 8242), ("DROP TABLE held", 8242),
     ("TRUNCATE TABLE held", 8242), ("RENAME TABLE held TO h", 8242), ("ALTER TABLE held NOCACHE", 0),
