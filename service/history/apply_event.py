@@ -263,8 +263,10 @@ class EventApplication(EventRows):
                 for row in self.rows.names(statement.name.lower(), self.position):
                     moved_rows[name, row.id.table.lower()] = row
         # Only what a RECOVER brings back is no longer to be brought back.
-        back = isinstance(statement, RecoverTable)
-        return {key: row if back else replace(row, dropped=None) for key, row in moved_rows.items() if row is not None}
+        recovered = isinstance(statement, RecoverTable)
+        return {
+            key: row if recovered else replace(row, dropped=None) for key, row in moved_rows.items() if row is not None
+        }
 
     def _drop_unknown(self, statement: Statement) -> None:
         """Dropping what is not known makes it gone all the same."""
