@@ -13,8 +13,12 @@ from typing import Final
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from schemas.codec.bounded_cache import LruCache
+
 LONG: Final = 64 * 1024
 """Bytes from which a body is compressed."""
+_KEPT: Final = 8 * 1024 * 1024
+"""Bytes of bodies and what they are compressed, which are kept: lists and long schemas are asked for again."""
 _LEVEL: Final = 1
 _OK: Final = 200
 _METHODS: Final = ("GET", "POST")
@@ -36,6 +40,7 @@ class CompressedAnswers:
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
+        self._kept: LruCache[bytes, bytes] = LruCache(_KEPT, lambda body, packed: len(body) + len(packed))
         self.find_answer = getattr(app, "find_answer", None)
         """What `http_server.Connection` asks; it leaves answers that are to be compressed alone."""
 
@@ -52,11 +57,24 @@ class CompressedAnswers:
                 return
             if start is not None:
                 begun, start = start, None
-                message = await compress(begun, message)
+                message = await self._compress(begun, message)
                 await send(begun)
             await send(message)
 
         await self._app(scope, receive, send_compressed)
+
+    async def _compress(self, start: Message, message: Message) -> Message:
+        """The body's message compressed, and the header fields of `start` changed to that; a part of a body is left."""
+        if message.get("more_body"):
+            return message
+        body = message["body"]
+        packed = self._kept.get(body)
+        if packed is None:
+            packed = await asyncio.to_thread(gzip.compress, body, _LEVEL, mtime=0)
+            self._kept.put(body, packed)
+        headers = MutableHeaders(scope=start)
+        headers["content-encoding"], headers["content-length"] = "gzip", str(len(packed))
+        return {**message, "body": packed}
 
 
 def is_long(start: Message) -> bool:
@@ -65,13 +83,3 @@ def is_long(start: Message) -> bool:
     length = headers.get("content-length", "")
     plain = "content-encoding" not in headers and not headers.get("content-type", "").startswith(_PAGE)
     return start["status"] == _OK and length.isdecimal() and int(length) >= LONG and plain
-
-
-async def compress(start: Message, message: Message) -> Message:
-    """The body's message compressed, and the header fields of `start` changed to that; a part of a body is left."""
-    if message.get("more_body"):
-        return message
-    body = await asyncio.to_thread(gzip.compress, message["body"], _LEVEL, mtime=0)
-    headers = MutableHeaders(scope=start)
-    headers["content-encoding"], headers["content-length"] = "gzip", str(len(body))
-    return {**message, "body": body}

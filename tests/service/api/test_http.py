@@ -168,8 +168,17 @@ ENCODINGS = (
 )
 
 
-def test_long_answers_are_compressed_where_that_is_asked(shared_client: Client) -> None:
+def test_long_answers_are_compressed_where_that_is_asked(
+    shared_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The first time from the app, then from the answers that are kept; the next client gets what it can read."""
+    compress, compressed_bodies = gzip.compress, []
+
+    def note(body: bytes, *more: Any, **named: Any) -> bytes:
+        compressed_bodies.append(body)
+        return compress(body, *more, **named)
+
+    monkeypatch.setattr(gzip, "compress", note)
     long = record("Long", column("c", doc="é" * LONG))
     wanted = shared_client.register("long", long).json["schema"]
     short = shared_client.register("short", '"int"').json["id"]
@@ -193,6 +202,7 @@ def test_long_answers_are_compressed_where_that_is_asked(shared_client: Client) 
             assert "content-encoding" not in shared_client.get(path, **headers).headers
 
     check_rows(ENCODINGS, check)
+    assert len(compressed_bodies) == 3, "once each"
     head = shared_client.send("HEAD", "/subjects/long/versions/1", None, {"Accept-Encoding": "gzip"})
     assert (head.status, head.body, "content-encoding" in head.headers) == (200, b"", False)
 
