@@ -75,9 +75,10 @@ def place_bare_deletes(
     is_older = F.expr("place.time < timestamp_millis(shiftright(_row_ts, 18))") if clocks_agree else F.lit(False)
     placed = placed.withColumn("is_older", bare & F.coalesce(is_older, F.lit(False)))
     # What the table has is before the delete, too: a change of the input before it may be one that was sent again. Not
-    # if that is older than a TRUNCATE: then the delete is.
-    newest, row_ts = F.max("commit_ts").over(so_far), F.expr("if(is_older, _row_ts - 1, _row_ts)")
-    slot = F.when(newest <= emptied, newest).otherwise(F.greatest(newest, row_ts))
+    # if that is older than a TRUNCATE: then the delete is. Nor if the row is newer: the delete is that of the change.
+    newest = F.max("commit_ts").over(so_far)
+    is_of_input = (newest <= emptied) | F.col("is_older")
+    slot = F.when(is_of_input, F.coalesce(newest, F.expr("_row_ts - 1"))).otherwise(F.greatest(newest, "_row_ts"))
     placed = placed.withColumn("slot", F.coalesce("commit_ts", slot))
     # Of a delete that nothing came before, nobody knows the commit_ts: -1, before all others.
     earlier_slot = F.min(F.when(bare, F.coalesce("slot", F.lit(-1)))).over(before)

@@ -264,11 +264,14 @@ class Delivery:
             id_ = min(change.ids)
             deletes[id_] += change.op == "d"
             ends[id_] = number if change.op != "d" else -1
-        stays = [
-            i for i in range(n) if self._partition(i) % self.partitions == self._partition(i) % (self.partitions - 1)
-        ]
-        ids = {i: min(self.history.changes[i].ids) for i in stays if self.history.changes[i].op != "d"}
-        return [i for i, id_ in ids.items() if deletes[id_] < 2 or ends[id_] >= 0]
+        ids = {i: min(self.history.changes[i].ids) for i in range(n) if self.history.changes[i].op != "d"}
+        stays = {i: id_ for i, id_ in ids.items() if not self.moves(id_)}
+        return [i for i, id_ in stays.items() if deletes[id_] < 2 or ends[id_] >= 0]
+
+    @classmethod
+    def moves(cls, id_: str) -> bool:
+        """Whether a key gets another partition (by_key) when the topic gets its last one."""
+        return hash_of(id_) % cls.partitions != hash_of(id_) % (cls.partitions - 1)
 
 
 def hash_of(text: str) -> int:

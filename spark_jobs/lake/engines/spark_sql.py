@@ -31,7 +31,8 @@ def property_sql(name: str, value: str) -> str:
 
 def merge_sql(table: str, source: str, upsert: Upsert) -> str:
     """MERGE INTO. table, source: names, quoted where they need it."""
-    on = " AND ".join(f"t.{quote_name(ours)} <=> s.{quote_name(theirs)}" for ours, theirs in upsert.keys)
+    # Keys are never NULL, and Spark finds a row by = in less time than by <=>.
+    on = " AND ".join(f"t.{quote_name(ours)} = s.{quote_name(theirs)}" for ours, theirs in upsert.keys)
     pairs = [(quote_name(ours), f"s.{quote_name(theirs)}") for ours, theirs in upsert.values]
     return (
         f"MERGE INTO {table} t USING {source} s ON {on}"

@@ -84,6 +84,8 @@ def test_each_table_is_merged_into_its_place(spark: SparkSession, capsys: pytest
     assert rows(spark, "lake/shop/orders") == [{"id": 1, "note": "b"}]
     assert rows(spark, "lake/shop/items") == [{"sku": "x", "qty": 3}]
     assert sorted(str(p) for p in Path("lake").glob("*/*")) == ["lake/shop/items", "lake/shop/orders"]
+    # One that makes the table, one a batch; without a delete none to the deleted keys.
+    assert len(list(Path("lake/shop/orders/_delta_log").glob("*.json"))) == 2
     told = capsys.readouterr().err
     assert "merge: out 2" in told
     assert "merge: skipped other table 2" in told

@@ -20,6 +20,7 @@ from spark_jobs.commands.main import main
 from tests.spark_jobs.commands.test_encode import written
 from tests.spark_jobs.lake.test_merge import rows
 from tests.spark_jobs.lake.test_merge_order import BASE, T0, Place, avro_message, write_avro_schemas
+from tests.spark_jobs.lake.test_random_histories import take_as_many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +130,7 @@ def test_rows_after_any_delivery_of_deletes(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    take_as_many(monkeypatch, f"{SEED}/{number}")
     histories = [KeyHistory(key, f"{SEED}/{number}") for key in range(_KEYS)]
     runs = defaultdict[int, list[Message]](list)
     for history in histories:

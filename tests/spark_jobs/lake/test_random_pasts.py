@@ -25,6 +25,7 @@ from tests.spark_jobs.lake.test_random_histories import (
     _write_ddl,
     _write_schemas,
     kills,
+    take_as_many,
 )
 from tests.support.lake_histories import Delivery, History, comparable
 
@@ -54,12 +55,13 @@ def test_the_past_is_tidbs(
     is_binlog, is_avro = format_ == "binlog", format_ == "avro"
     with_ddl = not is_binlog and number % 4 != 2
     seed = f"{SEED}/past/{number}"
+    take_as_many(monkeypatch, seed)
     history = History(seed, is_avro or number % 2 == 0, schema=with_ddl, swaps=not is_binlog, keys=12, steps=60)
     places = {name: _location(spark, engine, name) for name in ("log", "versions")}
     assert not _merge(history, format_, engine, kills, places)
     log, versions = (_rows(spark, name, engine) for name in places)
     assert not _log_difference(history, log, is_binlog, is_avro)
-    assert not _versions_difference(history, versions, is_binlog, with_ddl)
+    assert not _versions_difference(history, versions, is_binlog, is_avro, with_ddl)
     print("kills", kills.count, kills.of)
 
 
@@ -102,7 +104,9 @@ def _log_difference(history: History, log: list[dict[str, Any]], is_binlog: bool
     return ""
 
 
-def _versions_difference(history: History, versions: list[dict[str, Any]], is_binlog: bool, with_ddl: bool) -> str:
+def _versions_difference(
+    history: History, versions: list[dict[str, Any]], is_binlog: bool, is_avro: bool, with_ddl: bool
+) -> str:
     columns, expected = ["id", *history.columns], history.table()
     current = {str(one["id"]): _row(one, columns) for one in versions if one["_valid_to"] is None}
     if current != expected:
@@ -110,14 +114,16 @@ def _versions_difference(history: History, versions: list[dict[str, Any]], is_bi
     if is_binlog:
         return ""
     bare = {(one["id"], one["_valid_from_ts"]) for one in versions if one["_valid_to_message"] is not None}
-    for at, then in _states(history).items():
+    for at, there in _states(history).items():
+        # Where a reader is behind in the old partition of a key, versions of Avro's rows may end too late.
+        then = {id_: row for id_, row in there.items() if not (is_avro and Delivery.moves(id_))}
         newest = dict[str, dict[str, Any]]()
         for one in sorted(versions, key=lambda one: int(one["_valid_from_ts"])):
             if one["_valid_from_ts"] <= at and (one["_valid_to_ts"] is None or one["_valid_to_ts"] > at):
                 newest[str(one["id"])] = one
         # Of a version that a delete without a commit_ts ended, TiDB had the row up to some time.
         gone = {id_ for id_, one in newest.items() if (one["id"], one["_valid_from_ts"]) in bare and id_ not in then}
-        live = {id_: one for id_, one in newest.items() if id_ not in gone}
+        live = {id_: one for id_, one in newest.items() if id_ not in gone and not (is_avro and Delivery.moves(id_))}
         if live.keys() != then.keys():
             return f"keys at {at}: {sorted(live)}, TiDB had {sorted(then)}"
         if not with_ddl and (made := {id_: _row(one, columns) for id_, one in live.items()}) != then:
