@@ -187,12 +187,13 @@ class Delivery:
     """How Kafka gives a history's messages to a reader: partitions, what is sent again, batches.
 
     by_key: all changes of a key in one partition, until the topic gets its last one (Avro's deletes tell no commit_ts);
-    else in any.
+    else in any. past: the times of deletes are looked at, too.
     """
 
     history: History
     encoded: list[list[Message]]
     by_key: bool
+    past: bool = False
     partitions: int = 3
 
     def batches(self, count: int) -> Iterator[tuple[list[Message], int]]:
@@ -257,16 +258,18 @@ class Delivery:
     def _rows_to_repeat(self, n: int, last: int) -> list[int]:
         """Of Avro's changes before the nth those that may come again alone: no delete, as it looks like another; no row
         of a key that gets another partition; nor the last one of a key that was deleted again, which looks as if it
-        came back. last: how many were sent.
+        came back: it is back until the next change of the key (past). last: how many were sent.
         """
-        deletes, ends = Counter[str](), dict[str, int]()
+        deletes, ends, back = Counter[str](), dict[str, int](), set[int]()
         for number, change in enumerate(self.history.changes[:last]):
             id_ = min(change.ids)
+            if self.past and change.op == "d" and deletes[id_]:
+                back.add(ends[id_])
             deletes[id_] += change.op == "d"
             ends[id_] = number if change.op != "d" else -1
         ids = {i: min(self.history.changes[i].ids) for i in range(n) if self.history.changes[i].op != "d"}
         stays = {i: id_ for i, id_ in ids.items() if not self.moves(id_)}
-        return [i for i, id_ in stays.items() if deletes[id_] < 2 or ends[id_] >= 0]
+        return [i for i, id_ in stays.items() if i not in back and (deletes[id_] < 2 or ends[id_] >= 0)]
 
     @classmethod
     def moves(cls, id_: str) -> bool:

@@ -70,7 +70,9 @@ def _merge(history: History, format_: str, engine: str, kills: _Kills, places: d
     encoded, argv = _write_schemas(format_, history)
     argv += ["--changelog", places["log"], "--versions", places["versions"], "--engine", engine]
     chance = random.Random(f"{history.seed} kills")
-    for number, (batch, newest) in enumerate(Delivery(history, encoded, by_key=format_ == "avro").batches(_BATCHES)):
+    for number, (batch, newest) in enumerate(
+        Delivery(history, encoded, format_ == "avro", past=True).batches(_BATCHES)
+    ):
         ddl = _write_ddl([s for s in history.statements if s[0] <= newest or number >= _BATCHES - 1], "ddl.jsonl")
         run = [*argv, "--in", written(batch, f"{number}.jsonl"), "--ddl", ddl]
         kills.left = chance.randint(1, 14)
