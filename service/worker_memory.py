@@ -9,13 +9,7 @@ from __future__ import annotations
 
 import json
 import mmap
-import os
-import select
-import sys
-import time
-import weakref
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
 from typing import Any, Final
 
 _NUMBERS: Final = 4096
@@ -51,53 +45,6 @@ class CommitNumbers:
         return after < last <= after + _NUMBERS and all(
             self._words[number % _NUMBERS] == number for number in range(after + 1, last + 1)
         )
-
-
-class WriteBell:
-    """Wakes a worker that waits until another has ended its write transaction, where the database does not.
-
-    A hint: nothing but how soon depends on it, so it does not matter who hears it or that somebody died in between.
-    """
-
-    def __init__(self, memory: WorkerMemory, worker: int) -> None:
-        self._memory, self._worker = memory, worker  # the descriptor lives as long as the memory
-        self._waiting, self._descriptor = memory.waiting, memory.descriptor
-        self._waiting[worker] = 0
-        self._poll = select.poll()
-        if self._descriptor is not None:
-            self._poll.register(self._descriptor, select.POLLIN)
-
-    @property
-    def is_heard(self) -> bool:
-        """Whether the other workers wait for it."""
-        return self._descriptor is not None
-
-    def others_wait(self) -> bool:
-        return any(waits for worker, waits in enumerate(self._waiting) if worker != self._worker)
-
-    def ring(self) -> None:
-        """A transaction has ended."""
-        if self._descriptor is not None and self.others_wait():
-            os.eventfd_write(self._descriptor, 1)
-
-    @contextmanager
-    def listen(self) -> Iterator[None]:
-        """This worker is one of those that wait."""
-        self._waiting[self._worker] = 1
-        try:
-            yield
-        finally:
-            self._waiting[self._worker] = 0
-
-    def wait(self, seconds: float) -> bool:
-        """Until it rings, or for so long; out: whether it rang."""
-        if self._descriptor is None:
-            time.sleep(seconds)
-            return False
-        rang = bool(self._poll.poll(seconds * 1000))
-        with suppress(BlockingIOError):  # nobody rang, or another one that waits was quicker to stop it
-            os.eventfd_read(self._descriptor)
-        return rang
 
 
 class ChangeLog:
@@ -151,7 +98,7 @@ class WorkerMemory:
 
     def __init__(self, workers: int = 1) -> None:
         self.workers = workers
-        self._memory = mmap.mmap(-1, _offset_of_logs(workers) + workers * (_PART + 1))
+        self._memory = mmap.mmap(-1, _offset_of_logs(workers) + workers * _PART)
         words = memoryview(self._memory)
         self._heads = 2 * _WORD * workers
         self.numbers = CommitNumbers(words[self._heads : self._heads + _WORD * _NUMBERS].cast("Q"))
@@ -167,17 +114,6 @@ class WorkerMemory:
             self.logs.append(ChangeLog(head, words[start:counts]))
             self.counts.append(CountTable(words[counts:report]))
             self.reports.append(Report(words[report : start + _PART]))
-        self.waiting = words[_offset_of_logs(workers) + workers * _PART :]
-        """A byte of each worker, 1 while it waits for a turn to write."""
-        self.descriptor: int | None = None
-        """Of an eventfd; None where the system has none, or where there is one worker alone."""
-        if workers > 1 and sys.platform == "linux":
-            self.descriptor = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
-            weakref.finalize(self, os.close, self.descriptor)
-
-    def write_bell(self, worker: int) -> WriteBell:
-        """Of a worker, once it is forked."""
-        return WriteBell(self, worker)
 
     def start(self, worker: int, pid: int) -> None:
         """A worker begins, perhaps where another died."""

@@ -48,7 +48,7 @@ class WriteQueue:
         self.listeners: list[Listener] = []
         self.siblings = SiblingChanges(memory, worker, self.listeners)
         self._wait_seconds = wait_seconds
-        self._session = dialect.write_session(self._forget, memory.numbers, memory.write_bell(worker))
+        self._session = dialect.write_session(self._forget, memory.numbers)
         self._turns = threading.Condition()
         self._busy = False
         self._waiting = 0

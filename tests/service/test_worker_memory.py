@@ -28,24 +28,6 @@ def test_counts_without_room_are_added_to_the_last() -> None:
     assert table.row("GET 200 /7").buckets[0] == 1
 
 
-def test_a_bell_wakes_those_who_wait() -> None:
-    memory = WorkerMemory(3)
-    first, second, third = (memory.write_bell(worker) for worker in range(3))
-    first.ring()
-    assert not second.wait(0), "nobody waited"
-    with second.listen(), third.listen():
-        assert first.others_wait()
-        assert second.others_wait()
-        first.ring()
-        assert third.wait(60)
-        assert not second.wait(0), "one ringing is for one of them"
-    assert not first.others_wait()
-    memory.waiting[1] = 1  # it was killed meanwhile
-    assert first.others_wait()
-    memory.write_bell(1)  # of its successor
-    assert not first.others_wait()
-
-
 def test_reports_of_trackers() -> None:
     report = WorkerMemory(2).reports[0]
     assert read_reports(report.read()) == []

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from sqlalchemy import Column, ColumnElement, Connection, Engine
 
-from service.worker_memory import CommitNumbers, WriteBell
+from service.worker_memory import CommitNumbers
 
 
 class WriteSession(Protocol):
@@ -89,11 +89,8 @@ class Dialect(Protocol):
     def finish_setup(self, connection: Connection, changed: bool) -> None:
         """In a setup transaction, when the tables are there: let the others know of a change; tidy up."""
 
-    def write_session(self, forget: Callable[[], None], own: CommitNumbers, bell: WriteBell) -> WriteSession:
-        """own: the numbers of transactions whose writers tell what they change, so that they are not `forget`'s.
-
-        bell: for a database that does not wake who waits for a turn.
-        """
+    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> WriteSession:
+        """own: the numbers of transactions whose writers tell what they change, so that they are not `forget`'s."""
 
     def is_transient(self, error: Exception) -> bool:
         """Whether what the driver raised may pass by itself: no turn, no connection, a server that restarts."""

@@ -33,7 +33,7 @@ from schemas.model.errors import SetupError
 from service.store.dialects import driver
 from service.store.dialects.postgres_writes import WRITER, PostgresWrites, milliseconds
 from service.store.tables import metadata
-from service.worker_memory import CommitNumbers, WriteBell
+from service.worker_memory import CommitNumbers
 
 OLDEST: Final = 13
 CHANGES: Final = "changes"
@@ -122,7 +122,7 @@ class Postgres:
             f"{_FORGOTTEN} FROM bridge_facts WHERE name = 'changes')"
         )
 
-    def write_session(self, forget: Callable[[], None], own: CommitNumbers, bell: WriteBell) -> PostgresWrites:
+    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> PostgresWrites:
         return PostgresWrites(self._apart, self._wait_seconds, forget, own)
 
     def is_transient(self, error: Exception) -> bool:

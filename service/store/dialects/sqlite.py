@@ -20,7 +20,7 @@ from sqlalchemy import Column, ColumnElement, Connection, Engine, create_engine,
 
 from schemas.model.errors import SetupError
 from service.store.dialects import driver, drop
-from service.worker_memory import CommitNumbers, WriteBell
+from service.worker_memory import CommitNumbers
 
 _POOL = 64
 _LEAST_ROOM: Final = 64 * 1024  # bytes: less is no room for a transaction
@@ -72,14 +72,14 @@ class Sqlite:
         driver(connection).execute("BEGIN")
 
     def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
-        _begin(driver(connection), wait_seconds, time.sleep)
+        _begin(driver(connection), wait_seconds)
 
     def finish_setup(self, connection: Connection, changed: bool) -> None:
         if changed:
             _raise_number(connection)
 
-    def write_session(self, forget: Callable[[], None], own: CommitNumbers, bell: WriteBell) -> SqliteWrites:
-        return SqliteWrites(self.engine, forget, own, bell)
+    def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> SqliteWrites:
+        return SqliteWrites(self.engine, forget, own)
 
     def is_transient(self, error: Exception) -> bool:
         code: object = getattr(error, "sqlite_errorcode", None)
@@ -144,8 +144,8 @@ def _barred(error: PermissionError) -> str:
 class SqliteWrites:
     """Keeps the promises of `dialects.WriteSession`."""
 
-    def __init__(self, engine: Engine, forget: Callable[[], None], own: CommitNumbers, bell: WriteBell) -> None:
-        self._engine, self._forget, self._own, self._bell = engine, forget, own, bell
+    def __init__(self, engine: Engine, forget: Callable[[], None], own: CommitNumbers) -> None:
+        self._engine, self._forget, self._own = engine, forget, own
         self._writer: Connection | None = None
         self._watcher: Connection | None = None
         self._seen_by_writer: Any = None
@@ -170,27 +170,19 @@ class SqliteWrites:
     def begin(self, wait_seconds: float) -> bool:
         if self._writer is None:
             self._writer = self._engine.connect()
-        if time.monotonic() < self._crowded_until or self._bell.others_wait():
+        if time.monotonic() < self._crowded_until:
             time.sleep(_TURN)  # so that those who ask for the lock find it free for a moment
-        self._take_lock(driver(self._writer), wait_seconds)
+        _begin(driver(self._writer), wait_seconds)
         version = _version(self._writer)
         foreign: bool = version != self._seen_by_writer
-        before, self._number = self._number, _number(self._writer)
-        unknown = foreign and not self._own.cover(before, self._number)
-        if self._seen_by_writer is not None:
-            self._note_crowd(foreign, unknown)
+        self._note_crowd(foreign and self._seen_by_writer is not None)
         self._seen_by_writer = version
+        before, self._number = self._number, _number(self._writer)
         self._rows_changed = driver(self._writer).total_changes
-        return unknown
+        return foreign and not self._own.cover(before, self._number)
 
-    def _take_lock(self, connection: sqlite3.Connection, wait_seconds: float) -> None:
-        if not _try_begin(connection):
-            with self._bell.listen():
-                _begin(connection, wait_seconds, self._bell.wait)
-
-    def _note_crowd(self, foreign: bool, unknown: bool) -> None:
-        """Another connection has written; unknown: not one of those that hear the bell."""
-        if unknown or (foreign and not self._bell.is_heard):
+    def _note_crowd(self, foreign: bool) -> None:
+        if foreign:
             self._crowded_until = time.monotonic() + _CROWDED
 
     def write_together(self, texts: Sequence[tuple[str, list[Any]]]) -> None:
@@ -220,7 +212,6 @@ class SqliteWrites:
                     number = _raise_number(connection)
                     self._own.add(number)
                 driver(connection).commit()
-                self._bell.ring()
             except BaseException:
                 self._own.remove(number)
                 self.rollback()
@@ -232,10 +223,9 @@ class SqliteWrites:
             version = _version(connection)
             if version != self._seen_by_writer:
                 self._seen_by_writer = version
+                self._note_crowd(True)
                 last = _number(connection)
-                unknown = not self._own.cover(number, last)
-                self._note_crowd(True, unknown)
-                if unknown:
+                if not self._own.cover(number, last):
                     self._forget()
                 number = last
             self._number = self._number_of_watcher = number
@@ -250,7 +240,6 @@ class SqliteWrites:
             self._writer = connection
         except Exception:
             drop(connection)
-        self._bell.ring()
 
     def look(self, max_age: float) -> Future[None] | None:
         """Looking takes microseconds, so it is done whatever `max_age` says."""
@@ -300,33 +289,22 @@ def _prepare(wait_seconds: float) -> Callable[[sqlite3.Connection, Any], None]:
     return prepare
 
 
-def _try_begin(connection: sqlite3.Connection) -> bool:
+def _begin(connection: sqlite3.Connection, wait_seconds: float) -> None:
     """IMMEDIATE takes the write lock at once: a read that turns into a write could fail half-way instead.
 
-    Out: False if somebody has it.
+    SQLite itself asks for a taken lock ten times a second in the end, and a process that is busy writing leaves it
+    for microseconds only: whoever asks so seldom could wait for ever.
     """
     connection.execute("PRAGMA busy_timeout=0")
-    try:
-        connection.execute("BEGIN IMMEDIATE")
-    except sqlite3.OperationalError as error:
-        if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY:
-            raise
-        return False
-    return True
-
-
-def _begin(connection: sqlite3.Connection, wait_seconds: float, wait: Callable[[float], object]) -> None:
-    """A write transaction, once nobody else has the lock. Raises SQLite's error when that takes too long.
-
-    SQLite itself asks for a taken lock ten times a second in the end, and a process that is busy writing leaves it
-    for microseconds only: whoever asks so seldom could wait for ever. wait: it may be shorter than is asked.
-    """
     until, pause = time.monotonic() + wait_seconds, _TURN
-    while not _try_begin(connection):
-        if time.monotonic() + pause >= until:
+    while True:
+        try:
             connection.execute("BEGIN IMMEDIATE")
             return
-        wait(pause * random.uniform(0.5, 1.0))
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & _PRIMARY != sqlite3.SQLITE_BUSY or time.monotonic() + pause >= until:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.0))
         pause = min(pause * 1.2, _LONGEST_TURN)
 
 

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import pytest
 
 from service.registry.read_set import ANYTHING, Part, config_part
 from service.store import SqlStore, open_store
 from service.store.sibling_changes import SiblingChanges
-from service.worker_memory import KEPT_CHANGES, CommitNumbers, WorkerMemory, WriteBell
+from service.worker_memory import KEPT_CHANGES, CommitNumbers, WorkerMemory
 
 A, B = config_part("a"), config_part("b")
 
@@ -44,9 +42,9 @@ def change(*parts: Part) -> list[str | tuple[str, frozenset[Part]]]:
 
 
 @contextmanager
-def workers(url: str, count: int = 2, memory: WorkerMemory | None = None) -> Iterator[list[tuple[SqlStore, Heard]]]:
+def workers(url: str, count: int = 2) -> Iterator[list[tuple[SqlStore, Heard]]]:
     """The stores of a service's workers, each with a listener; each has written and looked before."""
-    memory = memory or WorkerMemory(count)
+    memory = WorkerMemory(count)
     opened = [(open_store(url, memory=memory, worker=number), Heard()) for number in range(count)]
     for store, heard in opened:
         put(store, "first")
@@ -102,29 +100,6 @@ def test_another_process_is_noticed_among_siblings(store_url: str) -> None:
         put(second, "a", 3)
         assert heard.take()[0] == "forget"
     stranger.close()
-
-
-def test_a_worker_is_woken_when_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On SQLite, where who waits would have to ask again and again."""
-    rang: list[bool] = []
-    wait = WriteBell.wait
-
-    def wait_for_it(bell: WriteBell, _seconds: float) -> bool:
-        rang.append(wait(bell, 60))
-        return rang[-1]
-
-    memory, url = WorkerMemory(2), f"sqlite:///{tmp_path / 'registry.db'}"
-    with workers(url, memory=memory) as ((first, _), (second, _)), ThreadPoolExecutor(1) as thread:
-        monkeypatch.setattr(WriteBell, "wait", wait_for_it)
-        for number in range(20):
-            with first.write() as tx:
-                writing = thread.submit(put, second, "b", number)
-                while not memory.waiting[1]:
-                    assert not writing.done()
-                tx.put_config("a", {"n": number})
-            writing.result(60)
-    assert rang
-    assert all(rang)
 
 
 def test_a_write_that_fails_tells_of_nothing_more(store_url: str) -> None:
