@@ -1,7 +1,8 @@
 """Messages on their way to Python's workers: headers go as text where there are some, and as NULL where there are none.
 
-Spark asks an Arrow batch for its size before each row that it adds, and for lists of structs that costs more than all
-other columns of a message together. A changefeed's messages have no headers, so almost all rows carry a NULL.
+Lists of structs cost more than all other columns of a message together: our operator leaves them to Spark's Arrow
+writer, and Spark's own asks them for their size before each row. A changefeed's messages have no headers, so almost all
+rows carry a NULL.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 import pyarrow
 
 from spark_jobs.io.parquet import HEADER, HEADERS
+from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.worker_tuning import Run, TunedWorker
 
 if TYPE_CHECKING:
@@ -24,7 +26,10 @@ if TYPE_CHECKING:
 
 
 def map_batches(frame: DataFrame, run: Run, schema: str | StructType) -> DataFrame:
-    """`frame.mapInArrow(run, schema)`, with `settle` before it."""
+    """`frame.mapInArrow(run, schema)`, in a tuned worker, with rows to it and back by our operator where Spark takes it
+    (avro_jvm/TunedWorkerExec.java).
+    """
+    avro_jvm.plan_own_operators(frame.sparkSession)
     return frame.mapInArrow(TunedWorker(run), schema)
 
 

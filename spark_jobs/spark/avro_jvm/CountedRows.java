@@ -11,7 +11,7 @@ import scala.runtime.AbstractFunction1;
 /**
  * What goes on of a partition's rows: rows of the same columns. What is left out is counted.
  *
- * A plan has it as the object whose method a metric calls; CountedRowsStrategy finds it there.
+ * A plan has it as the object whose method a metric calls; OwnOperators finds it there.
  */
 public abstract class CountedRows implements Serializable {
     private static final long serialVersionUID = 1L;
@@ -25,7 +25,7 @@ public abstract class CountedRows implements Serializable {
     /** counts: one for each metric. A row holds until the next is asked for. */
     abstract Iterator rows(Iterator rows, LongAccumulator[] counts);
 
-    /** Called in a metric's expression if CountedRowsStrategy is not among the session's strategies. */
+    /** Called in a metric's expression if OwnOperators is not among the session's strategies. */
     public Integer mark(InternalRow row) {
         throw new IllegalStateException(
                 "the session's extraStrategies were set after decode() or transcode(): call decode() or transcode() again");

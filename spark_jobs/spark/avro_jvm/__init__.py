@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 # Java's constants are Python's numbers.
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
 _SOURCES = (
-    "AvroInput.java", "AvroRows.java", "BinaryRows.java", "CountedRows.java", "CountedRowsExec.java",
-    "CountedRowsStrategy.java", "LeftOutRows.java", "Refused.java", "RefusedRows.java", "RowValues.java",
+    "ArrowCells.java", "ArrowRows.java", "ArrowStruct.java", "AvroInput.java", "AvroRows.java", "BinaryRows.java",
+    "CountedRows.java", "CountedRowsExec.java", "LeftOutRows.java", "OwnOperators.java", "Refused.java",
+    "RefusedRows.java", "RowValues.java", "TunedWorkerExec.java", "TunedWorkerRunner.java",
 )  # fmt: skip
 _log = logging.getLogger(__name__)
 
@@ -88,6 +89,14 @@ def instance(spark: SparkSession, of: Any, *arguments: Any) -> Any:
     for n, one in enumerate(arguments):
         array[n] = one
     return of.getConstructors()[0].newInstance(array)
+
+
+def plan_own_operators(spark: SparkSession) -> bool:
+    """Brings the session's planner the strategy that knows our operators. False where it takes no class of ours."""
+    of = class_of(spark, "OwnOperators", quiet=True)
+    if of is not None:
+        instance(spark, of, spark._jsparkSession.experimental())
+    return of is not None
 
 
 def invoke(

@@ -103,7 +103,7 @@ def observed_metrics(frame: DataFrame) -> dict[str, dict[str, int]]:
 
 def _instance(spark: Any, of: Any, *arguments: Any) -> Any:
     """A new object of a class of CountedRows, in a session whose planner knows it."""
-    avro_jvm.instance(spark, avro_jvm.class_of(spark, "CountedRowsStrategy"), spark._jsparkSession.experimental())
+    avro_jvm.plan_own_operators(spark)
     return avro_jvm.instance(spark, of, *arguments)
 
 
