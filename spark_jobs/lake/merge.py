@@ -174,13 +174,13 @@ class MergeTarget(RowValues):
         del summary
         keys = [c for c in table.columns if c.handle_key]
         tombstones = self._tombstones(keys)
-        if not counts.bare_deletes:  # else those before it tell where deletes belong
-            changes = changes.where(is_since(emptied_at(steps)))
         if counts.are_few:
             changes = changes.coalesce(1)  # no shuffle then
         if self.null_values and counts.bare_deletes:
             changes = self._without_null_values(changes, steps, tombstones)
             counts = replace(counts, bare_deletes=changes.where(IS_NULL).count())
+        if not counts.bare_deletes:  # else those before it tell where deletes belong
+            changes = changes.where(is_since(emptied_at(steps)))
         newest = self._newest(changes, table, tombstones, steps, counts)
         # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
         # which each delete would then look like one that was read before.
