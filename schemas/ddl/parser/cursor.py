@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from schemas.ddl.parser.lexer import (
     BITS,
@@ -21,6 +21,8 @@ from schemas.ddl.parser.lexer import (
 )
 from schemas.ddl.parser.statements import TableName
 from schemas.model.errors import DdlError
+
+T = TypeVar("T")
 
 MAX_DEPTH = 60
 
@@ -246,7 +248,7 @@ class Cursor:
             self.fail(what)
         return str(self.advance().value)
 
-    def attempt(self, reader: Callable[[Cursor], str]) -> str | None:
+    def attempt(self, reader: Callable[[Cursor], T]) -> T | None:
         """What a reader gives; None where it does not understand what comes, which is not read then."""
         at, depth = self.at, self._depth
         try:

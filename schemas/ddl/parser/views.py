@@ -7,7 +7,6 @@ from dataclasses import replace
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.lexer import END
 from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, ViewSelect
-from schemas.model.errors import DdlError
 
 _SELECTS = ("SELECT", "(", "WITH", "TABLE", "VALUES")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH")
@@ -68,15 +67,9 @@ def _before_name(c: Cursor) -> None:
 
 def _plain_select(c: Cursor) -> ViewSelect | None:
     """SELECT columns FROM tables …, without subqueries and the like; None for any other. Then nothing is read."""
-    at = c.at
-    if any(token.upper in _NOT_PLAIN for token in c.all[at + 1 :]):
+    if any(token.upper in _NOT_PLAIN for token in c.all[c.at + 1 :]):
         return None
-    try:
-        return _read_select(c)
-    except DdlError:
-        while c.at > at:
-            c.step_back()
-        return None
+    return c.attempt(_read_select)
 
 
 def _read_select(c: Cursor) -> ViewSelect:
@@ -130,7 +123,10 @@ def _item(c: Cursor) -> ViewItem:
 
 def _path(c: Cursor) -> tuple[str, ...]:
     """db.table.column, table.* and the like, if nothing else is in the item; else (), and nothing is read."""
-    at = c.at
+    return c.attempt(_read_path) or ()
+
+
+def _read_path(c: Cursor) -> tuple[str, ...]:
     names = list[str]()
     while True:
         if c.upper == "*":
@@ -141,8 +137,7 @@ def _path(c: Cursor) -> tuple[str, ...]:
         names.append(str(c.advance().value))
         if not c.accept("."):
             break
-    if names and (c.upper in (",", "FROM", "AS", ";") or c.token.kind == END or (names[-1] != "*" and c.is_name())):
-        return tuple(names)
-    while c.at > at:
-        c.step_back()
-    return ()
+    ends = c.upper in (",", "FROM", "AS", ";") or c.token.kind == END
+    if not names or not (ends or (names[-1] != "*" and c.is_name())):
+        c.fail("a column")
+    return tuple(names)
