@@ -22,6 +22,7 @@ from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.micro_batch import MicroBatchRunner
 from tests.spark_jobs.commands.test_encode import numbered, written
 from tests.support.golden import Golden
+from tests.support.progress_lines import without_progress
 from tests.support.table import check_rows
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def test_stages(
         told, outputs = [], []
         for place, more in (("here", []), ("spark", ["--spark"])):
             code = main([*words, "--out", f"{name}.{place}", "--dead-letter", f"{name}.{place}.dead", *more])
-            told.append((code, capsys.readouterr().err))
+            told.append((code, without_progress(capsys.readouterr().err)))
             outputs.append([Path(f"{name}.{place}{end}") for end in ("", ".dead")])
         assert told[0] == told[1]
         assert (told[0][0] == 2) == (newest is None)
