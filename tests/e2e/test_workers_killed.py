@@ -108,7 +108,7 @@ def test_a_stream(kafka: Kafka, package: Path, tmp_path: Path) -> None:
         with submitted([*words, *more], tmp_path, package) as job:
             executor_of(_caught(job, gate)).kill()
             gate.open(FIRST)
-            job.until(lambda: "transcode: batch 0:" in job.log, "the first micro-batch ends", 600)
+            job.until(lambda: "transcode: batch 0: in " in job.log, "the first micro-batch ends", 600)
             _caught(job, gate).kill()
             gate.open(LATER)
             assert job.wait(900) == 1, job.log[-4000:]
