@@ -311,7 +311,8 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
     if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":
         word = c.advance().upper
         c.skip_equals()
-        return _OPTIONS[word](c, options if word in _KEPT else replace(options, others=(*options.others, word)))
+        is_kept = word in _KEPT or (word == "SHARD_ROW_ID_BITS" and c.upper == "0")  # none, as of any table
+        return _OPTIONS[word](c, options if is_kept else replace(options, others=(*options.others, word)))
     if c.accept("UNION"):
         c.skip_equals()
         return _union_option(c, options)

@@ -54,9 +54,9 @@ from service.ddl_check.refusals.definitions import (
     table_id,
 )
 from service.ddl_check.refusals.partitions import MANAGED, of_exchange, of_management, of_partitioning
+from service.ddl_check.refusals.together import of_together
 from service.ddl_check.refusals.type_changes import of_change, of_charset
 
-_ALONE: Final = (RenameTo, ExchangePartition)
 # Clauses that TiDB parses and does not do (upstream `pkg/ddl/executor.go`, AlterTable).
 _UNSUPPORTED: Final = {
     "CHECK PARTITION": "Unsupported check partition", "REBUILD PARTITION": "Unsupported rebuild partition",
@@ -71,11 +71,6 @@ _OPTIONS: Final = frozenset((
     "TTL_ENABLE", "TTL_JOB_INTERVAL", "STORAGE_CLASS",
 ))  # fmt: skip
 """Options that ALTER TABLE can change, besides character set, collation, comment, engine and TTL."""
-_TOGETHER: Final = (
-    "ALGORITHM", "LOCK", "FORCE", "VALIDATION", "ALTER INDEX VISIBLE", "ALTER INDEX INVISIBLE",
-    "ENABLE KEYS", "DISABLE KEYS", "ORDER BY",
-    "DROP FOREIGN KEY",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,31 +86,7 @@ class Alteration:
         yield from dependencies.of_cached_clauses(self.table, clauses)
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
-        yield from self._of_several(clauses)
-        renamed = {c.old.lower() for c in clauses if isinstance(c, RenameColumn)}
-        for clause in clauses:
-            if not isinstance(clause, RenameColumn) or not self.find(clause.new):
-                continue
-            if clause.new.lower() not in (*renamed, clause.old.lower()):
-                yield Refusal(1060, f"Duplicate column name '{clause.new}'")
-
-    def _of_several(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
-        effective = [c for c in clauses if not (isinstance(c, NoColumnEffect) and c.what in _TOGETHER)]
-        if len(effective) > 1:
-            for clause in effective:
-                if isinstance(clause, _ALONE) or (isinstance(clause, NoColumnEffect) and "PARTITION" in clause.what):
-                    what = clause.what if isinstance(clause, NoColumnEffect) else "rename table or exchange partition"
-                    yield Refusal(8200, f"Unsupported multi schema change for {what.lower()}")
-        dropped = {c.name.lower() for c in clauses if isinstance(c, DropColumn)}
-        added = any(isinstance(c, AddColumns) for c in clauses)
-        if len(dropped) > 1 and not added and dropped >= {c.name.lower() for c in self.table.columns}:
-            yield Refusal(1090, "You can't delete all columns with ALTER TABLE; use DROP TABLE instead")
-        names = [n.lower() for c in clauses for n in _touched(c)]
-        for name in dict.fromkeys(n for n in names if names.count(n) > 1):
-            yield Refusal(8200, f"Unsupported multi schema change: operate same column '{name}'")
-        keys = [name.lower() for c in clauses if (name := _touched_index(c))]
-        for name in dict.fromkeys(n for n in keys if keys.count(n) > 1):
-            yield Refusal(8200, f"Unsupported multi schema change: operate same index '{name}'")
+        yield from of_together(self.table, clauses)
 
     @property
     def charset(self) -> Charset:
@@ -138,29 +109,6 @@ class Alteration:
         """A column that goes or gets another name."""
         yield from self.of_dependents(name)
         yield from dependencies.of_leaving(self.catalog, self.table, name, dropped=dropped)
-
-
-def _touched(clause: Clause) -> tuple[str, ...]:
-    """The columns that a clause adds, drops or changes (upstream `checkOperateSameColAndIdx`)."""
-    match clause:
-        case DropColumn():
-            return (clause.name,)
-        case ChangeColumn():
-            return (clause.old,)
-        case SetDefault():
-            return (clause.column,)
-        case AddColumns():
-            return tuple(c.name for c in clause.columns) if len(clause.columns) == 1 else ()
-    return ()
-
-
-def _touched_index(clause: Clause) -> str:
-    match clause:
-        case DropIndex():
-            return clause.name
-        case AddIndex() if clause.index.kind in ("unique", "index"):
-            return clause.index.name
-    return ""
 
 
 def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:
@@ -207,6 +155,13 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
         if work.find(defined.name):
             yield Refusal(1060, f"Duplicate column name '{defined.name}'")
         yield from work.of_leaving(old.name, dropped=False)
+    else:
+        for refusal in (*work.of_dependents(old.name), *dependencies.of_expressions(work.table, old.name)):
+            yield Refusal(3106, f"'{refusal.text}' is not supported for generated columns.")
+    if clause.position and clause.position.after:
+        after = work.find(clause.position.after)
+        if after is None or after is old:
+            yield work.unknown(clause.position.after)
     if old.primary_key and defined.nullable:
         yield NULL_IN_PRIMARY_KEY
     details = work.table.details
@@ -239,6 +194,8 @@ def _rename_column(work: Alteration, clause: RenameColumn) -> Iterator[Refusal]:
     yield from of_column_name(clause.new)
     if clause.old.lower() != clause.new.lower():
         yield from work.of_leaving(clause.old, dropped=False)
+        if work.find(clause.new):
+            yield Refusal(1060, f"Duplicate column name '{clause.new}'")
 
 
 def _drop_column(work: Alteration, clause: DropColumn) -> Iterator[Refusal]:

@@ -42,10 +42,7 @@ def of_leaving(catalog: Catalog, table: Table, name: str, *, dropped: bool) -> I
     if details.partitioning and _has(details.partitioning.columns, name):
         text = f"Column '{name}' has a partitioning function dependency and cannot be dropped or renamed"
         yield Refusal(3855, text)
-    for index, columns in details.expressions:
-        if _has(columns, name):
-            text = f"Column '{name}' has an expression index dependency and cannot be dropped or renamed"
-            yield Refusal(3837, text + (f" (index {index})" if index else ""))
+    yield from of_expressions(table, name)
     for check, columns in details.checks:
         if _has(columns, name):
             text = f"Check constraint '{check}' uses column '{name}', hence column cannot be dropped or renamed."
@@ -61,6 +58,14 @@ def of_leaving(catalog: Catalog, table: Table, name: str, *, dropped: bool) -> I
         if _has(key.referenced, name):
             text = f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}' of table '{child.id}'"
             yield Refusal(1829, text)
+
+
+def of_expressions(table: Table, name: str) -> Iterator[Refusal]:
+    """Expression indexes that name a column."""
+    for index, columns in table.details.expressions if table.details else ():
+        if _has(columns, name):
+            text = f"Column '{name}' has an expression index dependency and cannot be dropped or renamed"
+            yield Refusal(3837, text + (f" (index {index})" if index else ""))
 
 
 def of_changing(catalog: Catalog, table: Table, old: Column, new: Column) -> Iterator[Refusal]:
@@ -135,12 +140,12 @@ def of_leaving_index(catalog: Catalog, table: Table, name: str) -> Iterator[Refu
     needed = [key.columns for key in details.foreign_keys]
     needed += [key.referenced for _, key in children(catalog, table.id)]
     for columns in needed:
-        if _begins(own.columns, columns) and not any(_begins(i.columns, columns) for i in others):
+        if begins(own.columns, columns) and not any(begins(i.columns, columns) for i in others):
             text = f"Cannot drop index '{own.name}': needed in a foreign key constraint"
             yield Refusal(1553, text)
 
 
-def _begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
+def begins(index: tuple[str, ...], columns: tuple[str, ...]) -> bool:
     return tuple(map(str.lower, index[: len(columns)])) == tuple(map(str.lower, columns))
 
 

@@ -41,8 +41,8 @@ def of_change(old: Column, new: Column, table: Table, *, auto_random: bool = Fal
         yield _unsupported_type(old, new)
         return
     rewritten = needs_rewriting(old, new)
-    if rewritten and old.primary_key:
-        yield Refusal(8200, "Unsupported modify column: this column has primary key flag")
+    if rewritten:
+        yield from _of_rewriting(old, new, table)
     indexed = any(old.name in i.columns for i in table.indexes)
     yield from _of_charset(old, new, rewritten, indexed)
     if new.auto_increment and not old.auto_increment:
@@ -55,6 +55,17 @@ def of_change(old: Column, new: Column, table: Table, *, auto_random: bool = Fal
     elif new.generated is not None and old.generated != new.generated and (indexed or not new.virtual):
         what = "an indexed column" if new.virtual else "a stored column"
         yield Refusal(3106, f"'modifying {what}' is not supported for generated columns.")
+
+
+def _of_rewriting(old: Column, new: Column, table: Table) -> Iterator[Refusal]:
+    """What TiDB does not write anew (upstream `onModifyColumn`, GetModifiableColumnJob)."""
+    if old.primary_key:
+        yield Refusal(8200, "Unsupported modify column: this column has primary key flag")
+    if old.generated is not None or new.generated is not None:
+        yield Refusal(8200, "Unsupported modify column: column has related generated column")
+    if table.details and table.details.partitioning:
+        text = "table is partition table (TiDB of 2026 takes it)"
+        yield Refusal(8200, f"Unsupported modify column: {text}", certain=False)
 
 
 def _unsupported_type(old: Column, new: Column) -> Refusal:
