@@ -11,10 +11,13 @@ import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from schemas.model.credentials import mask_credentials
 from schemas.model.errors import SetupError
 
+TOPIC: Final = "kafka:"
+"""What a place begins with that is a topic: `kafka:TOPIC`."""
 _TOLD = "--kafka-config"
 
 

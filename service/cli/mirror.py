@@ -88,7 +88,7 @@ def mirror(
 
     Try it:  ticdc-bridge mirror --from http://old-registry:8081 --store sqlite:///mirror.db --once
     """
-    from service.migration.endpoints import TOPIC
+    from schemas.inputs.kafka_settings import TOPIC
     from service.migration.mirror_service import MirrorOptions, compare_once, follow
 
     options = MirrorOptions(

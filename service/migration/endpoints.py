@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-from schemas.inputs.kafka_settings import client_settings
+from schemas.inputs.kafka_settings import TOPIC, client_settings
 from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 from service.http_client import HttpRegistry, RegistryLogin
@@ -30,7 +30,6 @@ from service.registry.ports import Store
 from service.registry.registry import Registry
 from service.store import open_store, store_exists
 
-TOPIC = "kafka:"
 _STORES = ("sqlite:", "postgresql:", "postgresql+", "postgres:")
 
 

@@ -16,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, Final, Protocol
 
+from schemas.inputs.kafka_settings import TOPIC
 from schemas.model.errors import BridgeError, SetupError
 from service.http_client import CONNECTIONS, GATEWAY, RegistryClient, RegistryResponse
 from service.migration.mirror_checks import MirrorRequest, find_differences, questions
@@ -70,7 +71,7 @@ class TopicMirrorSource:
     """A `_schemas` topic, read on from where it was left."""
 
     def __init__(self, topic: SchemasTopic) -> None:
-        self.name = f"kafka:{topic.name}"
+        self.name = f"{TOPIC}{topic.name}"
         self._topic = topic
         self._replay = Replay()
 

@@ -12,14 +12,13 @@ from typing import Any, Final
 
 from starlette.types import ASGIApp
 
-from schemas.inputs.kafka_settings import client_settings
+from schemas.inputs.kafka_settings import TOPIC, client_settings
 from schemas.model.credentials import mask_url
 from schemas.model.errors import SetupError
 from service.app import create_app, wrap_served
 from service.http_client import GATEWAY, AppRegistry, HttpRegistry, RegistryLogin
 from service.http_server import bind, serve_on
 from service.logs import print_line
-from service.migration.endpoints import TOPIC
 from service.migration.mirror import Mirror, MirrorSource, RestMirrorSource, TopicMirrorSource
 from service.migration.mirror_app import ReadOnlyStore, SubjectOfRequest, WriteForwarder, install
 from service.migration.schemas_topic import SchemasTopic

@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any, Final
 
+from schemas.inputs.kafka_settings import TOPIC
 from schemas.model.errors import RegistryError
 from schemas.model.reasons import shown
 from service.registry.model import DEFAULT_CONTEXT, Lineage
@@ -25,7 +26,6 @@ NEWEST_RUN: Final = (("failed", int, False), ("dead_letter", str, False))
 """Of the newest run: how many messages failed in it so far, and where they went."""
 _PROGRESS: Final = ("newest_commit_ts", "waiting", *(name for name, _, _ in NEWEST_RUN))
 """How far a job is: told anew each time, so that it is no part of what an edge is."""
-_TOPIC: Final = "kafka:"
 
 
 def record(registry: Registry, run: dict[str, Any]) -> int:
@@ -83,7 +83,7 @@ def dead_letter_topics(registry: Registry) -> set[str]:
     """The topics to which jobs wrote messages that failed, as they last reported."""
     with registry.store.read() as tx:
         places = {json.loads(one.body).get("dead_letter") or "" for one in tx.lineage()}
-    return {place.removeprefix(_TOPIC) for place in places if place.startswith(_TOPIC)}
+    return {place.removeprefix(TOPIC) for place in places if place.startswith(TOPIC)}
 
 
 _KINDS: Final = {int: "a whole number", str: "a text"}

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from schemas.inputs.kafka_settings import client_settings
+from schemas.inputs.kafka_settings import TOPIC, client_settings
 from schemas.inspect.format_lookup import format_named
 from schemas.model import values
 from schemas.model.errors import SetupError
@@ -33,7 +33,6 @@ from service.history.model import DEFAULT_CHANGEFEED
 from service.tracker.kafka_source import KafkaSource
 from service.tracker.sources import FileSource, Source
 
-_KAFKA: Final = "kafka:"
 _SETTINGS: Final = ("sink-uri", "config", "schema-registry", "ticdc-version")
 _TEXTS: Final = frozenset(
     {"name", "format", "bootstrap-servers", "kafka-config", "ddl-time-zone", "time-zone", "claim-check-dir", *_SETTINGS}
@@ -79,10 +78,10 @@ class TrackedChangefeed:
 def inputs(texts: list[str], option: str = "--in") -> tuple[tuple[str, ...], Path | None]:
     """(topics, file) of `kafka:T1,T2` or a file's path. SetupError USAGE."""
     topics: dict[str, None] = {}
-    files = [one for one in texts if not one.startswith(_KAFKA)]
+    files = [one for one in texts if not one.startswith(TOPIC)]
     for one in texts:
-        if one.startswith(_KAFKA):
-            topics.update(dict.fromkeys(topic.strip() for topic in one.removeprefix(_KAFKA).split(",")))
+        if one.startswith(TOPIC):
+            topics.update(dict.fromkeys(topic.strip() for topic in one.removeprefix(TOPIC).split(",")))
     if "" in topics:
         raise SetupError("USAGE", details=f"{option} kafka: needs a topic: kafka:TOPIC")
     if len(files) > 1 or (files and topics) or not texts:
@@ -95,9 +94,9 @@ def parse_tracked(text: str, servers: str = "", config: str = "") -> list[Tracke
     if not text:
         return []
     name, equals, rest = text.partition("=")
-    if not equals or name.startswith(_KAFKA) or "/" in name:
+    if not equals or name.startswith(TOPIC) or "/" in name:
         name, rest = DEFAULT_CHANGEFEED, text
-    if rest.startswith(_KAFKA):
+    if rest.startswith(TOPIC):
         topics, _ = inputs([rest], "--track")
         kafka = Path(config) if config else None
         return [TrackedChangefeed(name, topics, bootstrap_servers=servers or None, kafka_config=kafka).check()]

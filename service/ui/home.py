@@ -11,6 +11,7 @@ from typing import Any, Final, Literal
 
 from fastapi import Request, Response
 
+from schemas.inputs.kafka_settings import TOPIC
 from service.ui.api_client import ApiAnswer, ApiClient, ApiError
 from service.ui.pages import PageRouter, page, segment
 from service.ui.topics import problem_of
@@ -23,7 +24,6 @@ _LATE_SECONDS: Final = 300
 _MANY_MESSAGES: Final = 10_000
 _MOST_EDGES: Final = 5000
 _MOST_TOPICS: Final = 100
-_TOPIC: Final = "kafka:"
 _END_OF_FILE: Final = "end of the file"
 _GRADES: Final[dict[str, Grade]] = {"error": "problem", "warning": "warning"}
 
@@ -158,8 +158,8 @@ def _of_jobs(jobs: Iterable[Mapping[str, Any]]) -> Iterator[Attention]:
         if failed := one["failed"]:
             text = f"{failed:,} message{'' if failed == 1 else 's'} failed in its newest run"
             text += f"; they are in {dead}" if dead else ""
-            if dead.startswith(_TOPIC):
-                path = f"/ui/dead-letters/{segment(dead.removeprefix(_TOPIC))}"
+            if dead.startswith(TOPIC):
+                path = f"/ui/dead-letters/{segment(dead.removeprefix(TOPIC))}"
             yield Attention("problem", f"Job {one['name']}", text, path)
 
 
