@@ -89,6 +89,7 @@ def parse_valid(
     strict: bool,
 ) -> ParsedSchema:
     """A schema that was sent; what is imported need not be valid. Raises ValueError."""
+    parsed: ParsedSchema | None = None
     try:
         parsed = registry.parse(new.kind, new.text, texts, strict=strict)
         if not strict:
@@ -96,8 +97,7 @@ def parse_valid(
     except SchemaValidityError:
         if not mode.imports(mode.find_mode(tx, subject)):
             raise
-        parsed = registry.parse(new.kind, new.text, texts, strict=False)
-    return parsed
+    return parsed or registry.parse(new.kind, new.text, texts, strict=False)
 
 
 def likeness_of(kind: str, text: str) -> bytes:
