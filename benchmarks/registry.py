@@ -36,7 +36,7 @@ BY_ID, LATEST, POSTED = 0.75, 0.7, 0.4
 SEQUENTIAL, TOGETHER = 500.0, 1000.0
 UNCHANGED = 0.9
 START_SECONDS, RSS_MB = 3.0, 250.0
-MIXED_P99 = 15.0
+MIXED_CONNECTIONS, MIXED_P99 = 16, 15.0
 _UNITS = {"us": 0.001, "ms": 1.0, "s": 1000.0}
 
 _POST = """\
@@ -153,7 +153,7 @@ def mixed(asked: Run, folder: Path, seconds: int, rounds: int) -> Iterator[Figur
 
 def mixed_load(asked: Run, name: str, served: Served, folder: Path, seconds: int, rounds: int) -> Iterator[Figure]:
     """The figures of a registry that is empty yet."""
-    load = Load("/", _MIXED.replace("FEW", str(FEW)), json.dumps({"schema": schema("NUMBER")}), 1)
+    load = Load("/", _MIXED.replace("FEW", str(FEW)), json.dumps({"schema": schema("NUMBER")}), 1, MIXED_CONNECTIONS)
     fill(served, FEW, "few")
     with bare_app(folder, ask(served.url, "GET", "/schemas/ids/1", None)) as bare:
         ours, rival = in_turn(asked, name, (served, bare), load, folder, seconds, rounds)
