@@ -276,6 +276,8 @@ def _set_options(work: Alteration, clause: SetOptions) -> Iterator[Refusal]:
         yield from of_comment(work.table.id.table, clause.options)
     if clause.options.ttl is not None:
         yield from dependencies.of_ttl(work.table, clause.options.ttl, details.clustered if details else None)
+        if dependencies.children(work.catalog, work.table.id):
+            yield dependencies.REFERENCED_TTL
     elif details is not None and not details.ttl:
         for word in clause.options.others:
             if word in ("TTL_ENABLE", "TTL_JOB_INTERVAL"):

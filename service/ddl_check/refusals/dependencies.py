@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from schemas.ddl.executor.catalog import Catalog
+from schemas.ddl.executor.catalog import Catalog, Database
 from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.ddl.parser.statements import Clause, NoColumnEffect
 from schemas.model.table import Column, ForeignKey, Table, TableId
@@ -87,24 +87,43 @@ def of_changing(catalog: Catalog, table: Table, old: Column, new: Column) -> Ite
         yield Refusal(8216, "Invalid auto random: modifying the auto_random column type is not supported")
     for key in details.foreign_keys:
         if _has(key.columns, old.name):
-            if not _fits_key(old, new):
-                yield Refusal(1832, f"Cannot change column '{old.name}': used in a foreign key constraint '{key.name}'")
+            other = _counterpart(table if key.table.folded == table.id.folded else catalog.table(key.table), key, old)
+            if number := _misfit(old, new, other, 1832):
+                yield Refusal(
+                    number, f"Cannot change column '{old.name}': used in a foreign key constraint '{key.name}'"
+                )
             elif key.sets_null and not new.nullable:
                 text = f"needed in a foreign key constraint '{key.name}' SET NULL"
                 yield Refusal(1830, f"Column '{old.name}' cannot be NOT NULL: {text}")
     for child, key in children(catalog, table.id):
-        if _has(key.referenced, old.name) and not _fits_key(old, new):
+        if _has(key.referenced, old.name) and (number := _misfit(old, new, _counterpart(child, key, old), 1833)):
             text = f"used in a foreign key constraint '{key.name}' of table '{child.id}'"
-            yield Refusal(1833, f"Cannot change column '{old.name}': {text}")
+            yield Refusal(number, f"Cannot change column '{old.name}': {text}")
 
 
-def _fits_key(old: Column, new: Column) -> bool:
-    """Whether a column of a foreign key may be changed so: not its type, no shorter text, no other DECIMAL."""
-    if old.type is not new.type or old.unsigned != new.unsigned:
-        return False
-    if old.type.kind is Kind.DECIMAL:
-        return (old.length, old.scale) == (new.length, new.scale)
-    return old.type.kind not in (Kind.TEXT, Kind.BINARY) or (new.length or 0) >= (old.length or 0)
+def _counterpart(other: Table | None, key: ForeignKey, column: Column) -> Column | None:
+    """The column on the other side of a foreign key."""
+    for own, there in zip(key.columns, key.referenced, strict=False):
+        if column.name.lower() in (own.lower(), there.lower()) and other is not None:
+            name = there if other.id.folded == key.table.folded else own
+            return find(other.columns, name)
+    return None
+
+
+def _misfit(old: Column, new: Column, other: Column | None, number: int) -> int:
+    """TiDB's error where a column of a foreign key may not be changed so, 0 where it may: to another type than that on
+    the other side, to a text that is shorter than it was or than the other, to another DECIMAL."""
+    if (old.type, old.length, old.scale) == (new.type, new.length, new.scale):
+        return 0
+    if new.type is not (other or old).type:
+        return 3780
+    if new.type.kind is Kind.DECIMAL:
+        return number if (old.length, old.scale) != (new.length, new.scale) else 0
+    room = max(old.length or 0, (other.length or 0) if other else 0)
+    return number if new.type.kind in (Kind.TEXT, Kind.BINARY) and (new.length or 0) < room else 0
+
+
+REFERENCED_TTL: Final = Refusal(8152, "Set TTL for a table referenced by foreign key is not allowed")
 
 
 def of_ttl(table: Table, name: str, clustered: bool | None = None) -> Iterator[Refusal]:
@@ -178,6 +197,15 @@ def of_affinity(level: str | None, *, partitioned: bool, temporary: bool = False
     elif partitioned == (level == "partition"):
         return
     yield Refusal(8266, text)
+
+
+def of_leaving_database(catalog: Catalog, database: Database) -> Iterator[Refusal]:
+    """A database that is dropped with its tables."""
+    for table in database.tables:
+        for child, key in children(catalog, table.id):
+            if child.id.db.lower() != table.id.db.lower():
+                text = f"referenced by a foreign key constraint '{key.name}' on table '{child.id.table}'"
+                yield Refusal(3730, f"Cannot drop table '{table.id.table}' {text}.")
 
 
 def of_leaving_table(

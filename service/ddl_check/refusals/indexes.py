@@ -21,6 +21,7 @@ from service.ddl_check.refusals.columns import (
     generated_names,
     of_name,
 )
+from service.ddl_check.refusals.dependencies import REFERENCED_TTL
 
 _MAX_COMMENT: Final = 1024
 _MAX_PARTS: Final = 16
@@ -217,7 +218,7 @@ def is_primary(table: Table, index: Index) -> bool:
 
 # ---- foreign keys
 def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[Refusal]:
-    """With foreign_key_checks on, as by default."""
+    """With foreign_key_checks on, as by default: the caller takes out what TiDB does not say otherwise."""
     if index.kind != "foreign" or index.references is None:
         return
     for name in index.parts:
@@ -236,6 +237,9 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[
             yield Refusal(3733, f"Foreign key '{name}' uses virtual column '{part}' which is not supported.")
         elif own is not None and own.generated and index.changes:
             yield Refusal(3104, f"Cannot define foreign key with {index.changes} clause on a generated column.")
+        if own is not None and not own.nullable and index.sets_null:
+            text = f"needed in a foreign key constraint '{index.name or 'fk_1'}' SET NULL"
+            yield Refusal(1830, f"Column '{part}' cannot be NOT NULL: {text}")
     target = TableId(index.references.db or table.id.db, index.references.table)
     parent = table if target.folded == table.id.folded else catalog.table(target)
     if parent is None:
@@ -247,7 +251,15 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[
 
 
 def _of_parent(table: Table, parent: Table, index: IndexDef) -> Iterator[Refusal]:
+    """The table that a foreign key names (upstream `pkg/ddl/foreign_key.go`, checkTableForeignKey)."""
     name = index.name or "fk_1"
+    lower = [[part.lower() for part in parts] for parts in (index.parts, index.referenced)]
+    if parent is table and lower[0] == lower[1]:
+        yield Refusal(1215, "Cannot add foreign key constraint")
+    if parent.details and parent.details.ttl:
+        yield REFERENCED_TTL
+    if any(one.details and one.details.partitioning for one in (parent, table)):
+        yield Refusal(1506, "Foreign key clause is not yet supported in conjunction with partitioning")
     columns = [find(parent.columns, part) for part in index.referenced]
     for part, there in zip(index.referenced, columns, strict=True):
         if there is None:
@@ -261,11 +273,13 @@ def _of_parent(table: Table, parent: Table, index: IndexDef) -> Iterator[Refusal
         if own is not None and there is not None and _form(own) != _form(there):
             text = f"column '{own.name}' and referenced column '{there.name}' in foreign key constraint '{name}'"
             yield Refusal(3780, f"Referencing {text} are incompatible.")
-    if parent.indexes and not any(i.columns[: len(known)] == known for i in parent.indexes):
+        if there is not None and there.virtual:
+            yield Refusal(3733, f"Foreign key '{name}' uses virtual column '{part}' which is not supported.")
+    if (parent.indexes or parent.details) and not any(i.columns[: len(known)] == known for i in parent.indexes):
         text = f"Missing index for constraint '{name}' in the referenced table '{parent.id.table}'"
         yield Refusal(1822, f"Failed to add the foreign key constraint. {text}")
 
 
 def _form(column: Column) -> tuple[object, ...]:
-    """What must be the same on both sides: type, sign, scale and character set; lengths of texts may differ."""
-    return (column.type.kind, column.type.bits, column.unsigned, column.charset, column.collate)
+    """What must be the same on both sides: type, sign and character set; lengths and scales may differ."""
+    return (column.type, column.unsigned, column.charset, column.collate)

@@ -65,6 +65,8 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
                 yield Refusal(1007, f"Can't create database '{statement.name}'; database exists")
         case DropDatabase() if not statement.if_exists and catalog.databases.get(statement.name) is None:
             yield Refusal(1008, f"Can't drop database '{statement.name}'; database doesn't exist", certain=False)
+        case DropDatabase() if database := catalog.databases.get(statement.name):
+            yield from dependencies.of_leaving_database(catalog, database)
         case AlterDatabase():
             yield from of_charset_names(statement.charset, statement.collate)
         case CreateTable() if statement.from_select:
