@@ -132,6 +132,8 @@ class EventApplication(EventRows):
         for key, tables, relations, dropped in self._changed_names(after):
             self._row(key, tables, relations, dropped, moved, isinstance(statement, CreateTable))
         self._drop_unknown(statement)
+        if isinstance(statement, FlashbackDatabase):
+            self._keep_dropped(statement)
         carried = self.record.carried
         if carried is not None:
             self._verify(carried)
@@ -285,6 +287,21 @@ class EventApplication(EventRows):
                 dropped_form = old.dropped if old else None
                 table_id = old.table_id if old else ""
                 self.put(id_, State.GONE, since=self.position.commit_ts, table_id=table_id, dropped=dropped_form)
+
+    def _keep_dropped(self, statement: FlashbackDatabase) -> None:
+        """What was dropped or truncated before its database was: that comes back as itself, so FLASHBACK TABLE finds
+        it."""
+        name = statement.name.lower()
+        gone = self.rows.database(name, self.position)
+        made = self.rows.database(name, gone.position) if gone else None
+        for row in self.rows.names(name, self.position):
+            if row.dropped is None or (made is not None and row.position < made.position):
+                continue
+            id_ = TableId(statement.new or row.id.db, row.id.table)
+            if back := self.out.names.get(key_of(id_)):
+                self.out.names[key_of(id_)] = replace(back, dropped=row.dropped)
+            else:
+                self.put(id_, State.GONE, table_id=row.table_id, form=row.form, since=row.since, dropped=row.dropped)
 
     def _verify(self, carried: Table) -> None:
         row = self.out.names.get(key_of(carried.id))

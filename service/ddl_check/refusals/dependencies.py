@@ -87,8 +87,8 @@ def of_changing(catalog: Catalog, table: Table, old: Column, new: Column) -> Ite
         yield Refusal(8216, "Invalid auto random: modifying the auto_random column type is not supported")
     for key in details.foreign_keys:
         if _has(key.columns, old.name):
-            other = _counterpart(table if key.table.folded == table.id.folded else catalog.table(key.table), key, old)
-            if number := _misfit(old, new, other, 1832):
+            parent = table if key.table.folded == table.id.folded else catalog.table(key.table)
+            if number := _misfit(old, new, _counterpart(parent, key, old), 1832):
                 yield Refusal(
                     number, f"Cannot change column '{old.name}': used in a foreign key constraint '{key.name}'"
                 )
