@@ -125,6 +125,15 @@ ROWS = [
         "+ table d.s created", "    + column k int NULL", "    + column l int NULL",
         "Statements that left no difference:", f"  d.t: commit_ts {2 * STEP}: TRUNCATE TABLE t",
         f"  d.t: commit_ts {3 * STEP}: FLASHBACK TABLE t TO s"]),
+    Row("dropped before its database, which is back",
+        ["CREATE DATABASE e", "CREATE TABLE e.t (k INT)", "DROP TABLE e.t"],
+        ["DROP DATABASE e", "FLASHBACK DATABASE e", "FLASHBACK TABLE e.t"],
+        ["+ table e.t created", "    + column k int NULL"]),
+    Row("truncated before its database, which is back", ["CREATE DATABASE e", "CREATE TABLE e.t (k INT)"],
+        ["TRUNCATE TABLE e.t", "DROP DATABASE e", "FLASHBACK DATABASE e TO f", "FLASHBACK TABLE f.t TO s"], [
+        "- database e dropped: utf8mb4 utf8mb4_bin", "+ database f created: utf8mb4 utf8mb4_bin",
+        "+ table f.s created",
+        "    + column k int NULL", "~ table e.t is renamed to f.t"]),
     Row("renamed and renamed back between TRUNCATE and FLASHBACK", ["CREATE TABLE t (k INT)", "TRUNCATE TABLE t"],
         ["RENAME TABLE t TO s, s TO t", "FLASHBACK TABLE t TO c"], [
         "+ table d.c created", "    + column k int NULL", "Statements that left no difference:",
