@@ -102,7 +102,8 @@ def place_changes(
     """The changes with `delete_place` and `early` (`is_early`), up to where others of their key are late, and what
     orders a key's, the last one first.
 
-    As place_bare_deletes; rows None: no delete without a commit_ts is among them.
+    As place_bare_deletes; rows None: no delete without a commit_ts is among them. message: of deletes after which null
+    values may come; those stay, too, where they are older than the last TRUNCATE.
     """
     from pyspark.sql import Window
 
@@ -113,7 +114,7 @@ def place_changes(
         changes = changes.withColumn("delete_place", F.lit(None).cast(PLACE))
     else:
         changes = place_bare_deletes(changes, names, rows, buried, clocks_agree, emptied)
-        changes = changes.where(~F.col("known") | is_since(emptied))
+        changes = changes.where(~F.col("known") | is_since(emptied) | F.col("message").isNotNull())
         bound, order = F.max("bound").over(key), [*order, F.desc("moment")]
     changes = changes.withColumn("early", F.coalesce(is_early(), F.lit(False)))
     bound = F.greatest(bound, F.max(F.when(F.col("early"), F.col("commit_ts"))).over(key))

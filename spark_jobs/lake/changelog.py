@@ -72,10 +72,9 @@ class Changelog(PastRows):
         history = self._history(changes, table, steps)
         self._check_values(changes, history, summary)
         rows = self._rows(changes, history)
-        self._refuse_unknown_places(rows)
         self._prepare(history)
         count = changes.count()
-        added = self._append(rows.drop("complete"))
+        added = self._append(rows)
         if count > added:
             summary.skipped[REPEATED] += count - added
         self._apply_clearing(history)
@@ -83,7 +82,7 @@ class Changelog(PastRows):
 
     # ---- rows
     def _rows(self, changes: DataFrame, history: WholeHistory) -> DataFrame:
-        """A row of the table for each change, once; `complete`: whether it can be told from others."""
+        """A row of the table for each change, once."""
         from pyspark.sql import Window
 
         columns = [c for c in history.table.columns if not c.virtual]
@@ -114,19 +113,22 @@ class Changelog(PastRows):
             "_tidb_row_identity": F.when(whole, F.to_json("_new")),
             "_tidb_old_row_identity": F.when(whole, F.to_json("_old")),
             "_tidb_identity_kind": F.when(whole, F.expr(_identity_kind(history))),
-            "_before": F.col("before"), CHANGE: change,
+            "_before": F.col("before"), CHANGE: F.col(CHANGE),
             DAY: F.expr(_DAY.format("coalesce(commit_time, source.timestamp)")),
             "_kafka_topic": F.col("source.topic"), "_kafka_partition": F.col("source.partition"),
             "_kafka_offset": F.col("source.offset"), "_kafka_timestamp": F.col("source.timestamp"),
             "_binlog_position": F.col("commit_ts"),
         }  # fmt: skip
-        wanted = [metadata[column.name].alias(column.name) for column in self.metadata]
-        rows = with_keys.select(*values, *wanted, (ordered | is_placed).alias("complete"), "position", "row")
+        # The columns get their names last: a table may have one that is called as one of ours (`position`, `row`).
+        told = with_keys.withColumns({CHANGE: change, "complete": ordered | is_placed})
+        self._refuse_unknown_places(told)
         first = Window.partitionBy(CHANGE).orderBy("position", "row")
-        return rows.withColumn("_n", F.row_number().over(first)).where("_n = 1").drop("_n", "position", "row")
+        once = told.withColumn("_n", F.row_number().over(first)).where("_n = 1")
+        return once.select(*values, *(metadata[column.name].alias(column.name) for column in self.metadata))
 
-    def _refuse_unknown_places(self, rows: DataFrame) -> None:
-        row = rows.where("NOT complete").select("_tidb_op").first()
+    def _refuse_unknown_places(self, told: DataFrame) -> None:
+        """told: `complete`: whether a change can be told from others."""
+        row = told.where("NOT complete").select(F.expr(_OPS).alias("_tidb_op")).first()
         if row is not None:
             details = (
                 f"a change (op {row['_tidb_op']}) has neither a commit_ts with its row's key nor a topic, partition and"

@@ -24,8 +24,8 @@ from spark_jobs.lake.binlog_changes import ORDER, SERVERS, check_columns, check_
 from spark_jobs.lake.column_history import SchemaChange, emptied_at, types_over_time, unsure_step
 from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.engines.spark_sql import keep_rows
-from spark_jobs.lake.merge_columns import APPLIED, NUMBERS
-from spark_jobs.lake.null_values import IS_DELETE, IS_NULL
+from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, column_names
+from spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE
 from spark_jobs.lake.row_values import RowValues
 from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.result import Summary, TableMerge
@@ -120,8 +120,7 @@ class MergeTarget(RowValues):
         """
         began, servers, is_there = time.monotonic(), None, self.delta.exists()
         self._check_key(table, is_there)
-        if own := sorted({c.name.lower() for c in table.columns} & self._metadata_names()):
-            raise SetupError("USAGE", details=f"table {self.id} has a column {own[0]} of its own")
+        self._refuse_names(table)
         if self.by_binlog:
             check_columns(changes, table)
             steps = []  # no position is before or after a statement
@@ -159,7 +158,7 @@ class MergeTarget(RowValues):
                 " --without-key append appends what is inserted, and counts updates and deletes; --changelog has all"
             )
             raise SetupError("USAGE", details=details)
-        if is_there and ROW_PLACE in self._columns():
+        if is_there and ROW_PLACE in self._columns().keys() - column_names(table):
             details = (
                 "its rows were appended while the table had no key (--without-key append), and it has one now: merge"
                 " the whole changelog, or a copy of the table and what follows, into another place"
@@ -180,7 +179,8 @@ class MergeTarget(RowValues):
             changes = self._without_null_values(changes, steps, tombstones)
             counts = replace(counts, bare_deletes=changes.where(IS_NULL).count())
         if not counts.bare_deletes:  # else those before it tell where deletes belong
-            changes = changes.where(is_since(emptied_at(steps)))
+            older_deletes = F.expr(IS_DELETE) if self.null_values else F.lit(False)
+            changes = changes.where(is_since(emptied_at(steps)) | older_deletes)
         newest = self._newest(changes, table, tombstones, steps, counts)
         # Spark computes what is persisted again when a table changes that it is made of: here the deleted keys, of
         # which each delete would then look like one that was read before.
@@ -301,13 +301,18 @@ class MergeTarget(RowValues):
         none = [F.lit(None).cast(self._type(c)).alias(f"v_{n}") for n, c in enumerate(columns)]
         placed = bool(counts.bare_deletes) or tombstones.have_places()
         place = [F.col("commit_ts"), F.col("position"), F.col("row"), *([place_of_source()] if placed else [])]
-        place += [F.expr(f"if({IS_DELETE}, source, NULL)").alias("message")] if self.null_values else []
+        message = F.expr(f"if({IS_DELETE}, source, NULL)" if self.null_values else "NULL").cast(MESSAGE)
+        place.append(message.alias("message"))
         changed = [c for c in columns if c.type.kind in NUMBERS or types_over_time(steps, c)] if len(steps) > 1 else []
         bad = F.coalesce(*(self._bad_column(c, steps) for c in changed), F.lit(None).cast("string")).alias("bad")
         upserts = rows.where("op <> 'd'").select(F.lit(1).alias("turn"), *place, *new, *values, bad)
         none.append(F.lit(None).cast("string").alias("bad"))
         deleted = rows.where("op = 'd' or before is not null").select(F.lit(0).alias("turn"), *place, *old, *none)
         names = [f"k_{n}" for n in range(len(keys))]
+        if self.null_values:  # a table of before a DROP may have had another key
+            deleted = deleted.where(
+                is_since(emptied_at(steps)) | F.expr(" AND ".join(f"{n} IS NOT NULL" for n in names))
+            )
         both = upserts.unionByName(deleted).withColumn("known", F.col("commit_ts").isNotNull())
         both = both.withColumn("gone", (F.col("turn") == 0) | ~F.col("known"))
         # At one commit_ts a delete comes before an insert.

@@ -198,11 +198,11 @@ class MergeColumns:
         then = [s.after for s in steps if s.commit_ts <= applied and s.after is not None]
         if not then or not applied:  # a definition without a commit_ts is that of now, whenever that is
             return
-        columns, have = _column_names(then[-1]), self._columns().keys() - self._metadata_names()
+        columns, have = column_names(then[-1]), self._columns().keys() - self._metadata_names()
         if any(name.startswith(_BETWEEN) for name in have):
             return  # a run was cut off while columns got new names
         # Or it was while a later step was followed.
-        later = [_column_names(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
+        later = [column_names(s.after) for s in steps if s.commit_ts > applied and s.after is not None]
         extra = have.difference(columns, *later)
         missing = {name for name in columns - have if all(name in names for names in later)}
         if extra or missing:
@@ -361,7 +361,7 @@ class MergeColumns:
         return {f.name: f.dataType.simpleString() for f in self.delta.read().schema.fields}
 
 
-def _column_names(table: Table) -> set[str]:
+def column_names(table: Table) -> set[str]:
     return {c.name for c in table.columns if not c.virtual}
 
 

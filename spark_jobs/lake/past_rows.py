@@ -48,10 +48,7 @@ class PastRows(RowValues, ABC):
             check_columns(changes, table)
             steps = []  # no position is before or after a statement
         history = whole_history(table, steps)
-        ours = {column.name for column in self.metadata}
-        for column in history.table.columns:
-            if column.name.lower() in ours:
-                raise SetupError("USAGE", details=f"table {self.id} has a column {column.name} of its own")
+        self._refuse_names(history.table)
         return history
 
     def _prepare(self, history: WholeHistory) -> None:

@@ -12,7 +12,7 @@ from schemas.model.table import Column, Table
 from spark_jobs.lake.column_history import SchemaChange, added_column, names_over_time, types_over_time
 from spark_jobs.lake.merge_columns import MergeColumns
 from spark_jobs.lake.null_values import without_null_values
-from spark_jobs.lake.tombstones import Tombstones
+from spark_jobs.lake.tombstones import OWN_NAMES, Tombstones
 from spark_jobs.pipeline.conversions import converter
 from spark_jobs.pipeline.table_view import OnLossy
 from spark_jobs.spark.sql_expressions import sql_literal
@@ -37,6 +37,13 @@ class RowValues(MergeColumns):
     """
 
     on_lossy: OnLossy = "error"
+
+    def _refuse_names(self, table: Table) -> None:
+        """SetupError USAGE for a table with a column that is called as one of ours; deleted keys have more of ours."""
+        ours, of_keys = self._metadata_names(), OWN_NAMES
+        for column in table.columns:
+            if column.name.lower() in (ours | of_keys if column.handle_key else ours):
+                raise SetupError("USAGE", details=f"table {self.id} has a column {column.name} of its own")
 
     def _refuse_older_key(self, changes: DataFrame, steps: list[SchemaChange]) -> None:
         """SetupError STOPPED for updates without their old row from before the table got the key that it has now: the

@@ -34,6 +34,8 @@ known what it deleted.
 """
 _MESSAGE = "_message"
 """Column of deleted keys, where null values come after deletes: the message of a delete."""
+OWN_NAMES = frozenset((_PLACE, _MESSAGE))
+"""Names that a key's column can't have, beside COMMIT_TS."""
 
 
 @dataclass(frozen=True)

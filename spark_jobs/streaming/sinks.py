@@ -207,12 +207,14 @@ def _foreign_folder_error(path: Path) -> SetupError:
 
 
 class _FileSink:
-    """The one file of a batch job."""
+    """The one file of a batch job. dead: of dead letters."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, dead: bool) -> None:
+        self._path, self._dead = path, dead
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
+        if self._dead:  # they may go beside tables of which none is there yet
+            self._path.parent.mkdir(parents=True, exist_ok=True)
         _lines(rows, self._path, by_time)
 
     def write_nothing(self, number: int) -> None:
@@ -295,7 +297,7 @@ def sink_for(
         raise SetupError(
             "USAGE", details=f"--out {place}: choose delta:PATH, iceberg:CATALOG.DB.TABLE, kafka:TOPIC or a folder"
         )
-    return _FileSink(path_of(place)) if checkpoint is None else _FolderSink(path_of(place), checkpoint, dead)
+    return _FileSink(path_of(place), dead) if checkpoint is None else _FolderSink(path_of(place), checkpoint, dead)
 
 
 def session_of(work: Job, settings: SparkSettings, out: str, dead: str | None) -> SparkSession:

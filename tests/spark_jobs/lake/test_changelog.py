@@ -148,3 +148,33 @@ def test_changes_without_a_commit_ts(spark: SparkSession, capsys: pytest.Capture
     unplaced = [Message(delete.key, delete.value)]
     assert main([*_orders("other", *avro), "--in", written(unplaced)]) == 2
     assert "neither a commit_ts with its row's key nor a topic" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_columns_that_are_called_as_ours(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    """Names that a job has for itself are a table's own all the same, or refused by name."""
+    names = (
+        *"position row op commit_ts before after source turn gone late complete ts time opens k_0 v_0".split(),
+        "_place",
+    )
+    columns = ", ".join(f"`{name}` varchar(9)" for name in names)
+    create = {"commit_ts": 1, "db": "d", "query": f"CREATE TABLE t (k_1 INT PRIMARY KEY, {columns})"}
+    Path("ddl").write_text(json.dumps(create) + "\n")
+    values = {"k_1": "1", **{name: f"{n}" for n, name in enumerate(names)}}
+    changed = {**values, "row": "new", "_place": "p"}
+    lines = [row(commit_ts=10, key=["k_1"], offset=0, after=values),
+             row(commit_ts=11, key=["k_1"], op="u", offset=1, before=values, after=changed)]  # fmt: skip
+    Path("l").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert main(["encode", "--to", "open", "--in", "l", "--out", "m", "--ddl", "ddl"]) == 0
+    argv = ["merge", "--format", "open", "--table", "d.t", "--ddl", "ddl", "--engine", "deltalake"]
+    argv += ["--out", "delta:t", "--changelog", "delta:log", "--versions", "delta:v"]
+    for message in found("m"):
+        assert main([*argv, "--in", written([message])]) == 0
+    for path in ("t", "log", "v"):
+        there = [one for one in rows(spark, path) if one.get("_tidb_op") != "I" and one.get("_valid_to") is None]
+        assert [{name: str(one[name]) for name in changed} for one in there] == [changed], path
+    Path("ddl").write_text(
+        json.dumps({**create, "query": f"CREATE TABLE t (k_1 INT, {columns}, PRIMARY KEY (_place))"})
+    )
+    assert main([*argv[:-6], "--out", "delta:other", "--in", written(found("m")[:1])]) == 2
+    assert "has a column _place of its own" in capsys.readouterr().err

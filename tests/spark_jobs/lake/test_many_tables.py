@@ -94,14 +94,20 @@ def test_each_table_is_merged_into_its_place(spark: SparkSession, capsys: pytest
 
 @pytest.mark.slow
 def test_a_table_that_fails_leaves_the_others_right(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    """One has no key: the others are written, and written again without effect once it is left out."""
+    """One has no key: the others are written, and written again without effect once it is left out.
+
+    A dead letter goes beside the tables, of which none is there at first.
+    """
     ddl()
     messages(
         change("shop.orders", 10, id="1", note="a"), change("shop.nokey", 14, a="1"),
         change("shop.items", 11, sku="x", qty="3"),
     )  # fmt: skip
-    argv = [*MERGE, "--out", OUT]
+    argv, good = [*MERGE, "--out", OUT], Path("in.jsonl").read_text()
+    Path("in.jsonl").write_text(good + json.dumps({"topic": "t", "offset": 9, "key_b64": None, "value_b64": "AA=="}))
     assert main([*argv, "--tables", "shop.*"]) == 2
+    assert len(Path("lake/merge.dead.jsonl").read_text().splitlines()) == 1
+    Path("in.jsonl").write_text(good)
     told = capsys.readouterr().err
     assert "error table shop.nokey: " in told
     assert "2 of 3 tables of the batch are written" in told
