@@ -27,7 +27,7 @@ from service.registry.model import (
     qualify,
 )
 from service.registry.names import BELOW_ALL, SERVER, normalize_subject
-from service.registry.ports import NOTHING_AHEAD, ReadAhead, Store, StoreReader, StoreWrapper, StoreWriter
+from service.registry.ports import Collect, ReadAhead, Store, StoreReader, StoreWrapper, StoreWriter
 from service.registry.read_set import Listener, Part
 
 T = TypeVar("T")
@@ -347,13 +347,15 @@ class FilteredStore(StoreWrapper):
         with self._store.write() as tx:
             yield FilteredWriter(tx, self._access)
 
-    def write_each(
-        self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float, ahead: ReadAhead = NOTHING_AHEAD
-    ) -> list[T | Exception]:
+    def write_each(self, collect: Collect[StoreWriter, T], wait_seconds: float) -> list[T | Exception]:
         def with_filter(work: Callable[[StoreWriter], T]) -> Callable[[StoreWriter], T]:
             return lambda tx: work(FilteredWriter(tx, self._access))
 
-        return self._store.write_each([with_filter(work) for work in works], wait_seconds, ahead)
+        def collect_filtered() -> tuple[Sequence[Callable[[StoreWriter], T]], ReadAhead]:
+            works, ahead = collect()
+            return [with_filter(work) for work in works], ahead
+
+        return self._store.write_each(collect_filtered, wait_seconds)
 
     def listen(self, listener: Listener) -> None:
         self._listeners.add(listener)

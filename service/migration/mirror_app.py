@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from typing import Final, TypeVar
@@ -22,7 +22,7 @@ from service.api.routing import Router
 from service.http_client import V1, RegistryClient, RegistryResponse
 from service.migration.mirror import Mirror
 from service.registry.names import context_text, normalize_subject
-from service.registry.ports import NOTHING_AHEAD, ReadAhead, StoreWrapper, StoreWriter
+from service.registry.ports import Collect, StoreWrapper, StoreWriter
 
 router = Router("/mirror", retry_on_outage=False)
 T = TypeVar("T")
@@ -43,11 +43,10 @@ class ReadOnlyStore(StoreWrapper):
         subject = _SUBJECT.get()
         raise RegistryError("READ_ONLY", subject=subject or "null", context=context_text(subject))
 
-    def write_each(
-        self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float, ahead: ReadAhead = NOTHING_AHEAD
-    ) -> list[T | Exception]:
+    def write_each(self, collect: Collect[StoreWriter, T], wait_seconds: float) -> list[T | Exception]:
         """As `write`, for each."""
         refused = RegistryError("READ_ONLY", subject="null", context=context_text(""))
+        works, _ = collect()
         return [refused for _ in works]
 
 

@@ -19,6 +19,7 @@ from service.registry.model import Content, Counts, Lineage, ListedVersion, Stor
 from service.registry.read_set import Listener
 
 T = TypeVar("T")
+X = TypeVar("X")
 
 
 class StoreReader(Protocol):
@@ -162,6 +163,8 @@ class ReadAhead:
 
 
 NOTHING_AHEAD: Final = ReadAhead()
+Collect = Callable[[], tuple[Sequence[Callable[[X], T]], ReadAhead]]
+"""Gives works, and what they will look at."""
 
 
 class Store(Protocol):
@@ -178,14 +181,13 @@ class Store(Protocol):
 
     def write(self) -> AbstractContextManager[StoreWriter]: ...
 
-    def write_each(
-        self, works: Sequence[Callable[[StoreWriter], T]], wait_seconds: float, ahead: ReadAhead = NOTHING_AHEAD
-    ) -> list[T | Exception]:
+    def write_each(self, collect: Collect[StoreWriter, T], wait_seconds: float) -> list[T | Exception]:
         """Let every work write, one after the other, with one commit for all; wait so long at most for the turn to.
 
-        A work may be called a second time, if what it did the first time was undone. Out: what each returned, or the
-        exception that it raised, which undid its own part only. All the rest is durable when this returns. What this
-        raises itself undid everything.
+        collect: called once, when the turn has come, so that works that came meanwhile are among them. A work may be
+        called a second time, if what it did the first time was undone. Out: what each returned, or the exception that
+        it raised, which undid its own part only. All the rest is durable when this returns. What this raises itself
+        undid everything.
         """
 
     def listen(self, listener: Listener) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, TypeVar
@@ -14,7 +14,7 @@ from sqlalchemy import Connection, exc
 
 from schemas.model.errors import BridgeError, RegistryError, SetupError
 from service.registry.deadline import Outage, retry_until, seconds_left
-from service.registry.ports import NOTHING_AHEAD, ReadAhead
+from service.registry.ports import Collect
 from service.registry.read_set import Listener
 from service.store.dialects import Dialect, driver, drop
 from service.store.migrations import check_layout, lay_out, read_layout
@@ -150,11 +150,9 @@ class SqlStore:
         with self._translate_errors("Write"), self._commits.open_transaction() as transaction:
             yield transaction
 
-    def write_each(
-        self, works: Sequence[Callable[[Transaction], T]], wait_seconds: float, ahead: ReadAhead = NOTHING_AHEAD
-    ) -> list[T | Exception]:
+    def write_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
         with self._translate_errors("Write"):
-            return self._commits.run_each(works, min(wait_seconds, self.wait_seconds), ahead)
+            return self._commits.run_each(collect, min(wait_seconds, self.wait_seconds))
 
     def listen(self, listener: Listener) -> None:
         """Tell `listener` of every change from now on."""

@@ -20,7 +20,7 @@ from service.api.fast_path.registration_batches import PendingRegistration, Regi
 from service.app import create_app
 from service.registry.identity import identity
 from service.registry.model import Content
-from service.registry.ports import StoreWriter
+from service.registry.ports import NOTHING_AHEAD, StoreWriter
 from service.registry.read_set import Part
 from service.settings import Settings
 from service.store import SqlStore
@@ -258,9 +258,9 @@ def test_nobody_waits_for_a_thread_that_hangs(
     one, lane, _ = pair
     back, work = threading.Event(), lane._answers
 
-    def hanging(batch: list[PendingRegistration]) -> list[RegistrationAnswer | None]:
+    def hanging(*given: Any) -> Any:
         back.wait(60)
-        return work(batch)
+        return work(*given)
 
     monkeypatch.setattr("service.api.fast_path.registration_batches._PATIENCE", 0.05)
     monkeypatch.setattr(lane, "_answers", hanging)
@@ -278,6 +278,37 @@ def test_nobody_waits_for_a_thread_that_hangs(
         return answered
 
     assert asyncio.run(some()) == [[], [], ["c"]]
+
+
+def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
+    pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what is read beside the loop, what fails and what is sent twice."""
+    one, lane, _ = pair
+    write_each, calls = one.store.write_each, list[float]()
+    waits = threading.Event()
+
+    def counted(collect: Any, wait_seconds: float) -> Any:
+        calls.append(wait_seconds)
+        waits.set()
+        return write_each(collect, 60)
+
+    monkeypatch.setattr(one.store, "write_each", counted)
+    more = [("b", {"schema": A}), ("j", {"schema": "{}", "schemaType": "JSON"}), ("b", {"schema": C})]
+
+    async def some() -> list[int]:
+        with one.store.write():
+            asked = [asyncio.ensure_future(send(one, "POST", "/subjects/a/versions", {"schema": A}))]
+            await asyncio.to_thread(waits.wait, 60)
+            asked += [
+                asyncio.ensure_future(send(one, "POST", f"/subjects/{name}/versions", body)) for name, body in more
+            ]
+            while len(lane._waiting) < len(more):
+                await asyncio.sleep(0.001)
+        return [status for status, _, _ in await asyncio.gather(*asked)]
+
+    assert asyncio.run(some()) == [200] * 4
+    assert (sorted(lane.answered), len(calls)) == (["a", "b", "j"], 1)
 
 
 # ---- the store's part
@@ -300,9 +331,8 @@ def failing(tx: StoreWriter) -> int:
 
 
 def test_works_are_apart(store: SqlStore) -> None:
-    first, failed, clash, last = store.write_each(
-        [put("s", INT), failing, put("s", '"bytes"'), put("t", '"string"')], 1
-    )
+    works = [put("s", INT), failing, put("s", '"bytes"'), put("t", '"string"')]
+    first, failed, clash, last = store.write_each(lambda: (works, NOTHING_AHEAD), 1)
     assert (first, last) == (1, 2)
     assert isinstance(failed, ValueError)
     assert isinstance(clash, Exception)  # version 1 is there; the database said so
@@ -319,8 +349,8 @@ def test_nobody_has_written_when_the_commit_fails(store: SqlStore) -> None:
         tx._sql.execute(text("INSERT INTO two VALUES (1)"))
 
     with pytest.raises(RegistryError) as caught:
-        store.write_each([put("s", INT), spoil, put("t", '"string"')], 1)
+        store.write_each(lambda: ([put("s", INT), spoil, put("t", '"string"')], NOTHING_AHEAD), 1)
     assert caught.value.code == "STORE_FAILED"
     with store.read() as tx:
         assert tx.subjects() == []
-    assert store.write_each([put("s", INT)], 1) == [1]
+    assert store.write_each(lambda: ([put("s", INT)], NOTHING_AHEAD), 1) == [1]

@@ -118,6 +118,10 @@ def shown(outcomes: list[Any]) -> list[Any]:
     ]
 
 
+def run_jointly(store: SqlStore, works: list[Work], ahead: ReadAhead) -> list[Any]:
+    return store.write_each(lambda: (works, ahead), 5)
+
+
 def held(store: SqlStore) -> Any:
     with store.read() as tx:
         stored = [(one, tx.schema(".", one.id)) for one in tx.search("", deleted=True)]
@@ -141,7 +145,7 @@ def test_works_see_and_leave_what_they_would_alone(store: SqlStore, judge: SqlSt
             [scope for scope in SCOPES if chance.random() < some],
             [one for one in CONTENTS if chance.random() < some],
         )
-        joint = shown(store.write_each(works, 5, SUBJECTS_AHEAD if number % 3 == 0 else ahead))
+        joint = shown(run_jointly(store, works, SUBJECTS_AHEAD if number % 3 == 0 else ahead))
         assert joint == shown(run_alone(judge, works)), number
         assert held(store) == held(judge), number
 
@@ -163,7 +167,7 @@ def test_statements_do_not_grow_with_the_works(judge: SqlStore) -> None:
             lambda tx, one=one: (seen_before(tx, one.text), add(tx, one.text, one))  # type: ignore[misc]
             for one in contents
         ]
-        outcomes = judge.write_each(works, 5, ReadAhead(subjects, scopes, contents))
+        outcomes = run_jointly(judge, works, ReadAhead(subjects, scopes, contents))
         assert [one[1] for one in outcomes if isinstance(one, tuple)] == list(range(first, first + number))
         return [word for one in statements if (word := one.split()[0]) != "PRAGMA"]
 
