@@ -50,7 +50,8 @@ class PartitionDef:
 class PartitionBy:
     """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
     INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
-    the partitions. subpartitions: SUBPARTITIONS n. plain: the expression is a column and nothing else.
+    the partitions. subpartitions: SUBPARTITIONS n. plain: the expression is a column and nothing else. functions: words
+    before a parenthesis in the expression, in small letters.
     """
 
     names: tuple[str, ...] = field(default=(), compare=False)
@@ -62,3 +63,4 @@ class PartitionBy:
     subpartitioned: bool = False
     plain: bool = False
     subpartitions: int | None = None
+    functions: tuple[str, ...] = field(default=(), compare=False)

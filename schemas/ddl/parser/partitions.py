@@ -17,6 +17,9 @@ def partition_by(c: Cursor) -> PartitionBy | None:
         return None
     at = c.at
     method, names, interval_ = _method(c)
+    pairs = zip(c.all[at : c.at], c.all[at + 1 : c.at], strict=False)
+    called = [one.upper.lower() for one, after in pairs if after.upper == "(" and one.upper[:1].isalpha()]
+    functions = () if interval_ or " " in method else tuple(filter(None, called[1:]))
     plain = len(names) == 1 and c.all[at + 1].upper == "(" and c.all[at + 3].upper == ")"
     count = c.integer() if c.accept("PARTITIONS") else None
     subpartitioned, each = c.accept("SUBPARTITION", "BY"), None
@@ -26,7 +29,8 @@ def partition_by(c: Cursor) -> PartitionBy | None:
         _method(c)
         each = c.integer() if c.accept("SUBPARTITIONS") else None
     made = definitions(c) if c.upper == "(" else ()
-    return PartitionBy(names, update_indexes(c), method, made, count, interval_, subpartitioned, plain, each)
+    indexes = update_indexes(c)
+    return PartitionBy(names, indexes, method, made, count, interval_, subpartitioned, plain, each, functions)
 
 
 def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:

@@ -168,6 +168,8 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
     if defined.auto_random and details and not details.auto_random and not old.auto_increment:
         text = "auto_random can only be converted from auto_increment clustered primary key"
         yield Refusal(8216, f"Invalid auto random: {text}")
+    if old.name.lower() == (details.auto_random.lower() if details else "") and not defined.auto_random:
+        yield Refusal(8216, "Invalid auto random: adding/dropping/modifying auto_random is not supported")
     constraints = {
         "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
     }  # fmt: skip

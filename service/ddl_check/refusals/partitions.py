@@ -33,6 +33,12 @@ MANAGED: Final = {
 }  # fmt: skip
 
 
+# What an expression may call (upstream `pkg/expression/function_traits.go`, AllowedPartitionFuncMap), and operators.
+_CALLED: Final = frozenset("""
+    to_days to_seconds dayofmonth month dayofyear quarter yearweek year weekday dayofweek day hour minute second
+    time_to_sec microsecond unix_timestamp from_days extract abs ceiling datediff floor mod ceil timestampdiff
+    div and or xor not is like in between from interval binary rlike regexp then when else
+""".split())  # fmt: skip
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -154,6 +160,11 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         for name in spread.names:
             if find(table.columns, name) is None:
                 yield Refusal(1488, "Field in list of fields for partition function not found in table")
+    for name in spread.functions:
+        if name not in _CALLED:
+            yield Refusal(1564, f"This partition function is not allowed ({name})")
+    if spread.plain and not spread.method.endswith("COLUMNS") and find(table.columns, spread.names[0]) is None:
+        yield Refusal(1054, f"Unknown column '{spread.names[0]}' in 'expression'")
     columns = [c for name in spread.names if (c := find(table.columns, name))]
     allowed: tuple[Kind, ...] = _OF_COLUMNS if spread.method.endswith("COLUMNS") else _INTEGERS
     if spread.method == "KEY":

@@ -69,6 +69,8 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             yield from dependencies.of_leaving_database(catalog, database)
         case AlterDatabase():
             yield from of_charset_names(statement.charset, statement.collate)
+            if (name := statement.name or db) and catalog.databases.get(name) is None:
+                yield Refusal(1049, f"Unknown database '{name}'", certain=False)
         case CreateTable() if statement.from_select:
             yield Refusal(1105, "'CREATE TABLE ... SELECT' is not implemented yet")
         case CreateTable():
