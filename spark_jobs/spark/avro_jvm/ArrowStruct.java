@@ -5,7 +5,9 @@ import org.apache.arrow.vector.BaseVariableWidthVector;
 import org.apache.arrow.vector.FieldVector;
 import org.apache.arrow.vector.complex.ListVector;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeArrayWriter;
 import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeRowWriter;
+import org.apache.spark.sql.catalyst.expressions.codegen.UnsafeWriter;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.CalendarIntervalType;
 import org.apache.spark.sql.types.DataType;
@@ -19,30 +21,38 @@ import org.apache.spark.unsafe.types.UTF8String;
 
 /** A struct of Arrow's, copied from the vectors' buffers into a row of Spark's, in the layout of UnsafeRowWriter. */
 final class ArrowStruct {
-    private static final int NULL = -1, EMPTY = -2, STRUCT = -3, OTHER = -4, SIZED = 0; // else: so many bytes
+    private static final int NULL = -1, EMPTY = -2, STRUCT = -3, STRUCTS = -4, OTHER = -5, SIZED = 0; // else: bytes
     private static final UTF8String NO_ELEMENTS = UTF8String.fromBytes(new byte[8]); // of an array: their number
 
     private final StructField[] fields;
     private final UnsafeRowWriter out;
     private final int[] sizes, ways; // of the type's fields, and as they are in this batch
-    private final ArrowStruct[] inner;
+    private final ArrowStruct[] inner; // of structs, and of lists of them
+    private final UnsafeArrayWriter[] arrays;
     private final long[] validity, offsets, data; // addresses; validity 0: no value is NULL
 
-    /** outer: of the struct that this one is in, null where it is the row. */
-    ArrowStruct(StructType type, UnsafeRowWriter outer) {
+    /** outer: of the struct or list that this one is in, null where it is the row. */
+    ArrowStruct(StructType type, UnsafeWriter outer) {
         fields = type.fields();
         int columns = fields.length;
         out = outer == null ? new UnsafeRowWriter(columns, 1024) : new UnsafeRowWriter(outer, columns);
         sizes = new int[columns];
         ways = new int[columns];
         inner = new ArrowStruct[columns];
+        arrays = new UnsafeArrayWriter[columns];
         validity = new long[columns];
         offsets = new long[columns];
         data = new long[columns];
         for (int n = 0; n < columns; n++) {
-            boolean struct = fields[n].dataType() instanceof StructType;
-            inner[n] = struct ? new ArrowStruct((StructType) fields[n].dataType(), out) : null;
-            sizes[n] = struct ? STRUCT : ArrowCells.size(fields[n].dataType());
+            DataType kind = fields[n].dataType();
+            boolean struct = kind instanceof StructType;
+            sizes[n] = struct ? STRUCT : ArrowCells.size(kind);
+            if (struct) {
+                inner[n] = new ArrowStruct((StructType) kind, out);
+            } else if (kind instanceof ArrayType && ((ArrayType) kind).elementType() instanceof StructType) {
+                arrays[n] = new UnsafeArrayWriter(out, 8); // bytes of where a struct is, and its size
+                inner[n] = new ArrowStruct((StructType) ((ArrayType) kind).elementType(), arrays[n]);
+            }
         }
     }
 
@@ -56,9 +66,15 @@ final class ArrowStruct {
             if (ways[n] == OTHER || ways[n] == STRUCT && !inner[n].begin(column, count)) {
                 return false;
             }
+            if (ways[n] == STRUCTS) {
+                FieldVector elements = ((ListVector) vector).getDataVector();
+                if (!inner[n].begin(new ArrowColumnVector(elements), elements.getValueCount())) {
+                    return false;
+                }
+            }
             validity[n] = nulls == 0 || ways[n] == NULL ? 0 : vector.getValidityBuffer().memoryAddress();
             data[n] = ways[n] >= 0 ? vector.getDataBuffer().memoryAddress() : 0;
-            offsets[n] = ways[n] == SIZED ? vector.getOffsetBuffer().memoryAddress() : 0;
+            offsets[n] = ways[n] == SIZED || ways[n] == STRUCTS ? vector.getOffsetBuffer().memoryAddress() : 0;
         }
         return true;
     }
@@ -81,8 +97,12 @@ final class ArrowStruct {
         if (sizes[n] == SIZED) {
             return vector instanceof BaseVariableWidthVector ? SIZED : OTHER; // whose offsets have 4 bytes
         }
-        boolean list = type instanceof ArrayType && vector instanceof ListVector;
-        return list && ((ListVector) vector).getDataVector().getValueCount() == 0 ? EMPTY : OTHER;
+        if (!(type instanceof ArrayType && vector instanceof ListVector)) {
+            return OTHER;
+        }
+        FieldVector elements = ((ListVector) vector).getDataVector();
+        return elements.getValueCount() == 0 ? EMPTY
+                : arrays[n] != null && elements.getNullCount() == 0 ? STRUCTS : OTHER;
     }
 
     /** The row as a row of its own. It holds until the next. */
@@ -110,10 +130,30 @@ final class ArrowStruct {
                 out.write(n, NO_ELEMENTS);
             } else {
                 int before = out.cursor();
-                inner[n].out.resetRowWriter();
-                inner[n].write(at);
+                if (way == STRUCT) {
+                    inner[n].writeWithin(at);
+                } else {
+                    writeAll(n, at);
+                }
                 out.setOffsetAndSizeFromPreviousCursor(n, before);
             }
+        }
+    }
+
+    private void writeWithin(int at) {
+        out.resetRowWriter();
+        write(at);
+    }
+
+    /** The structs of a list. */
+    private void writeAll(int n, int at) {
+        int first = Platform.getInt(null, offsets[n] + 4L * at);
+        int last = Platform.getInt(null, offsets[n] + 4L * at + 4);
+        arrays[n].initialize(last - first);
+        for (int k = first; k < last; k++) {
+            int before = out.cursor();
+            inner[n].writeWithin(k);
+            arrays[n].setOffsetAndSizeFromPreviousCursor(k - first, before);
         }
     }
 
