@@ -7,7 +7,8 @@ requests belong in `service.api`.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -31,11 +32,21 @@ _CLOSED_PIPE = 141  # as a shell says of a program that SIGPIPE ended
 class _Commands(TyperGroup):
     """Ends as the other commands do where the reader of the output went away (| head); typer has 1 for it."""
 
+    def make_context(self, *given: Any, **more: Any) -> Any:  # prints --help
+        with _exit_where_pipe_is_closed():
+            return super().make_context(*given, **more)
+
     def invoke(self, ctx: Any) -> Any:
-        try:
+        with _exit_where_pipe_is_closed():
             return super().invoke(ctx)
-        except BrokenPipeError:
-            raise typer.Exit(_CLOSED_PIPE) from None
+
+
+@contextmanager
+def _exit_where_pipe_is_closed() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError:
+        raise typer.Exit(_CLOSED_PIPE) from None
 
 
 app = typer.Typer(cls=_Commands, add_completion=False, no_args_is_help=True, rich_markup_mode=None)

@@ -233,12 +233,15 @@ def test_a_shell_takes_its_script(shell: str, tmp_path: Path) -> None:
     assert SCRIPTS.keys() == _SHELLS.keys()
 
 
-@pytest.mark.parametrize("words", ["completion bash", "serve --help", "hash-password me"])
+@pytest.mark.parametrize(
+    "words",
+    ["ticdc_bridge completion bash", "ticdc_bridge serve --help", "ticdc_bridge hash-password me", "service --help"],
+)
 def test_a_reader_that_goes_away(words: str) -> None:
     """As `| head` does: the exit code is the shell's for it, and nothing is said, whatever package has the command."""
     reading, writing = os.pipe()
     os.close(reading)
-    command = [sys.executable, "-m", "ticdc_bridge", *words.split()]
+    command = [sys.executable, "-m", *words.split()]
     with open(writing, "wb") as closed:
         done = subprocess.run(
             command, input=b"secret\n", stdout=closed, stderr=subprocess.PIPE, cwd=ROOT, env=environment(), timeout=60
