@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import Annotated, Any
+import sys
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -12,6 +13,8 @@ from schemas.model.errors import SetupError
 from service.cli.options import AccessLog, Host, KafkaConfig, LogFormat, Port, Profile, Servers, StoreUrl, Workers
 from service.cli.output import load_settings, refuse_start
 from service.logs import print_line
+
+_SWITCH_SECONDS: Final = 0.0001
 
 LogicalTypes = Annotated[
     str | None,
@@ -113,17 +116,22 @@ def _run(explicit: dict[str, Any]) -> None:
             from service.workers import check_setup, serve_with_workers
 
             check_setup(settings)
-            _collect_less()
+            _settle()
             serve_with_workers(listening, settings)
         else:
             service = create_served(settings)
-            _collect_less()
+            _settle()
             serve_on(listening, service, settings)
     print_line("stopped")
 
 
-def _collect_less() -> None:
-    """What is there now stays, and what comes later is mostly kept in caches: look through it less often."""
+def _settle() -> None:
+    """The interpreter's settings for a service that runs.
+
+    What is there now stays, and what comes later is mostly kept in caches: look through it less often. And the thread
+    that registers schemas gets its turn soon while many read, as each of its queries waits for one.
+    """
     gc.enable()
     gc.freeze()
     gc.set_threshold(10_000, 20, 50)
+    sys.setswitchinterval(_SWITCH_SECONDS)
