@@ -323,7 +323,7 @@ def dispatcher_failure(rule: Dispatcher | None, table: Table) -> str:
     if rule.partition == "columns" and virtual:
         return f"{who} column `{virtual[0]}`, which is a virtual column of {table.id}: rows do not carry it"
     named = rule.index if rule.partition in ("index-value", "rowid") else ""
-    if named and not any(i.name.lower() == named.lower() for i in table.indexes):
+    if named and not find(table.indexes, named):
         return f"{who} index `{named}`, which {table.id} does not have"
     if named.upper() == "PRIMARY" and _is_row_id(table):
         return f"{who} index `PRIMARY`, and TiDB keeps no index for the clustered integer key of {table.id}"

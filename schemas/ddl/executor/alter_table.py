@@ -175,8 +175,7 @@ def _set_default(work: _TableDraft, clause: SetDefault) -> Table:
 
 # ---- indexes
 def _add_index(work: _TableDraft, clause: AddIndex) -> Table:
-    exists = any(i.name.lower() == clause.index.name.lower() for i in work.table.indexes)
-    if clause.if_not_exists and exists:
+    if clause.if_not_exists and executor_indexes.find(work.table.indexes, clause.index.name):
         return work.table
     return executor_indexes.with_indexes(work.table, [clause.index])
 

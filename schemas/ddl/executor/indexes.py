@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from schemas.ddl.parser.statements import ColumnDef, IndexDef
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Index, Table
 
+Named = TypeVar("Named", Column, Index)
 PRIMARY = "PRIMARY"
 _EXPRESSION_INDEX = "expression_index"
 _HIDDEN = "_V$_"
@@ -51,7 +53,7 @@ def with_indexes(table: Table, added: Sequence[IndexDef]) -> Table:
             if not table.indexes:
                 used_names.add(name.lower())
             name = PRIMARY
-        if (one.name or one.kind == "primary") and any(i.name.lower() == name.lower() for i in indexes):
+        if (one.name or one.kind == "primary") and find(indexes, name):
             raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has an index {name} already")
         used_names.add(name.lower())
         names = tuple(_column(table, part).name if part else hidden_column(name, i) for i, part in enumerate(one.parts))
@@ -92,10 +94,10 @@ def _column(table: Table, name: str) -> Column:
     return column
 
 
-def find(columns: Iterable[Column], name: str) -> Column | None:
-    """A column by name, whatever the case of its letters."""
+def find(among: Iterable[Named], name: str) -> Named | None:
+    """A column or an index by name, whatever the case of its letters."""
     lower = name.lower()
-    return next((c for c in columns if c.name.lower() == lower), None)
+    return next((one for one in among if one.name.lower() == lower), None)
 
 
 def without_index(table: Table, name: str) -> Table | None:
@@ -106,7 +108,7 @@ def without_index(table: Table, name: str) -> Table | None:
 
 def rename_index(table: Table, old: str, new: str) -> Table:
     """DDL_NOT_APPLICABLE where there is no such index."""
-    if not any(i.name.lower() == old.lower() for i in table.indexes):
+    if not find(table.indexes, old):
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {table.id} has no index {old}")
 
     def rename(index: Index) -> Index:

@@ -27,7 +27,7 @@ from schemas.ddl.parser.statements import (
     SetOptions,
 )
 from schemas.model.errors import DdlError
-from schemas.model.table import Column, Index, Table
+from schemas.model.table import Column, Table
 from service.ddl_check.refusals import dependencies, indexes
 from service.ddl_check.refusals.columns import (
     NULL_IN_PRIMARY_KEY,
@@ -229,8 +229,7 @@ def _set_default(work: Alteration, clause: SetDefault) -> Iterator[Refusal]:
 
 # ---- indexes and the rest
 def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
-    exists = any(i.name.lower() == clause.index.name.lower() for i in work.table.indexes)
-    if clause.if_not_exists and exists:
+    if clause.if_not_exists and find(work.table.indexes, clause.index.name):
         return
     yield from indexes.of_indexes(work.table, [clause.index], strict=work.modes.strict)
     if clause.index.kind == "primary" and clause.index.clustered:
@@ -248,21 +247,17 @@ def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
 
 
 def _drop_index(work: Alteration, clause: DropIndex) -> Iterator[Refusal]:
-    if not clause.if_exists and not _index(work.table, clause.name):
+    if not clause.if_exists and not find(work.table.indexes, clause.name):
         yield Refusal(1091, f"index {clause.name} doesn't exist")
     yield from dependencies.of_leaving_index(work.catalog, work.table, clause.name)
 
 
 def _rename_index(work: Alteration, clause: RenameIndex) -> Iterator[Refusal]:
     yield from of_name(clause.new, 1280, "Incorrect index name '{name}'")
-    if not _index(work.table, clause.old):
+    if not find(work.table.indexes, clause.old):
         yield Refusal(1176, f"Key '{clause.old}' doesn't exist in table '{work.table.id.table}'")
-    if clause.old.lower() != clause.new.lower() and _index(work.table, clause.new):
+    if clause.old.lower() != clause.new.lower() and find(work.table.indexes, clause.new):
         yield Refusal(1061, f"Duplicate key name '{clause.new}'")
-
-
-def _index(table: Table, name: str) -> Index | None:
-    return next((i for i in table.indexes if i.name.lower() == name.lower()), None)
 
 
 def _rename_to(work: Alteration, clause: RenameTo) -> Iterator[Refusal]:
@@ -336,7 +331,7 @@ def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refu
 
 
 def _visibility(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
-    index = _index(work.table, clause.names[0])
+    index = find(work.table.indexes, clause.names[0])
     if index is None:
         yield Refusal(1176, f"Key '{clause.names[0]}' doesn't exist in table '{work.table.id.table}'")
     elif clause.what.endswith(" INVISIBLE") and indexes.is_primary(work.table, index):

@@ -143,7 +143,7 @@ def of_ttl(table: Table, name: str, clustered: bool | None = None) -> Iterator[R
 # ---- keys
 def of_leaving_index(catalog: Catalog, table: Table, name: str) -> Iterator[Refusal]:
     """An index that is dropped."""
-    own = next((i for i in table.indexes if i.name.lower() == name.lower()), None)
+    own = find(table.indexes, name)
     if own is None:
         return
     details, others = table.details, [i for i in table.indexes if i is not own]

@@ -26,7 +26,7 @@ from schemas.ddl.parser.statements import (
     SetDefault,
     SetOptions,
 )
-from schemas.model.table import Index, Table
+from schemas.model.table import Table
 from service.ddl_check.refusals.columns import Refusal, generated_names
 from service.ddl_check.refusals.definitions import table_id
 from service.ddl_check.refusals.dependencies import begins
@@ -133,7 +133,7 @@ def _columns(table: Table, clause: Clause) -> _Columns:
             return _Columns((clause.new,), (clause.old,))
         case SetDefault():
             return _Columns(changed=(clause.column,))
-        case AddIndex() if not (clause.if_not_exists and _index(table, clause.index.name)):
+        case AddIndex() if not (clause.if_not_exists and find(table.indexes, clause.index.name)):
             return _Columns(needed=tuple(_parts(table, clause.index)))
     return _Columns()
 
@@ -151,21 +151,17 @@ def _parts(table: Table, index: IndexDef) -> Iterator[str]:
 def _indexes(table: Table, clause: Clause) -> _Indexes:
     match clause:
         case AddIndex() if clause.index.kind in ("primary", "unique", "index") and not clause.index.special:
-            if clause.if_not_exists and _index(table, clause.index.name):
+            if clause.if_not_exists and find(table.indexes, clause.index.name):
                 return _Indexes()
             name = PRIMARY if clause.index.kind == "primary" else clause.index.name
             return _Indexes((name,) if name else ())
-        case DropIndex() if _index(table, clause.name):
+        case DropIndex() if find(table.indexes, clause.name):
             return _Indexes(dropped=(clause.name,))
         case RenameIndex() if clause.old != clause.new:
             return _Indexes((clause.new,), (clause.old,))
         case NoColumnEffect() if clause.what.startswith("ALTER INDEX"):
             return _Indexes(shown=clause.names)
     return _Indexes()
-
-
-def _index(table: Table, name: str) -> Index | None:
-    return next((i for i in table.indexes if i.name.lower() == name.lower()), None)
 
 
 def _of_needed_index(table: Table, clauses: Iterable[Clause], dropped: set[str]) -> Iterator[Refusal]:
