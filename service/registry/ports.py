@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from concurrent.futures import Future
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from service.registry.model import Content, Counts, Lineage, ListedVersion, StoredVersion, StoredWarning, VersionRow
 from service.registry.read_set import Listener
@@ -162,7 +162,6 @@ class ReadAhead:
     """What may be new in the default context, each with its likeness."""
 
 
-NOTHING_AHEAD: Final = ReadAhead()
 Collect = Callable[[], tuple[Sequence[Callable[[X], T]], ReadAhead]]
 """Gives works, and what they will look at."""
 

@@ -39,10 +39,9 @@ def _others(side: CodecConfig, id_: TableId) -> str:
     """The tables whose columns are known, those first that are called much the same."""
     if isinstance(side.tables, TableDefinitions | HistoryTables):
         names = sorted({str(one) for one in side.tables.table_ids()})
-    elif side.format == "avro":  # Debezium's records are called Key and Envelope
-        names = sorted({".".join(name) for one in side.schemas.all() if (name := name_of(one.schema)) is not None})
     else:
-        return ""
+        entries = side.schemas.all() if side.format == "avro" else ()  # Debezium's records are called Key and Envelope
+        names = sorted({".".join(name) for one in entries if (name := name_of(one.schema)) is not None})
     if not names:
         return ""
     near = get_close_matches(str(id_), names, _SHOWN)

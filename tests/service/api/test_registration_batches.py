@@ -20,7 +20,7 @@ from service.api.fast_path.registration_batches import PendingRegistration, Regi
 from service.app import create_app
 from service.registry.identity import identity
 from service.registry.model import Content
-from service.registry.ports import NOTHING_AHEAD, StoreWriter
+from service.registry.ports import ReadAhead, StoreWriter
 from service.registry.read_set import Part
 from service.settings import Settings
 from service.store import SqlStore
@@ -332,7 +332,7 @@ def failing(tx: StoreWriter) -> int:
 
 def test_works_are_apart(store: SqlStore) -> None:
     works = [put("s", INT), failing, put("s", '"bytes"'), put("t", '"string"')]
-    first, failed, clash, last = store.write_each(lambda: (works, NOTHING_AHEAD), 1)
+    first, failed, clash, last = store.write_each(lambda: (works, ReadAhead()), 1)
     assert (first, last) == (1, 2)
     assert isinstance(failed, ValueError)
     assert isinstance(clash, Exception)  # version 1 is there; the database said so
@@ -349,8 +349,8 @@ def test_nobody_has_written_when_the_commit_fails(store: SqlStore) -> None:
         tx._sql.execute(text("INSERT INTO two VALUES (1)"))
 
     with pytest.raises(RegistryError) as caught:
-        store.write_each(lambda: ([put("s", INT), spoil, put("t", '"string"')], NOTHING_AHEAD), 1)
+        store.write_each(lambda: ([put("s", INT), spoil, put("t", '"string"')], ReadAhead()), 1)
     assert caught.value.code == "STORE_FAILED"
     with store.read() as tx:
         assert tx.subjects() == []
-    assert store.write_each(lambda: ([put("s", INT)], NOTHING_AHEAD), 1) == [1]
+    assert store.write_each(lambda: ([put("s", INT)], ReadAhead()), 1) == [1]
