@@ -31,13 +31,17 @@ class RowSample:
 
 
 At = Callable[[str, str, int], TableVersionRow | None]
+Sent = Callable[[Table], Table]
 
 
 class RowValidator:
-    """Collects rows, and judges them once their versions are sealed. at: (db, table, commit_ts) → version."""
+    """Collects rows, and judges them once their versions are sealed.
 
-    def __init__(self, changefeed: str, at: At) -> None:
-        self._changefeed, self._at = changefeed, at
+    at: (db, table, commit_ts) → version. sent: a version's table → what rows carry of it, by column selectors.
+    """
+
+    def __init__(self, changefeed: str, at: At, sent: Sent) -> None:
+        self._changefeed, self._at, self._sent = changefeed, at, sent
         self._sights: dict[tuple[int, bool], RowSample] = {}
         self._waiting = 0
         verdicts = BoundedCache[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]](_MOST)
@@ -118,7 +122,7 @@ class RowValidator:
         entry = self._verdicts.get(key)
         if entry is not None and entry[0] is sight.table:
             return entry[1]
-        verdict = compare_tables(version.table, sight)
+        verdict = compare_tables(self._sent(version.table), sight)
         self._verdicts[key] = (sight.table, verdict)
         return verdict
 

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from schemas.formats.base import Context
@@ -15,6 +15,7 @@ from schemas.model.errors import BridgeError
 from schemas.model.event import tso_physical_ms
 from schemas.model.options import Options
 from schemas.model.ports import ClaimChecks, SchemaSource
+from service.changefeed.settings import ChangefeedSettings
 from service.history.model import DEFAULT_CHANGEFEED, Batch
 from service.registry.ports import Store
 from service.registry_view import StoreSchemas
@@ -29,13 +30,15 @@ from service.tracker.sources import Source
 
 @dataclass(frozen=True, slots=True)
 class TrackerOptions:
-    """How to follow. most: messages in one transaction. until: a TSO at which to stop once it is sealed, 0 for "all
-    that was there at the start", None for never. at_end: stop when all that was there at the start has been read."""
+    """How to follow. settings: the changefeed's own in TiCDC, as far as they are known. most: messages in one
+    transaction. until: a TSO at which to stop once it is sealed, 0 for "all that was there at the start", None for
+    never. at_end: stop when all that was there at the start has been read."""
 
     changefeed: str
     format: str = "auto"
     zone: str | None = None
     time_zone: str = "UTC"
+    settings: ChangefeedSettings = field(default_factory=ChangefeedSettings)
     most: int = 1000
     wait_seconds: float = 0.5
     until: int | None = None
@@ -57,7 +60,8 @@ class Tracker:
         self.progress = Progress(following.changefeed)
         self._stopping = threading.Event()
         name = following.changefeed
-        self._observer = RowValidator(name, lambda db, table, ts: history.version_at(name, db, table, ts))
+        sent = following.settings.sent_table
+        self._observer = RowValidator(name, lambda db, table, ts: history.version_at(name, db, table, ts), sent)
         places = history.places().get(name, {})
         context = Context(schemas, None, Options.of({}, time_zone=following.time_zone), claims)
         self._reader = EventReader(name, following.format, context, self._observer, self.progress, places)
@@ -209,6 +213,7 @@ def tracker_of(
         changefeed.format,
         changefeed.ddl_time_zone,
         changefeed.time_zone,
+        changefeed.settings or ChangefeedSettings(),
         most,
         until=until,
         at_end=at_end,

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 from schemas.model.event import Message
 from service.app import create_app
+from service.changefeed.reader import read
+from service.changefeed.settings import ChangefeedSettings
 from service.settings import Settings
 from service.store import open_store
 from service.store.history_reader import HistoryStore
@@ -35,10 +37,12 @@ def alter(ts: int, query: str, table: str = "orders") -> Message:
     return ddl(T0 + ts, "shop", table, query)
 
 
-def tracked(path: Path, messages: list[Message], *, most: int = 1000) -> Progress:
+def tracked(
+    path: Path, messages: list[Message], *, most: int = 1000, settings: ChangefeedSettings | None = None
+) -> Progress:
     with closing(open_store(f"sqlite:///{path / 'x.db'}")) as store:
         history = HistoryStore(store)
-        feed = TrackedChangefeed("shop", (), write(path / "messages.jsonl", messages))
+        feed = TrackedChangefeed("shop", (), write(path / "messages.jsonl", messages), settings=settings)
         tracker = tracker_of(feed, history, store, most=most)
         tracker.run()
     return tracker.progress
@@ -103,6 +107,18 @@ def test_before_a_watermark_nothing_is_judged(tmp_path: Path) -> None:
     half.mkdir()
     progress = tracked(half, [alter(10, CREATE), row(20), resolved(T0 + 25), row(30, NOTE)])
     assert (progress.drift, progress.skipped) == (0, {"row after the last watermark": 1})
+
+
+def test_what_column_selectors_leave_out_is_no_drift(tmp_path: Path) -> None:
+    """A column that they keep, and rows lack, is."""
+    create = "CREATE TABLE orders (id INT PRIMARY KEY, v VARCHAR(20), secret INT)"
+    for columns, drift in (('["*", "!secret"]', 0), ('["*"]', 1), ('["secret", "id", "v"]', 1)):
+        path = tmp_path / str(len(columns))
+        path.mkdir()
+        config = f'[[sink.column-selectors]]\nmatcher = ["shop.*"]\ncolumns = {columns}'
+        settings = read("kafka://k:9092/t?protocol=open-protocol", config)
+        seen = tracked(path, [alter(10, create), row(20), resolved(T0 + 100)], settings=settings)
+        assert seen.drift == drift, columns
 
 
 def test_a_lost_alter_is_told_to_whoever_asks_for_the_version(tmp_path: Path) -> None:
