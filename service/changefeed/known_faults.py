@@ -14,11 +14,13 @@ from typing import Final, Literal
 from schemas.model.errors import SetupError
 from schemas.model.table import Column
 from schemas.model.types import Kind
-from service.changefeed.settings import ChangefeedSettings
+from service.changefeed.settings import ChangefeedSettings, texts
 
 _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?")
 _TEMPORAL: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR)
 _STRINGS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON)
+
+Deed = Literal["truncates partitions", "renames several", "copies a filtered table"]
 
 
 def _any_settings(_: ChangefeedSettings) -> bool:
@@ -29,8 +31,8 @@ def _any_settings(_: ChangefeedSettings) -> bool:
 class KnownFault:
     """severity: as that of a risk. protocols: () for all. until: the first release with the fix, of each line that has
     one, in order. when: of (the column before, None where it is new; the column), None where no column runs into it.
-    added: only a column that ALTER TABLE adds. stops: whatever the rows hold. settings: only with such settings. rows:
-    what the statement does to rows (`TableChange.rows`), of a partitioned table.
+    added: only a column that ALTER TABLE adds. stops: whatever the rows hold. settings: only with such settings. deed:
+    what a statement does to a table that runs into it (`ddl_check.risks`), "" where it is no deed.
     """
 
     id: str
@@ -45,7 +47,7 @@ class KnownFault:
     added: bool = False
     stops: bool = False
     settings: Callable[[ChangefeedSettings], bool] = _any_settings
-    rows: str = ""
+    deed: Deed | Literal[""] = ""
 
     @property
     def versions(self) -> str:
@@ -74,12 +76,23 @@ def _zero_default(_: Column | None, c: Column) -> bool:
     )
 
 
+def _filters_renames(feed: ChangefeedSettings) -> bool:
+    """Whether an event filter of some tables keeps RENAME TABLE back."""
+    return any(
+        texts(one.get("matcher", ())) != ("*.*",)
+        and (one.get("ignore-sql") or _RENAMES & {event.lower() for event in texts(one.get("ignore-event", ()))})
+        for one in feed.event_filters
+    )
+
+
 _TAKE_A_FIX: Final = "Use a release with the fix"
 _WRONG_DEFAULT: Final = (
     "Where ALTER TABLE had added the column NOT NULL, TiCDC goes on to name the default from then: readers who fill a "
     "missing value get it in place of NULL"
 )
+_RENAMES: Final = frozenset({"rename table", "all ddl"})
 _NEW_ARCHITECTURE: Final = "TiCDC's new architecture"
+_WITH_DDL: Final = ("open", "craft", "canal-json", "simple", "debezium")
 
 FAULTS: Final = (
     KnownFault("temporal-null-added", "break", ("debezium",), "8.5.0", ("8.5.8",),
@@ -131,7 +144,29 @@ FAULTS: Final = (
     KnownFault("truncated-partitions", "break", (), "6.5.0", ("8.5.5",),
                "TRUNCATE of a partitioned table may stop the changefeed, when rows from before it are still on their "
                "way", f"{_TAKE_A_FIX}, or let the changefeed catch up before the statement",
-               "https://github.com/pingcap/tiflow/issues/12430", rows="truncated"),
+               "https://github.com/pingcap/tiflow/issues/12430", deed="truncates partitions"),
+    KnownFault("truncated-partitions-stall", "break", (), "8.5.4", ("8.5.8",),
+               f"{_NEW_ARCHITECTURE} may come to a standstill after TRUNCATE of a partitioned table",
+               f"{_TAKE_A_FIX}, or let the changefeed catch up before the statement",
+               "https://github.com/pingcap/ticdc/issues/4365", deed="truncates partitions"),
+    KnownFault("like-filtered", "break", (), "8.5.4", ("8.5.8",),
+               f"{_NEW_ARCHITECTURE} comes to a standstill at CREATE TABLE … LIKE a table that the filter leaves out",
+               f"{_TAKE_A_FIX}, or write the CREATE TABLE out", "https://github.com/pingcap/ticdc/issues/5150",
+               deed="copies a filtered table", settings=lambda feed: texts(feed.get("filter.rules")) != ("*.*",)),
+    KnownFault("rename-order", "loss", _WITH_DDL, "7.0.0", ("8.5.5",),
+               "TiCDC may send the parts of a RENAME of several tables in another order, so that a swap of names goes "
+               "wrong downstream", f"{_TAKE_A_FIX}, or rename one table a statement",
+               "https://github.com/pingcap/tiflow/issues/12449", deed="renames several"),
+    KnownFault("rename-filtered", "loss", _WITH_DDL, "6.2.0", ("6.5.12", "7.5.6", "8.5.1"),
+               "TiCDC's event filters look at the new name of a renamed table, not at the old one: RENAME is kept back "
+               "or let through by the rule of another table", f"{_TAKE_A_FIX}, or let the rule fit both names",
+               "https://github.com/pingcap/tiflow/issues/11946", settings=_filters_renames),
+    KnownFault("dispatcher-case", "break", (), "7.5.0", ("7.5.7", "8.5.3"),
+               "TiCDC tells upper from lower case in the columns and the index of a dispatcher, unlike TiDB, and the "
+               "changefeed stops where a table's are written otherwise",
+               f"{_TAKE_A_FIX}, or write the names as SHOW CREATE TABLE does",
+               "https://github.com/pingcap/tiflow/pull/12132",
+               settings=lambda feed: any(d.columns or d.index for d in feed.dispatchers)),
 )  # fmt: skip
 STOPS: Final = frozenset(fault.id for fault in FAULTS if fault.stops)
 """Faults at which TiCDC stops whatever the rows hold."""

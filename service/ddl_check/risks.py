@@ -12,7 +12,7 @@ from typing import Any, Final
 from schemas.model.table import Column
 from schemas.model.type_text import type_text
 from schemas.model.types import Kind
-from service.changefeed.known_faults import faults
+from service.changefeed.known_faults import Deed, faults
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.table_changes import TableChange
 from service.ddl_check.table_risks import AVRO, TABLE_RULES, Severity
@@ -282,13 +282,14 @@ def risks(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSet
 
 
 def _of_faults(change: TableChange, target: SubjectTarget | None, feed: ChangefeedSettings) -> Iterator[Risk]:
-    """Known faults of TiCDC that a new or changed column runs into."""
+    """Known faults of TiCDC that the statement, or a new or changed column, runs into."""
     if target is None:
         return
     became: list[tuple[Column | None, Column]] = [(None, c) for c in change.added_columns]
     became += [(old, new) for old, new in change.pairs if old != new]
+    deeds = set(_deeds(change, feed))
     for fault in faults(target.protocol, feed):
-        if fault.rows and fault.rows == change.rows and _is_partitioned(change):
+        if fault.deed in deeds:
             yield Risk(fault.id, fault.severity, str(change.id), "", f"{fault.text} ({fault.versions})")
         when = fault.when
         for old, new in became:
@@ -299,9 +300,15 @@ def _of_faults(change: TableChange, target: SubjectTarget | None, feed: Changefe
                 yield Risk(fault.id, fault.severity, str(change.id), new.name, text)
 
 
-def _is_partitioned(change: TableChange) -> bool:
+def _deeds(change: TableChange, feed: ChangefeedSettings) -> Iterator[Deed]:
+    """What it does to the table, as far as a known fault is about it."""
     details = change.before.details if change.before else None
-    return details is not None and details.partitioning is not None
+    if change.rows == "truncated" and details is not None and details.partitioning is not None:
+        yield "truncates partitions"
+    if change.is_renamed and change.is_one_of_many:
+        yield "renames several"
+    if change.like is not None and not feed.replicates(change.like):
+        yield "copies a filtered table"
 
 
 def _of_table(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:

@@ -28,13 +28,15 @@ class TableChange:
     """One table before and after a statement; None where there is none. renames: columns, by their old name.
 
     rows: what happens to rows without a row event: "", or `truncated`, `partitions dropped`, `partitions exchanged`,
-    `recovered`.
+    `recovered`. like: the table that CREATE TABLE … LIKE copies. is_one_of_many: RENAME TABLE has several pairs.
     """
 
     before: Table | None
     after: Table | None
     renames: dict[str, str] = field(default_factory=dict)
     rows: str = ""
+    like: TableId | None = None
+    is_one_of_many: bool = False
 
     @property
     def id(self) -> TableId:
@@ -105,6 +107,9 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
         return after, [TableChange(t, t, rows=rows) for t in same]
     origin = _origins(catalog, statement, db)
     names, rows = column_renames(statement), _rows(statement)
+    many = isinstance(statement, RenameTables) and len(statement.pairs) > 1
+    copied = statement.like if isinstance(statement, CreateTable) else None
+    like = _id(copied.db, copied.table, db) if copied else None
     table_changes: list[TableChange] = []
     for id_ in _unique(ids):
         key = _key(id_)
@@ -114,7 +119,7 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
             source = origin[key]
             was = catalog.table(source) if source is not None else None
         if was is not None or now is not None:
-            table_changes.append(TableChange(was, now, _old_spelling(was, names), rows))
+            table_changes.append(TableChange(was, now, _old_spelling(was, names), rows, like, many))
     return after, table_changes
 
 

@@ -23,8 +23,10 @@ DEBEZIUM, CRAFT, AVRO, OPEN, CANAL, SIMPLE = (
     f"kafka://k:9092/t?protocol={p}" for p in ("debezium", "craft", "avro", "open-protocol", "canal-json", "simple")
 )
 SELECTORS = "[[sink.column-selectors]]\nmatcher = ['d.*']\ncolumns = ['*', '!x']\n"
+RENAMES = "[[filter.event-filters]]\nmatcher = ['d.*']\nignore-event = ['rename table']\n"
+BY_COLUMN = "[[sink.dispatchers]]\nmatcher = ['d.*']\npartition = 'columns'\ncolumns = ['ID']\n"
 
-# (URI, TiCDC's version, ALTER TABLE t … or a statement, fault or "", verdict)
+# (URI, TiCDC's version, ALTER TABLE t … or a statement, faults, verdict)
 STATEMENTS = (
     (DEBEZIUM, "", "ADD COLUMN x DATETIME DEFAULT NULL", "temporal-null-added", "cannot judge"),
     (DEBEZIUM, "8.5.4", "ADD COLUMN x TIMESTAMP NULL", "temporal-null-added", "cannot judge"),
@@ -55,8 +57,16 @@ STATEMENTS = (
     (CANAL, "8.5.4", "ADD COLUMN x TEXT", "null-text-nulled", "safe"), (CANAL, "8.5.5", "ADD x TEXT", "", "safe"),
     (OPEN, "8.5.5", "ADD COLUMN x TIME(3)", "time-fraction-lost", "safe"),
     (OPEN, "8.5.5", "ADD COLUMN x TIME", "", "safe"), (OPEN, "8.5.6", "ADD COLUMN x TIME(3)", "", "safe"),
-    (OPEN, "", "TRUNCATE TABLE p", "truncated-partitions", "cannot judge"),
-    (AVRO, "8.5.5", "TRUNCATE TABLE p", "", "safe"), (OPEN, "8.1.0", "TRUNCATE TABLE t", "", "safe"),
+    (OPEN, "", "TRUNCATE TABLE p", "truncated-partitions truncated-partitions-stall", "cannot judge"),
+    (OPEN, "8.1.2", "RENAME TABLE t TO t2, p TO t, t2 TO p", "rename-order rename-order", "safe"),
+    (OPEN, "8.5.5", "RENAME TABLE t TO t2, p TO t, t2 TO p", "", "safe"),
+    (OPEN, "8.1.2", "RENAME TABLE t TO t2", "", "safe"),
+    (AVRO, "8.1.2", "RENAME TABLE t TO t2, p TO p2", "", "safe"),
+    (CANAL, "8.5.7", "CREATE TABLE n LIKE t", "", "safe"),
+    (CANAL, "8.5.7", "CREATE TABLE n LIKE hidden.t", "like-filtered", "cannot judge"),
+    (CANAL, "8.5.8", "CREATE TABLE n LIKE hidden.t", "", "safe"),
+    (AVRO, "8.5.5", "TRUNCATE TABLE p", "truncated-partitions-stall", "cannot judge"),
+    (AVRO, "8.5.8", "TRUNCATE TABLE p", "", "safe"), (OPEN, "8.1.0", "TRUNCATE TABLE t", "", "safe"),
 )  # fmt: skip
 
 
@@ -66,11 +76,12 @@ def test_statements_that_run_into_a_fault() -> None:
     def check_row(row: tuple[str, str, str, str, str]) -> None:
         uri, version, clause, fault, verdict = row
         catalog = with_snapshots(new_catalog(), TABLES, "d")
-        sql = clause if clause.startswith("TRUNCATE") else f"ALTER TABLE t {clause}"
-        feed = read(uri, ticdc_version=version)
+        catalog = with_snapshots(catalog, ("CREATE TABLE `t` (`id` int NOT NULL, PRIMARY KEY (`id`))",), "hidden")
+        sql = clause if clause.startswith(("TRUNCATE", "RENAME", "CREATE")) else f"ALTER TABLE t {clause}"
+        feed = read(uri, "[filter]\nrules = ['d.*']", ticdc_version=version)
         form = check(CheckInput(sql, "d", catalog, feed), nothing_registered()).form()
         told = [r for r in form["risks"] if r["id"] in ids]
-        assert ([r["id"] for r in told], form["verdict"]) == ([fault] if fault else [], verdict)
+        assert ([r["id"] for r in told], form["verdict"]) == (fault.split(), verdict)
         assert all("TiCDC " in r["text"] for r in told)
 
     check_rows(STATEMENTS, check_row)
@@ -79,16 +90,27 @@ def test_statements_that_run_into_a_fault() -> None:
 # (URI, configuration, TiCDC's version, faults)
 SETTINGS = (
     (DEBEZIUM, "", "", "temporal-null-added enum-null-default default-of-not-null timestamp-default-zero "
+     "rename-order truncated-partitions truncated-partitions-stall"),
+    (DEBEZIUM, "", "8.5.6", "temporal-null-added truncated-partitions-stall"), (DEBEZIUM, "", "9.1.0", ""),
+    (DEBEZIUM, SELECTORS, "8.5.2", "temporal-null-added enum-null-default selector-panic rename-order "
      "truncated-partitions"),
-    (DEBEZIUM, "", "8.5.6", "temporal-null-added"), (DEBEZIUM, "", "9.1.0", ""),
-    (DEBEZIUM, SELECTORS, "8.5.2", "temporal-null-added enum-null-default selector-panic truncated-partitions"),
-    (DEBEZIUM, SELECTORS, "8.5.5", "temporal-null-added"),
-    (CRAFT, "", "8.5.0", "craft-float-damaged truncated-partitions"),
+    (DEBEZIUM, SELECTORS, "8.5.5", "temporal-null-added truncated-partitions-stall"),
+    (CRAFT, "", "8.5.0", "craft-float-damaged rename-order truncated-partitions"),
     (AVRO, "", "8.1.2", "null-text-default default-of-not-null truncated-partitions"),
-    (AVRO, "", "7.5.6", "truncated-partitions"), (AVRO, "", "8.5.5", ""),
-    (OPEN + "&only-output-updated-columns=true", "", "8.5.5", "time-fraction-lost open-old-values"),
-    (OPEN, "", "8.5.5", "time-fraction-lost"),
-    (CANAL, "", "8.5.4", "null-text-nulled truncated-partitions"),
+    (AVRO, "", "7.5.6", "truncated-partitions"), (AVRO, "", "8.5.8", ""),
+    (AVRO, "", "8.5.5", "truncated-partitions-stall"),
+    (OPEN + "&only-output-updated-columns=true", "", "8.5.5", "time-fraction-lost open-old-values "
+     "truncated-partitions-stall"),
+    (OPEN, "", "8.5.5", "time-fraction-lost truncated-partitions-stall"),
+    (OPEN, "[filter]\nrules = ['d.*']", "8.5.7", "truncated-partitions-stall like-filtered"),
+    (SIMPLE, RENAMES, "7.5.5", "default-of-not-null rename-order rename-filtered truncated-partitions"),
+    (SIMPLE, RENAMES.replace("d.*", "*.*"), "7.5.5", "default-of-not-null rename-order truncated-partitions"),
+    (SIMPLE, RENAMES.replace("rename table", "insert"), "7.5.5",
+     "default-of-not-null rename-order truncated-partitions"),
+    (SIMPLE, RENAMES, "7.5.6", "rename-order truncated-partitions"),
+    (AVRO, BY_COLUMN, "7.5.6", "dispatcher-case truncated-partitions"),
+    (AVRO, BY_COLUMN, "7.5.7", "truncated-partitions"),
+    (CANAL, "", "8.5.4", "null-text-nulled rename-order truncated-partitions truncated-partitions-stall"),
 )  # fmt: skip
 
 
