@@ -80,7 +80,7 @@ def _create(c: Cursor) -> Statement:
             sequence_options(c)
             c.end()
         return sequence
-    return _without_rows(c, "CREATE")
+    return _without_rows(c, "CREATE", or_replace)
 
 
 def _temporary(c: Cursor) -> Temporary:
@@ -327,12 +327,12 @@ def _to_time(c: Cursor) -> Statement:
 
 
 # ---- the rest
-def _without_rows(c: Cursor, verb: str) -> Statement:
+def _without_rows(c: Cursor, verb: str, or_replace: bool = False) -> Statement:
     """Statements about other things than tables: read to their end, because nothing in them changes a table."""
-    c.accept("OR", "REPLACE")
     for words in _OTHER_OBJECTS:
         if c.accept(*words):
             what = " ".join(words)
+            both = or_replace and c.upper == "IF"
             reader = OBJECTS.get((verb, what))
             if (verb, what) == ("CREATE", "MASKING POLICY"):
                 alter_clauses.create_masking_policy(c)
@@ -342,7 +342,7 @@ def _without_rows(c: Cursor, verb: str) -> Statement:
                 with c.read_in_full():
                     reader(c)
                     c.end()
-            return NoRowEffect(f"{verb} {what}")
+            return NoRowEffect(f"{verb} {what}", both)
     c.fail("TABLE", "DATABASE", "INDEX", "VIEW", "SEQUENCE", *(" ".join(words) for words in _OTHER_OBJECTS))
 
 

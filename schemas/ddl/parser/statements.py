@@ -356,9 +356,10 @@ class RecoverTable:
 
 @dataclass(frozen=True, slots=True)
 class NoRowEffect:
-    """A statement that changes no table. what: its first words."""
+    """A statement that changes no table. what: its first words. replaces_none: OR REPLACE and IF NOT EXISTS, both."""
 
     what: str
+    replaces_none: bool = False
 
 
 Statement = (

@@ -275,9 +275,18 @@ def _of_parent(table: Table, parent: Table, index: IndexDef) -> Iterator[Refusal
             yield Refusal(3780, f"Referencing {text} are incompatible.")
         if there is not None and there.virtual:
             yield Refusal(3733, f"Foreign key '{name}' uses virtual column '{part}' which is not supported.")
-    if (parent.indexes or parent.details) and not any(i.columns[: len(known)] == known for i in parent.indexes):
+    fitting = [i for i in parent.indexes if i.columns[: len(known)] == known]
+    if (parent.indexes or parent.details) and not any(_is_whole(parent, known, i) for i in fitting):
         text = f"Missing index for constraint '{name}' in the referenced table '{parent.id.table}'"
-        yield Refusal(1822, f"Failed to add the foreign key constraint. {text}")
+        yield Refusal(1822, f"Failed to add the foreign key constraint. {text}", certain=not fitting)
+
+
+def _is_whole(table: Table, columns: tuple[str, ...], index: Index) -> bool:
+    """Whether an index has these columns whole, or may have: another one has the prefix that is known. A prefix may
+    be as long as its column."""
+    prefixed = {name.lower() for name in table.details.prefixed} if table.details else set()
+    others = {c for one in table.indexes if one != index for c in one.columns}
+    return not any(c.lower() in prefixed and c not in others for c in columns)
 
 
 def _form(column: Column) -> tuple[object, ...]:

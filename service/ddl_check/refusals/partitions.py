@@ -39,6 +39,16 @@ _CALLED: Final = frozenset("""
     time_to_sec microsecond unix_timestamp from_days extract abs ceiling datediff floor mod ceil timestampdiff
     div and or xor not is like in between from interval binary rlike regexp then when else
 """.split())  # fmt: skip
+_DATES: Final = (Kind.DATE, Kind.DATETIME)
+_TIMES: Final = (Kind.TIME, Kind.DATETIME)
+_ARGUMENTS: Final = {
+    **dict.fromkeys("to_days to_seconds dayofmonth month dayofyear quarter yearweek year weekday dayofweek day datediff"
+                    .split(), _DATES),
+    **dict.fromkeys(("hour", "minute", "second", "time_to_sec", "microsecond"), _TIMES),
+    **dict.fromkeys(("from_days", "extract"), (*_DATES, *_TIMES)),
+    "unix_timestamp": (Kind.TIMESTAMP,),
+}  # fmt: skip
+"""Function → the types of which a column has to be among its arguments (upstream checkPartitionExprArgs)."""
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -163,6 +173,9 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
     for name in spread.functions:
         if name not in _CALLED:
             yield Refusal(1564, f"This partition function is not allowed ({name})")
+    if spread.method in ("HASH", "RANGE", "LIST") and not spread.plain and _is_constant(table, spread):
+        text = "Constant, random or timezone-dependent expressions in (sub)partitioning function are not allowed"
+        yield Refusal(1486, text)
     if spread.plain and not spread.method.endswith("COLUMNS") and find(table.columns, spread.names[0]) is None:
         yield Refusal(1054, f"Unknown column '{spread.names[0]}' in 'expression'")
     columns = [c for name in spread.names if (c := find(table.columns, name))]
@@ -175,6 +188,16 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         if column.type.kind not in allowed or column.type.name.endswith(_LOBS):
             text = "is of a not allowed type for this type of partitioning"
             yield Refusal(1659, f"Field '{column.name}' {text}")
+
+
+def _is_constant(table: Table, spread: PartitionBy) -> bool:
+    """Whether an expression names no column, or calls a function that none of its columns is for."""
+    found = {name: find(table.columns, name) for name in spread.names}
+    if any(column is None and name.lower() not in spread.functions for name, column in found.items()):
+        return False  # units, and columns that are not there
+    kinds = {column.type.kind for column in found.values() if column is not None}
+    called = [_ARGUMENTS[name] for name in spread.functions if name in _ARGUMENTS]
+    return not kinds or not all(kinds.intersection(allowed) for allowed in called)
 
 
 # ---- ALTER TABLE … PARTITION

@@ -22,6 +22,7 @@ from schemas.ddl.parser.statements import (
     DropDatabase,
     DropTables,
     IndexDef,
+    NoRowEffect,
     RenameTables,
     Statement,
     TruncateTable,
@@ -58,6 +59,8 @@ def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -
 
 def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> Iterator[Refusal]:
     match statement:
+        case NoRowEffect(replaces_none=True):
+            yield Refusal(1221, "Incorrect usage of OR REPLACE and IF NOT EXISTS")
         case CreateDatabase():
             yield from of_name(statement.name, 1102, "Incorrect database name '{name}'")
             yield from of_charset_names(statement.charset, statement.collate)

@@ -53,6 +53,7 @@ SPREAD = (
     "CREATE TABLE `text_boss` (`id` varchar(20) NOT NULL, PRIMARY KEY (`id`))",
     "CREATE TABLE `text_child` (`p` varchar(20), KEY `p` (`p`), FOREIGN KEY (`p`) REFERENCES `text_boss` (`id`))",
     "CREATE TABLE `boss` (`id` bigint NOT NULL, PRIMARY KEY (`id`))",
+    "CREATE TABLE `prefix` (`b` varchar(9), KEY `b` (`b`(3)))",
 )
 LONG = "a" * 65
 
@@ -210,6 +211,13 @@ STATEMENTS = (
     ("CREATE TABLE x (a VARCHAR(9)) PARTITION BY HASH (LENGTH(a))", 1564),
     ("CREATE TABLE x (a INT) PARTITION BY RANGE (MOD(IFNULL(a, 1), 3)) (PARTITION p VALUES LESS THAN (1))", 1564),
     ("ALTER TABLE pair PARTITION BY LIST (CAST(a AS SIGNED)) (PARTITION p VALUES IN (1))", 1564),
+    ("CREATE TABLE x (a INT) PARTITION BY HASH (5) PARTITIONS 2", 1486),
+    ("CREATE TABLE x (t TIMESTAMP) PARTITION BY RANGE (YEAR(t)) (PARTITION p VALUES LESS THAN (2000))", 1486),
+    ("CREATE TABLE x (a INT) PARTITION BY LIST (TO_DAYS(a)) (PARTITION p VALUES IN (1))", 1486),
+    ("CREATE TABLE x (d DATE) PARTITION BY HASH (HOUR(d))", 1486),
+    ("CREATE TABLE x (d DATETIME) PARTITION BY RANGE (UNIX_TIMESTAMP(d)) (PARTITION p VALUES LESS THAN (1))", 1486),
+    ("CREATE OR REPLACE MASKING POLICY IF NOT EXISTS p ON orders (note) AS note", 1221),
+    ("CREATE OR REPLACE PLACEMENT POLICY IF NOT EXISTS p FOLLOWERS = 2", 1221),
     ("ALTER DATABASE nope CHARSET utf8mb4", 1049),
     ("ALTER DATABASE shop CHARSET utf9", 1115),
     ("CREATE TABLE x LIKE nope", 1146), (f"CREATE INDEX i ON orders (qty) COMMENT '{'c' * 1025}'", 1688),
@@ -313,7 +321,12 @@ CREATE TABLE x (a BIGINT PRIMARY KEY AUTO_RANDOM(5, 54))
 CREATE OR REPLACE VIEW x AS SELECT '@a'
 CREATE TABLE x (a VARCHAR(9)) PARTITION BY LIST COLUMNS (a) (PARTITION p VALUES IN (0, 4))
 CREATE TABLE x (a INT, b INT) PARTITION BY LIST COLUMNS (a, b) (PARTITION p VALUES IN ((1, 2), DEFAULT))
+CREATE OR REPLACE MASKING POLICY p ON orders (note) AS note
+CREATE PLACEMENT POLICY IF NOT EXISTS p FOLLOWERS = 2
 CREATE TABLE x (a BIT(8)) PARTITION BY HASH (a)
+CREATE TABLE x (t TIMESTAMP) PARTITION BY RANGE (UNIX_TIMESTAMP(t)) (PARTITION p VALUES LESS THAN (2000))
+CREATE TABLE x (d DATETIME, a INT) PARTITION BY HASH (a + MINUTE(d)) PARTITIONS 3
+CREATE TABLE x (d DATE) PARTITION BY RANGE (TO_DAYS(d)) (PARTITION p VALUES LESS THAN (TO_DAYS('2020-01-01')))
 CREATE TABLE x (a INT, y YEAR) PARTITION BY LIST (1 + y - 1) (PARTITION p VALUES IN (1))
 CREATE TABLE x (a INT) ENGINE = Aria COLLATE utf8mb4_zh_pinyin_tidb_as_cs
 CREATE TABLE x (id INT PRIMARY KEY, v BINARY(16) DEFAULT (UUID_TO_BIN(UUID_V7())))
@@ -352,8 +365,9 @@ def test_statements_that_tidb_takes() -> None:
 
 
 def test_what_is_not_known_is_not_judged() -> None:
-    """A primary key that may be clustered, and a table that may be there."""
-    for sql in ("ALTER TABLE parent DROP PRIMARY KEY", "DROP TABLE nope"):
+    """A primary key may be clustered, a table may be there, a prefix may be as long as its column."""
+    by_prefix = "CREATE TABLE x (b VARCHAR(9), FOREIGN KEY (b) REFERENCES prefix (b))"
+    for sql in ("ALTER TABLE parent DROP PRIMARY KEY", "DROP TABLE nope", by_prefix):
         form = check(CheckInput(sql, "shop", tables(), feed()), nothing_registered()).form()
         assert (form["verdict"], form["refusals"]) == ("cannot judge", []), sql
         assert "(error " in form["reason"]
