@@ -43,7 +43,8 @@ def place_ends(
     (_open_ts). clocks_agree, emptied: as place_bare_deletes has them.
     Added: `message` of such deletes, `moment`; `bound` and `delete_place` as place_bare_deletes has them; of
     keys that were deleted before `_buried`, `_delete_place`; `early`: whether it opens a version that is not open, and
-    Kafka had it before that delete; `late_ts`: the newest commit_ts of these.
+    Kafka had it before that delete; `late_ts`: the newest commit_ts of these; `passed`: whether it opens a version
+    after a newer change in the input: TiCDC sends that again, and the row had ended before.
     """
     from pyspark.sql import Window
 
@@ -55,7 +56,10 @@ def place_ends(
     placed = placed.withColumn("early", F.coalesce(early, F.lit(False)))
     late_ts = F.max(F.when(F.col("early"), F.col("ts"))).over(Window.partitionBy(*names))
     message = F.when(~F.col("known"), F.expr(message_of_place("place")))
-    placed = placed.withColumns({"message": message, "late_ts": late_ts})
+    input_order = Window.partitionBy(*names).orderBy("moment", "position", "row")
+    before = F.max(F.when(F.col("known"), F.col("ts"))).over(input_order.rowsBetween(Window.unboundedPreceding, -1))
+    passed = F.coalesce(F.col("opens") & (F.col("ts") < before), F.lit(False))
+    placed = placed.withColumns({"message": message, "late_ts": late_ts, "passed": passed})
     # It is made of tables that are written next.
     return placed.localCheckpoint()
 
@@ -83,7 +87,8 @@ def with_messages(events: DataFrame, names: Sequence[str]) -> DataFrame:
     same = Window.partitionBy(*names, "ts")
     order = F.struct("moment", "position", "row")
     bare = F.col("message").isNotNull()
-    opened = F.max(F.when(F.col("opens") & ~F.coalesce("early", F.lit(False)), order)).over(same)
+    is_new = ~F.coalesce(F.col("early") | F.col("passed"), F.lit(False))
+    opened = F.max(F.when(F.col("opens") & is_new, order)).over(same)
     counts = bare & ((F.col("turn") == _SURE) | opened.isNull() | (order > opened))
     by_time = F.struct("message.timestamp", "message")
     first = F.min(F.when(counts, by_time)).over(same)
