@@ -26,7 +26,7 @@ from spark_jobs.lake.engines.base import Upsert
 from spark_jobs.lake.engines.spark_sql import keep_rows
 from spark_jobs.lake.merge_columns import APPLIED, NUMBERS, column_names
 from spark_jobs.lake.null_values import IS_DELETE, IS_NULL, MESSAGE
-from spark_jobs.lake.row_values import RowValues
+from spark_jobs.lake.row_values import INEXACT_KEY, RowValues
 from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.result import Summary, TableMerge
 from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
@@ -55,7 +55,7 @@ class ChangeCounts:
     hold. unsure: older than a statement after which nobody can tell which rows are there. untimed: neither a delete
     nor with a commit_ts. bare_deletes: deletes without one (Avro). key_only: without their values. first_…: the oldest
     commit_ts of these. rows: all others but deletes; first_rows likewise. newest_ts: the newest of all. clocks_agree:
-    see CLOCKS_AGREE. changes, size: how many there are, and the bytes of their values.
+    see CLOCKS_AGREE. changes, size: how many there are, and the bytes of their values. inexact_key: a flag of a key.
     """
 
     emptied: int
@@ -72,6 +72,7 @@ class ChangeCounts:
     clocks_agree: bool
     changes: int
     size: int | None
+    inexact_key: str | None
 
     @property
     def are_few(self) -> bool:
@@ -213,13 +214,14 @@ class MergeTarget(RowValues):
             "rows": row,
         }
         size = F.expr("aggregate(map_values(after), 0L, (sum, value) -> sum + coalesce(octet_length(value), 0))")
+        inexact = F.when(stays, F.expr(INEXACT_KEY))
         named = (condition.alias(name) for name, condition in conditions.items())
-        kinds = changes.select("commit_ts", *named, size.alias("size"), "source")
+        kinds = changes.select("commit_ts", *named, size.alias("size"), "source", inexact.alias("inexact_key"))
         counts = (F.count_if(name).alias(name) for name in conditions)
         oldest = (F.min(F.when(F.col(name), F.col("commit_ts"))).alias(f"first_{name}") for name in _WITH_OLDEST)
         whole = F.max("commit_ts").alias("newest_ts"), F.count(F.lit(1)).alias("changes"), F.sum("size").alias("size")
-        agree = F.expr(CLOCKS_AGREE).alias("clocks_agree")
-        return ChangeCounts(**kinds.agg(*counts, *oldest, *whole, agree).collect()[0].asDict())
+        more = F.expr(CLOCKS_AGREE).alias("clocks_agree"), F.max("inexact_key").alias("inexact_key")
+        return ChangeCounts(**kinds.agg(*counts, *oldest, *whole, *more).collect()[0].asDict())
 
     def _has_rows_before(self, step: SchemaChange, emptied: int) -> bool:
         """Whether the Delta table has rows from before a statement that it does not follow yet."""
@@ -238,6 +240,7 @@ class MergeTarget(RowValues):
 
     def _refuse(self, counts: ChangeCounts) -> None:
         """Changes that can't be applied, the newest of which can't be known, or that lack their values."""
+        self._refuse_inexact_key(counts.inexact_key)
         if counts.unfit and self.on_lossy == "error":
             details = (
                 f"the change at commit_ts {counts.first_unfit} has a date or time that Spark's types can't hold:"

@@ -14,7 +14,7 @@ from spark_jobs.lake.binlog_changes import ORDER, check_columns
 from spark_jobs.lake.column_history import SchemaChange, types_over_time
 from spark_jobs.lake.dropped_columns import WholeHistory, whole_history
 from spark_jobs.lake.merge_columns import NUMBERS
-from spark_jobs.lake.row_values import RowValues
+from spark_jobs.lake.row_values import INEXACT_KEY, RowValues
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import NOT_TYPED
 
@@ -80,13 +80,16 @@ class PastRows(RowValues, ABC):
             self._find_unfit(history.table, steps).alias("unfit"),
             F.array_contains("flags", "handle_key_only").alias("key_only"),
             bad.alias("bad"),
+            F.expr(INEXACT_KEY).alias("inexact_key"),
         )
         row = kinds.agg(
             F.count_if("unfit").alias("unfit"),
             F.min(F.when(F.col("unfit"), F.col("commit_ts"))).alias("first_unfit"),
             F.min(F.when(F.col("key_only"), F.col("commit_ts"))).alias("key_only"),
             F.min(F.when(F.col("bad").isNotNull(), F.struct("commit_ts", "bad"))).alias("bad"),
+            F.max("inexact_key").alias("inexact_key"),
         ).collect()[0]
+        self._refuse_inexact_key(row["inexact_key"])
         details = None
         if row["unfit"] and self.on_lossy == "error":
             details = (

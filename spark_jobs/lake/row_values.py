@@ -20,6 +20,20 @@ from spark_jobs.spark.sql_expressions import sql_literal
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+_INEXACT = (
+    "lossy_decimal",
+    "float_damaged",
+    "temporal_zero_ambiguous",
+    "boolean_number",
+    "fraction_cut",
+    "replaced_utf8",
+)
+"""Flags of values that other values are written as, too."""
+INEXACT_KEY = "get(filter(flags, f -> exists(`key`, k -> f IN ({}))), 0)".format(
+    ", ".join(f"concat('{flag}:', k)" for flag in _INEXACT)
+)
+"""SQL: one of these flags of a column of a change's key; NULL for none."""
+
 
 def _changes_key(step: SchemaChange) -> bool:
     """Whether the statement gave a table that was there another key; a key column that is renamed is the same."""
@@ -58,6 +72,16 @@ class RowValues(MergeColumns):
                 f"the table got another key at commit_ts {at}, and the update at commit_ts {row['commit_ts']} was sent"
                 " without its old row: nobody can tell which row of the new key it changed. Merge first with the"
                 " definitions and messages from before that statement, then with all"
+            )
+            raise SetupError("STOPPED", where=str(self.id), details=details)
+
+    def _refuse_inexact_key(self, flag: str | None) -> None:
+        """SetupError STOPPED where a change has a flag of INEXACT_KEY: rows of TiDB would become one."""
+        if flag is not None:
+            name, _, column = flag.partition(":")
+            details = (
+                f"column {column} is in the key, and a message does not hold its value exactly ({name}): two rows of"
+                " TiDB could become one. Use a protocol that keeps it, or leave the table out"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
