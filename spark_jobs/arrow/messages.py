@@ -74,7 +74,7 @@ class KernelOutput:
     values: Any
     topics: Any
 
-    def record_batch(self, part: Any, schema: Any, **more: Any) -> Any:
+    def record_batch(self, part: Any, schema: Any, /, **more: Any) -> Any:
         """A record batch of the schema: what was written, and of the messages what else the schema names."""
         columns = {"topic": self.topics, "key": self.keys, "value": self.values, **more}
         same = len(self.origin) == part.num_rows and bool((self.origin == np.arange(part.num_rows)).all())

@@ -29,7 +29,7 @@ def map_batches(frame: DataFrame, run: Run, schema: str | StructType) -> DataFra
     """`frame.mapInArrow(run, schema)`, in a tuned worker, with rows to it and back by our operator where Spark takes it
     (avro_jvm/TunedWorkerExec.java).
     """
-    avro_jvm.plan_own_operators(frame.sparkSession)
+    avro_jvm.plan_operators(frame.sparkSession, "WorkerOperators")
     return frame.mapInArrow(TunedWorker(run), schema)
 
 

@@ -14,13 +14,12 @@ from uuid import uuid4
 
 import numpy as np
 import pyarrow
-import pyarrow.compute
 from pyspark import AccumulatorParam
 
 from schemas.inputs.dead_letters import dead_letter, dead_letter_of
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
-from spark_jobs.arrow.batches import carried_array, merge_in_order
+from spark_jobs.arrow.batches import merge_in_order
 from spark_jobs.arrow.change_schema import arrow_schema
 from spark_jobs.arrow.messages import KernelOutput
 from spark_jobs.io.message_files import rows_of
@@ -36,19 +35,17 @@ from spark_jobs.streaming.pieces import (
     message_row,
     row_of_error,
 )
-from spark_jobs.streaming.sinks import ID
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
 
 pa: Any = pyarrow  # the stubs know less than the library
-pc: Any = pyarrow.compute
 
 SENT = f"`key` binary, value binary, headers {HEADERS}, partition int"
-"""What the workers give, with `topic` where not all goes to one."""
+"""What the workers give, with `topic` where not all goes to one, and _PLACE where messages have ids."""
+_PLACE = "position bigint, part int"
 DEAD = f"{MESSAGE}, position bigint"
-_OFFSET_BITS = 48  # of a position (frames.input_of_job)
 _NOW_WELL = "it failed when it was read first, and not when it was read again for this dead letter: replay it"
 
 
@@ -103,9 +100,9 @@ class _ReportAccumulator(AccumulatorParam[Accounts]):
 
 
 class KafkaSender:
-    """Micro-batches of one job, sent. ids: each message has the header `sinks.ID`. topic: where all go; None: own.
+    """Micro-batches of one job, sent. ids: each message gets the header `sinks.ID`, of its place.
 
-    counts: tells how many partitions the topics have.
+    topic: where all go; None: own. counts: tells how many partitions the topics have.
     """
 
     def __init__(
@@ -118,8 +115,8 @@ class KafkaSender:
         """The frame's messages through the job, to `write`; what the workers told. SetupError where one gave up."""
         self._accounts.value = {}  # of tries before this one
         attempt = uuid4().hex
-        sent = SENT if self._topic else f"topic string, {SENT}"
-        batches = SendBatches(work, self._topic, self._ids, attempt, self._accounts, arrow_schema(sent), self._counts())
+        sent = ", ".join([*([] if self._topic else ["topic string"]), SENT, *([_PLACE] if self._ids else [])])
+        batches = SendBatches(work, self._topic, attempt, self._accounts, arrow_schema(sent), self._counts())
         write(map_messages(frame, batches, sent))
         account = self._accounts.value.get(attempt, SendReport())
         if account.fatal is not None:
@@ -137,7 +134,6 @@ class SendBatches:
 
     work: Job
     topic: str | None
-    ids: bool
     attempt: str
     accounts: Any
     schema: Any
@@ -181,22 +177,17 @@ class SendBatches:
             yield from out
 
     def _rows(self, result: MessageResult, message: Message, position: int) -> Iterator[dict[str, Any]]:
-        place = f"{position >> _OFFSET_BITS}/{position & (1 << _OFFSET_BITS) - 1}/0"
         for part, one in enumerate(result.out):
-            row = message_row(one)
-            headers = row["headers"] + ([{"key": ID, "value": f"{place}/{part}".encode()}] if self.ids else [])
             topic = self.topic or one.topic
             count = self.counts.get(topic or "")
             partition = message.partition % count if count and message.partition is not None else None
-            yield {"topic": topic, "key": one.key, "value": one.value, "headers": headers, "partition": partition}
+            place = {"partition": partition, "position": position, "part": part}
+            yield {"topic": topic, "key": one.key, "value": one.value, "headers": message_row(one)["headers"], **place}
 
     def _kernel_rows(self, part: Any, fast: KernelOutput | None) -> Any:
         if fast is None:
             return None
-        more = {"partition": self._partitions(fast, part)}
-        if self.ids:
-            more["headers"] = _with_ids(fast, part, self.schema.field("headers").type)
-        return fast.record_batch(part, self.schema, **more)
+        return fast.record_batch(part, self.schema, partition=self._partitions(fast, part), part=pa.array(fast.part))
 
     def _partitions(self, fast: KernelOutput, part: Any) -> Any:
         """Of what was written; NULL, for Kafka's partitioner, in a topic that is not there yet."""
@@ -208,33 +199,6 @@ class SendBatches:
         by_topic = np.array([self.counts.get(topic or "", 0) for topic in topics.dictionary.to_pylist()], np.int32)
         counts = by_topic[np.asarray(topics.indices)] if len(source) else np.zeros(0, np.int32)
         return pa.array(source % np.maximum(counts, 1), mask=counts == 0)
-
-
-def _with_ids(fast: KernelOutput, part: Any, kind: Any) -> Any:
-    """The headers of what was written, each with its id."""
-    which = pa.array(fast.origin)
-    position = part.column("position").take(which)
-    places = pc.shift_right(position, _OFFSET_BITS), pc.bit_wise_and(position, (1 << _OFFSET_BITS) - 1)
-    texts = [pc.cast(place, pa.string()) for place in places]
-    numbers = pa.repeat("0", len(which)), pc.cast(pa.array(fast.part), pa.string())
-    ids = pc.binary_join_element_wise(*texts, *numbers, "/").cast(pa.binary())
-    own = pa.StructArray.from_arrays([pa.repeat(ID, len(ids)), ids], fields=list(kind.value_type))
-    headers = carried_array(part.column("headers"))
-    if not len(headers.flatten()):  # as of almost all messages
-        return pa.ListArray.from_arrays(pa.array(np.arange(len(ids) + 1, dtype=np.int32)), own, type=kind)
-    headers = headers.take(which)
-    lengths = np.asarray(headers.value_lengths().fill_null(0)).astype(np.int64)
-    offsets = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(lengths + 1, out=offsets[1:])
-    flat = headers.flatten()
-    flat = flat if flat.type == kind.value_type else flat.cast(kind.value_type)
-    # Each id stands after the message's own headers: at the end of its run.
-    source = np.arange(offsets[-1])
-    owner = np.repeat(np.arange(len(ids)), lengths + 1)
-    last = source == offsets[1:][owner] - 1
-    order = np.where(last, len(flat) + owner, source - owner)
-    values = pa.concat_arrays([flat, own]).take(pa.array(order))
-    return pa.ListArray.from_arrays(pa.array(offsets.astype(np.int32)), values, type=kind)
 
 
 # ---------------------------------------------------------------------------------------------- what failed

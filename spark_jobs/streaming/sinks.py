@@ -22,6 +22,7 @@ from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_choice import is_rule
 from spark_jobs.pipeline.watermark_buffer import handle_failure
 from spark_jobs.runtime.spark_settings import SparkSettings
+from spark_jobs.spark import avro_jvm
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.pieces import error_of_row
 
@@ -73,17 +74,13 @@ class TopicSink:
             message = [F.lit(None).cast("binary").alias("key"), F.col("line").cast("binary").alias("value")]
             empty = F.array().cast("array<struct<key:string,value:binary>>").alias("headers")
             rows = rows.select(*message, F.lit(self._topic).alias("topic"), empty, *_PLACE)
-        headers = F.coalesce("headers", F.array())
-        if self._stream and set(_PLACE) <= set(rows.columns):
-            where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), "number", "part")
-            header = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
-            headers = F.concat(headers, F.array(header))
         topic = F.lit(self.fixed) if self.fixed else F.col("topic")
-        columns = [F.col("key"), F.col("value"), headers.alias("headers")]
+        columns = [F.col(name) for name in ("key", "value", "headers")]
         if not self.fixed:
             columns.append(topic)
         if self._stream:
             columns.append(self._partition(rows, topic).alias("partition"))
+            columns += [F.col(name) for name in _PLACE if set(_PLACE) <= set(rows.columns)]
         self.save(rows.select(*columns))
 
     def _partition(self, rows: DataFrame, topic: Column) -> Column:
@@ -98,13 +95,21 @@ class TopicSink:
         return source % count
 
     def save(self, rows: DataFrame) -> None:
-        """Writes rows of key, value, headers and, where they have them, topic and partition as they are."""
+        """Writes rows of key, value, headers and, where they have them, topic and partition as they are; with their ids
+        where they have position and part (number: 0 where it is not there).
+        """
         options = {f"kafka.{name}": value for name, value in (self._java | self._smaller_batches()).items()}
         if "topic" not in rows.columns:
             options["topic"] = str(self.fixed)
         elif self._read is not None:
             rows = rows.withColumn("topic", _topic_or_error(self._read))
         options |= {"includeHeaders": "true", "kafka.enable.idempotence": "true"}
+        if "position" in rows.columns:
+            of = avro_jvm.class_of(rows.sparkSession, "KafkaSend", quiet=True)
+            if of is not None:
+                avro_jvm.instance(rows.sparkSession, of).send(rows._jdf, options, ID)
+                return
+            rows = _with_ids(rows)
         rows.write.format("kafka").options(**options).save()
 
     def _smaller_batches(self) -> dict[str, str]:
@@ -126,6 +131,17 @@ class TopicSink:
 
     def write_nothing(self, number: int) -> None:
         """What was sent stays sent."""
+
+
+def _with_ids(rows: DataFrame) -> DataFrame:
+    """Rows whose headers end with their ids, as avro_jvm/KafkaSend.java makes them."""
+    from pyspark.sql import functions as F
+
+    number = F.col("number") if "number" in rows.columns else F.lit(0)
+    where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), number, "part")
+    header = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
+    headers = F.concat(F.coalesce("headers", F.array()), F.array(header))
+    return rows.withColumn("headers", headers).drop(*_PLACE)
 
 
 def _topic_or_error(read: TopicChoice) -> Column:

@@ -3,24 +3,16 @@ package ticdcbridge;
 import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
-import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.plans.logical.CollectMetrics;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.catalyst.plans.logical.MapInArrow;
 import org.apache.spark.sql.execution.SparkPlan;
 import org.apache.spark.sql.execution.SparkStrategy;
 
 import scala.collection.immutable.Nil$;
 import scala.collection.immutable.Seq;
 
-/**
- * Plans nodes of Spark's as operators of ours: one that observes metrics as CountedRowsExec where they are calls of an
- * object of CountedRows, and mapInArrow as TunedWorkerExec where the function is ours.
- */
+/** Plans Spark's node that observes metrics as CountedRowsExec where these are calls of an object of CountedRows. */
 public final class OwnOperators extends SparkStrategy {
-    /** With what names of our functions begin (spark_jobs/spark/worker_tuning.py). */
-    private static final String MARK = "ticdc_bridge.";
-
     /** Brings the strategy to a session's planner, unless it has it. */
     public OwnOperators(ExperimentalMethods session) {
         Seq all = session.extraStrategies();
@@ -33,8 +25,7 @@ public final class OwnOperators extends SparkStrategy {
     }
 
     public Seq apply(LogicalPlan plan) {
-        SparkPlan found = plan instanceof CollectMetrics ? metrics((CollectMetrics) plan)
-                : plan instanceof MapInArrow ? worker((MapInArrow) plan) : null;
+        SparkPlan found = plan instanceof CollectMetrics ? metrics((CollectMetrics) plan) : null;
         return (Seq) (found == null ? (Object) Nil$.MODULE$ : Nil$.MODULE$.prepended(found));
     }
 
@@ -52,14 +43,5 @@ public final class OwnOperators extends SparkStrategy {
         }
         Object value = at instanceof Literal ? ((Literal) at).value() : null;
         return value instanceof CountedRows ? (CountedRows) value : null;
-    }
-
-    private SparkPlan worker(MapInArrow node) {
-        Expression function = node.functionExpr();
-        LogicalPlan child = node.child();
-        boolean ours = function instanceof PythonUDF && ((PythonUDF) function).name().startsWith(MARK);
-        boolean plain = !node.isBarrier() && node.profile().isEmpty();
-        return ours && plain ? new TunedWorkerExec(
-                function, node.output(), planLater(child), false, node.profile()) : null;
     }
 }

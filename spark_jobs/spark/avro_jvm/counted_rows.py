@@ -103,7 +103,7 @@ def observed_metrics(frame: DataFrame) -> dict[str, dict[str, int]]:
 
 def _instance(spark: Any, of: Any, *arguments: Any) -> Any:
     """A new object of a class of CountedRows, in a session whose planner knows it."""
-    avro_jvm.plan_own_operators(spark)
+    avro_jvm.plan_operators(spark, "OwnOperators")
     return avro_jvm.instance(spark, of, *arguments)
 
 

@@ -35,7 +35,6 @@ from spark_jobs.pipeline.result import Summary
 from spark_jobs.sources.schema_registry import FileSchemas
 from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
 from spark_jobs.streaming.pieces import BatchCounts, PieceBatches, TaskCodecs
-from spark_jobs.streaming.sinks import ID
 from tests.support.golden import Golden, Registry, cases
 from tests.support.reference_codecs import SlowReader, SlowWriter
 
@@ -353,13 +352,14 @@ def test_dead_letters_of_messages_sent_in_one_pass(spark: SparkSession) -> None:
     }
     assert account.out == len(sent) == len(messages) - len(bad)
     assert "topic" not in sent[0]  # the sink says it once for all
-    ids = [[bytes(h["value"]).decode() for h in r["headers"] if h["key"] == ID] for r in sent]
-    assert sorted(ids) == sorted([f"{n % 5}/{n}/0/0"] for n in range(len(messages)) if n not in bad)
+    assert sorted((r["position"], r["part"]) for r in sent) == sorted(
+        (place, 0) for n, place in enumerate(where) if n not in bad
+    )
     for row in sent:  # by kernels and by the codec: each in the partition it came from, modulo the topic's
-        (place,) = [bytes(h["value"]).decode() for h in row["headers"] if h["key"] == ID]
-        own = [(h["key"], bytes(h["value"])) for h in row["headers"][:-1]]
-        assert own == [(k, v or b"") for k, v in carried_headers(messages[int(place.split("/")[1])].headers)]
-        assert row["partition"] == int(place.split("/")[0]) % 2
+        number = row["position"] & ((1 << 48) - 1)
+        own = [(h["key"], bytes(h["value"])) for h in row["headers"]]
+        assert own == [(k, v or b"") for k, v in carried_headers(messages[number].headers)]
+        assert row["partition"] == number % 5 % 2
     failures = account.failures() | {"MALFORMED": np.array([0])}
     letters = {r["position"] & ((1 << 48) - 1): r for r in dead_letters(frame, work, failures).collect()}
     assert sorted(letters) == sorted([0, *bad])

@@ -140,6 +140,20 @@ def test_where_the_session_takes_no_class(spark: SparkSession, monkeypatch: pyte
     assert sorted(str(r.error and r.error.code) for r in rows) == ["None", "None", "None", "TRUNCATED"]
 
 
+def test_an_archive_that_spark_does_not_take_leaves_the_others(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The operator for Python's workers may not fit another Spark: Avro is read in the JVM all the same."""
+    application = str(spark.sparkContext.applicationId)
+    monkeypatch.setitem(avro_jvm._loaders, application, {})
+    sources = {**avro_jvm._SOURCES, avro_jvm.WORKERS: (*avro_jvm._SOURCES[avro_jvm.WORKERS], "RowValues.java")}
+    monkeypatch.setattr(avro_jvm, "_SOURCES", sources)  # which needs a class of another archive
+    assert avro_jvm.class_of(spark, "WorkerOperators", quiet=True) is None
+    assert avro_jvm.class_of(spark, "WorkerOperators", quiet=True) is None
+    assert caplog.text.count("as Spark sends them: its JVM does not take our classes") == 1
+    assert _seen(*_messages(spark)) == _WANTED
+
+
 def test_classes_are_compiled_where_the_cache_has_none(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
