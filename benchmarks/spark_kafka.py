@@ -200,11 +200,11 @@ def _stream(kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], No
 
 
 def _api(spark: SparkSession, kafka: Kafka, schemas: FileSchemas) -> Callable[[str, str, Path], None]:
-    """transcode() between Spark's own source and sink."""
+    """transcode() between Spark's own source, read in larger lots as `tuned` is, and sink."""
     from spark_jobs import transcode
 
     def job(topic: str, out: str, checkpoint: Path) -> None:
-        read = _reader(spark, kafka, topic)
+        read = _reader(spark, kafka, topic, _LOTS)
         found = transcode(read, from_format="avro", to_format="avro", schemas=schemas, options=_WRITTEN)
         _write(found.where("error is null").select("key", "value"), kafka, out, checkpoint)
 
