@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from schemas.ddl.executor.versions import DdlText
+from schemas.inputs.kafka_settings import TOPIC
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from spark_jobs.commands.codec_arguments import kafka_of, seconds, spark_settings
@@ -123,11 +124,11 @@ def _check_places(args: argparse.Namespace, work: Job, kafka: KafkaClient, dead_
     if work.until_resolved and kafka.read is not None and kafka.read.only is None:
         raise SetupError("USAGE", details="--until-resolved goes by one topic's watermarks: a job for each topic")
     own_topics = work.write is not None and format_named(work.write.format).own_topics
-    if args.out == "kafka:" and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
+    if args.out == TOPIC and not (args.topic or own_topics) and topic_of_location(args.source) is not None:
         raise SetupError("USAGE", details="--out kafka: would write into the topic that is read: give --topic RULE")
-    if args.topic and dead_letters == f"kafka:{args.topic}":
+    if args.topic and dead_letters == TOPIC + args.topic:
         raise SetupError("USAGE", details=f"--topic {args.topic}: dead letters go there: name another one")
-    if args.out == "kafka:" and args.topic and kafka.read is not None and kafka.read.takes(args.topic):
+    if args.out == TOPIC and args.topic and kafka.read is not None and kafka.read.takes(args.topic):
         raise SetupError("USAGE", details=f"--topic {args.topic}: that is the topic that is read: name another one")
     if args.max_per_batch is not None and args.max_per_batch < 1:
         raise SetupError("USAGE", details=f"--max-per-batch {args.max_per_batch}: a number above 0 is needed")

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 from urllib.parse import quote
 
 from schemas.formats.format_table import FORMATS
+from schemas.inputs.kafka_settings import TOPIC
 from schemas.inputs.table_sources import definition_source
 from schemas.model.errors import SetupError
 from spark_jobs.commands import job_file
@@ -71,7 +72,7 @@ def job(p: argparse.ArgumentParser, merges: bool = False, chooses: bool = True) 
         source.add_argument(
             "--topics",
             dest="source",
-            type=lambda text: f"kafka:/{text}/",
+            type=lambda text: f"{TOPIC}/{text}/",
             metavar="REGEX",
             help="Kafka topics by a regular expression, such as 'tidb_.*'; a stream finds new ones",
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from schemas.inputs.kafka_settings import client_settings, java_settings
+from schemas.inputs.kafka_settings import TOPIC, client_settings, java_settings
 from schemas.model.errors import SetupError
 from spark_jobs.io.stores import StoreUrl
 from spark_jobs.io.topics import TopicChoice
@@ -39,9 +39,9 @@ def topic_of_location(place: str, empty: bool = False) -> str | None:
     what is no topic and no Delta table is a file or folder of this machine.
     """
     check_is_path(place)
-    if not place.startswith("kafka:"):
+    if not place.startswith(TOPIC):
         return None
-    topic = place.removeprefix("kafka:")
+    topic = place.removeprefix(TOPIC)
     if not topic and not empty:
         raise SetupError("USAGE", details="kafka:TOPIC: the topic is missing")
     return topic
@@ -103,7 +103,7 @@ def iceberg_name_parts(name: str) -> tuple[str, ...]:
 
 def name_of_place(place: str) -> str:
     """A place without what it begins with: kafka:, delta:, iceberg:."""
-    for prefix in ("kafka:", *TABLE_PREFIXES):
+    for prefix in (TOPIC, *TABLE_PREFIXES):
         place = place.removeprefix(prefix)
     return place.rstrip("/")
 
@@ -160,9 +160,9 @@ def check_different(places: dict[str, str | None]) -> None:
     """SetupError USAGE when two of the places (by their option) are one file, one topic or one table."""
     by_path: dict[str | Path, str] = {}
     for option, place in places.items():
-        if place is None or place in ("-", "kafka:"):
+        if place is None or place in ("-", TOPIC):
             continue
-        prefix = next((one for one in (*TABLE_PREFIXES, "kafka:") if place.startswith(one)), "")
+        prefix = next((one for one in (*TABLE_PREFIXES, TOPIC) if place.startswith(one)), "")
         url = StoreUrl.of(place.removeprefix(prefix))
         path = prefix + url.spark if url else place if prefix else Path(place).resolve()
         if path in by_path:

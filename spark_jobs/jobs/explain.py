@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import islice
 from typing import Any
 
+from schemas.inputs.kafka_settings import TOPIC
 from schemas.inspect.explain import ExplainRequest, explain
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError, WireError
@@ -42,7 +43,7 @@ def find(place: str, kafka: KafkaClient) -> tuple[Message, list[Message]]:
         return read_one(at[1], int(at[2]), int(at[3]), kafka.settings()), []
     line = None if path_of(place).exists() else _LINE.match(place)
     path, number = (path_of(line[1]), int(line[2])) if line else (path_of(place), 1)
-    if place.startswith("kafka:"):
+    if place.startswith(TOPIC):
         raise SetupError("USAGE", details=f"{place}: kafka:TOPIC@PARTITION:OFFSET is needed")
     if not number:
         raise SetupError("USAGE", details=f"{place}: messages are counted from 1")
