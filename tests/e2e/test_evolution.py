@@ -105,7 +105,8 @@ def _reaches(count: Callable[[], int], least: int) -> bool:
     return count() >= least
 
 
-@pytest.mark.parametrize("sink", ["delta", pytest.param("kafka", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("sink", ["delta", "kafka"])
 def test_versions_registered_while_the_stream_runs(sink: str, kafka: Kafka, spark: SparkSession, registry: str) -> None:
     """Into a Delta table or into a topic, without a restart: the newest columns, older rows NULL."""
     source, target = kafka.create_topic(), kafka.create_topic()

@@ -208,7 +208,7 @@ def changes(draw: st.DrawFn) -> tuple[RowChange, int]:
     return event, draw(st.sampled_from([TIME, -1, 0]))
 
 
-@pytest.mark.parametrize("examples", [50, pytest.param(150, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("examples", [25, pytest.param(150, marks=pytest.mark.slow)])
 def test_made_up_rows(examples: int) -> None:
     slow = [HealthCheck.too_slow, HealthCheck.large_base_example]
 

@@ -24,7 +24,7 @@ from tests.support.each import each
 from tests.support.golden import ROOT, Golden
 
 
-@pytest.mark.parametrize("of", [1] if fuzz.GIVEN else [24, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("of", [1] if fuzz.GIVEN else [48, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format_", [f for f in FORMATS if f != "open-tiflow"])  # open-tiflow's decoder is open's
 def test_hostile_messages(format_: str, of: int) -> None:
     """One of 24 by default, of three in the slow test; all with BRIDGE_FUZZ."""

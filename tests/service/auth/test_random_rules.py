@@ -169,7 +169,7 @@ def world(folder: Path, rules: str | None) -> Iterator[World]:
 
 
 # No shrinking: the steps are few, and each try is two stores.
-@short_and_long(5, 25)
+@short_and_long(3, 25)
 def test_what_is_seen_is_a_world_of_its_own(examples: int) -> None:
     @settings(
         phases=(Phase.explicit, Phase.reuse, Phase.generate),

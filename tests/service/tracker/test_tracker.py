@@ -177,6 +177,7 @@ def test_the_parser_learns_and_a_rebuild_heals(
     assert all(one.error is None for one in histories.ddl("c"))
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle(tmp_path: Path) -> None:
     """SIGKILL at any moment, again and again: in the end nothing is lost, and nothing is there twice."""
     events = 1000

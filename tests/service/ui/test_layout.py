@@ -39,7 +39,7 @@ PAGES = {
 CONTRAST = 4.5
 
 
-@pytest.mark.parametrize("width", [380, 970, 1600])
+@pytest.mark.parametrize("width", [380, *(pytest.param(n, marks=pytest.mark.slow) for n in (970, 1600))])
 @pytest.mark.parametrize("scheme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_nothing_runs_off_the_side(browser: Browser, served: Client, width: int, scheme: str) -> None:
     size = {"width": width, "height": 900}

@@ -88,6 +88,7 @@ def test_spark_does_not_split_what_must_be_read_in_order(
 
 
 # ---- explain
+@pytest.mark.slow
 def test_explain_of_a_kafka_message(kafka: Kafka, capsys: pytest.CaptureFixture[str]) -> None:
     from confluent_kafka import Producer
 

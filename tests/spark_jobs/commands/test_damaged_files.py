@@ -53,6 +53,7 @@ def _calls(file: str) -> list[list[str]]:
     ]
 
 
+@pytest.mark.slow
 def test_what_is_said_of_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -125,6 +125,7 @@ _KINDS = {f"without: {kind}" for kind in ("row", "ddl", "watermark", "bootstrap"
 """What is no error."""
 
 
+@pytest.mark.slow
 def test_tombstones_are_counted(spark: SparkSession) -> None:
     messages = connector.json_messages("default")
     frame, decoder = _frame(spark, messages).coalesce(1), connector.side().decoder()  # a delete, then its tombstone

@@ -84,6 +84,7 @@ def test_columns_follow_the_history_and_the_newest_change_wins(spark: SparkSessi
     assert [row["v"] for row in early] == ["a2", "b", "c", "d"][: len(early)]
 
 
+@pytest.mark.slow
 @ENGINES
 def test_names_that_stand_for_other_columns(spark: SparkSession, engine: str) -> None:
     """Two columns swap names in a table that is there; a name comes again for another column; a version is all key.
@@ -164,6 +165,7 @@ def test_a_key_of_which_the_old_row_has_what_changed(
     assert "has no value of column b, which is in the key" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_dead_letters_in_a_delta_table_are_replayed(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     failed = Message(b"k", b"\xff", "t", 1, 7, 9, (("h", None),))
     letters = [dead_letter(WireError(code, where="value", details=""), failed) for code in ("MALFORMED", "NOT_FRAMED")]

@@ -82,6 +82,7 @@ def _merge(place: str, changes: list[dict[str, Any]], ddl: Sequence[str], *more:
     return main([*_job(place, changes, ddl), *more])
 
 
+@pytest.mark.slow
 def test_folders_and_columns_of_any_name(spark: SparkSession) -> None:
     """Letters that are patterns to Spark, blanks, and no file that is no table's left behind."""
     changes: list[dict[str, Any]] = [

@@ -184,6 +184,7 @@ def write_avro_schemas() -> str:
     return "schemas.jsonl"
 
 
+@pytest.mark.slow
 @ENGINES
 def test_deletes_from_avro_and_what_comes_again(spark: SparkSession, engine: str) -> None:
     schemas = write_avro_schemas()

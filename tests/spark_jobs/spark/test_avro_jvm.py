@@ -201,6 +201,7 @@ def test_older_versions_as_the_kernels_read_them(
     assert sum("kind='row'" in row for row in ours) == len(made)
 
 
+@pytest.mark.slow
 def test_what_else_a_registry_may_hold(spark: SparkSession) -> None:
     """Keys of other tables and types, defaults that are none, a FLOAT as double, ids that no message has."""
     f = _c("f", "float")

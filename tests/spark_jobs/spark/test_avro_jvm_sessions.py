@@ -154,6 +154,7 @@ def test_an_archive_that_spark_does_not_take_leaves_the_others(
     assert _seen(*_messages(spark)) == _WANTED
 
 
+@pytest.mark.slow
 def test_classes_are_compiled_where_the_cache_has_none(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -210,6 +211,7 @@ def _more_messages(spark: SparkSession) -> tuple[DataFrame, FileSchemas]:
     return frame.selectExpr("*", "'t' topic", "3 partition", "monotonically_increasing_id() offset"), known
 
 
+@pytest.mark.slow
 def test_what_python_says_is_there_for_filters(spark: SparkSession) -> None:
     """Spark's optimizer takes no column for what it is in rows of the reader alone."""
     messages, schemas = _more_messages(spark)

@@ -46,6 +46,7 @@ def _rows(frame: DataFrame) -> list[Any]:
     return sorted(({k: v for k, v in r.items() if k != "source"} for r in rows), key=repr)
 
 
+@pytest.mark.slow
 def test_files_in_ranges(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = "".join(json.dumps(message_line(m)) + "\n" for m in _messages())
     Path("in").mkdir()

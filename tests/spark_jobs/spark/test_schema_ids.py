@@ -124,6 +124,7 @@ def _table(name: str) -> str:
     return json.dumps({"type": "record", "name": name, "namespace": "default.shop", "fields": fields})
 
 
+@pytest.mark.slow
 def test_the_topic_says_whose_id_it_is(spark: SparkSession, url: str) -> None:
     """Id 1 is items in the default context, and orders in .dev; a topic that has other schemas is refused."""
     topics = ["items", "orders", "mirror.items", "news", "orders", "items"]

@@ -182,6 +182,7 @@ def test_memory_is_bounded_where_it_could_grow_most() -> None:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_what_is_kept_between_messages_is_bounded() -> None:
     """Every message with another dictionary and other columns."""
     reader, values = decoder(), list[bytes]()
