@@ -76,12 +76,13 @@ class RowValues(MergeColumns):
             raise SetupError("STOPPED", where=str(self.id), details=details)
 
     def _refuse_inexact_key(self, flag: str | None) -> None:
-        """SetupError STOPPED where a change has a flag of INEXACT_KEY: rows of TiDB would become one."""
-        if flag is not None:
+        """SetupError STOPPED where a change has a flag of INEXACT_KEY, unless the user takes such values."""
+        if flag is not None and self.on_lossy == "error":
             name, _, column = flag.partition(":")
             details = (
                 f"column {column} is in the key, and a message does not hold its value exactly ({name}): two rows of"
-                " TiDB could become one. Use a protocol that keeps it, or leave the table out"
+                " TiDB could become one. Use a protocol that keeps it, leave the table out, or accept that with"
+                " --on-lossy flag"
             )
             raise SetupError("STOPPED", where=str(self.id), details=details)
 

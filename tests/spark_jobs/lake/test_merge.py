@@ -278,3 +278,5 @@ def test_a_key_that_messages_do_not_hold_exactly(spark: SparkSession, capsys: py
         for option in ("--out", "--changelog", "--versions"):
             code, told = main([*argv, option, f"delta:{table}{option}"]), capsys.readouterr().err
             assert (code, "column d is in the key" in told) == ((2, True) if table == "k" else (0, False)), told
+            if table == "k":
+                assert main([*argv, "--on-lossy", "flag", option, f"delta:{table}{option}"]) == 0
