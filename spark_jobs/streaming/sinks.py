@@ -105,9 +105,7 @@ class TopicSink:
             rows = rows.withColumn("topic", _topic_or_error(self._read))
         options |= {"includeHeaders": "true", "kafka.enable.idempotence": "true"}
         if "position" in rows.columns:
-            of = avro_jvm.class_of(rows.sparkSession, "KafkaSend", quiet=True)
-            if of is not None:
-                avro_jvm.instance(rows.sparkSession, of).send(rows._jdf, options, ID)
+            if avro_jvm.send_with_ids(rows, options, ID):
                 return
             rows = _with_ids(rows)
         rows.write.format("kafka").options(**options).save()

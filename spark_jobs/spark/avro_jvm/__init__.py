@@ -27,7 +27,7 @@ from spark_jobs.spark.avro_jvm import program_codes
 from spark_jobs.spark.session import is_connect
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
 # Java's constants are Python's numbers.
 _CONSTANTS = {"Steps": avro_codes, "Codes": program_codes}
@@ -117,6 +117,17 @@ def plan_operators(spark: SparkSession, strategy: str) -> None:
     of = class_of(spark, strategy, quiet=True)
     if of is not None:
         instance(spark, of, spark._jsparkSession.experimental())
+
+
+def send_with_ids(rows: DataFrame, options: Mapping[str, str], header: str) -> bool:
+    """Sends messages to Kafka by KafkaSend, each with its place in `header`. False where the class can't be had.
+
+    options: of Spark's sink.
+    """
+    of = class_of(rows.sparkSession, "KafkaSend", quiet=True)
+    if of is not None:
+        instance(rows.sparkSession, of).send(rows._jdf, dict(options), header)
+    return of is not None
 
 
 def invoke(
