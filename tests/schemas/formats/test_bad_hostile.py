@@ -24,16 +24,16 @@ from tests.support.each import each
 from tests.support.golden import ROOT, Golden
 
 
-@pytest.mark.parametrize("of", [1] if fuzz.GIVEN else [48, pytest.param(3, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("of", [1] if fuzz.GIVEN else [24, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("format_", [f for f in FORMATS if f != "open-tiflow"])  # open-tiflow's decoder is open's
 def test_hostile_messages(format_: str, of: int) -> None:
-    """One of 48 by default, of three in the slow test; all with BRIDGE_FUZZ."""
+    """One of 24 by default, of three in the slow test; all with BRIDGE_FUZZ."""
     command = [sys.executable, "-m", "tests.support.hostile", format_, str(1 << 20), str(of)]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=280, check=False)
     found = [json.loads(line) for line in ended.stdout.splitlines()]
     fuzz.RAN[f"hostile messages of 1 MiB, {format_}"] += len(found)
     assert ended.returncode == 0, ended.stderr[-2000:]
-    assert len(found) >= 300 // of
+    assert len(found) > 300 // of
     assert [(name, outcome) for name, outcome, _, expected in found if outcome not in expected] == []
 
 

@@ -62,7 +62,7 @@ _PAIRS = [
 ]  # fmt: skip
 _MORE_PAIRS = [("craft", "debezium"), ("open", "debezium"), ("debezium", "craft"), ("open-tiflow", "craft")]
 STEPS = [12, pytest.param(1, marks=pytest.mark.slow, id="all")]
-"""Every sixth golden case, from the first on; all."""
+"""Every twelfth golden case, from the first on; all."""
 _OPTIONS = {"enable_tidb_extension": True, "debezium_include_start_ts": False, "on_lossy": "flag"}
 
 
