@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from urllib.parse import SplitResult, urlsplit
 
 from schemas.model.table import TableId
-from service.changefeed.settings import ChangefeedSettings
+from service.changefeed.settings import ChangefeedSettings, Severity
 from service.changefeed.topics import Dispatcher, subject_names, topic_name
 
 _WILD = re.compile(r"[*?\[/]")
+
+
+@dataclass(frozen=True, slots=True)
+class DoctorRule:
+    """One thing that the doctor looks for.
+
+    when: gives True, or what the rule fits (filled in for {what}); False or [] where it does not fit.
+    """
+
+    id: str
+    severity: Severity
+    when: Callable[[DoctorInput], bool | list[str]]
+    text: str
+    fix: str
+    source: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,18 +1,14 @@
 """The doctor's rules: one row each. error: TiCDC refuses or stops, or values change unseen. warning: something is lost,
 or readers must know. info: good to know.
-
-`when` gives True, or what the rule fits (filled in for {what}); False or [] where it does not fit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Final
 
 from schemas.formats.format_table import FROM_TICDC
-from service.changefeed.doctor_input import DoctorInput
-from service.changefeed.settings import Severity
+from service.changefeed.doctor_input import DoctorInput, DoctorRule
+from service.changefeed.ignored_settings import IGNORED
 
 AVRO: Final = ("avro", "debezium-avro")
 _AVRO_FILE = "ticdc pkg/sink/codec/avro"
@@ -23,16 +19,6 @@ _LARGE_FILE = "ticdc pkg/config/large_message.go"
 _ROUTER = "ticdc downstreamadapter/sink/eventrouter"
 _EXTENSION: Final = "sink.kafka-config.codec-config.enable-tidb-extension"
 _COMPRESSIONS: Final = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-@dataclass(frozen=True, slots=True)
-class DoctorRule:
-    id: str
-    severity: Severity
-    when: Callable[[DoctorInput], bool | list[str]]
-    text: str
-    fix: str
-    source: str
 
 
 def _lacks_old_values(p: DoctorInput) -> bool:
@@ -78,12 +64,6 @@ def _silent_ddl(p: DoctorInput) -> list[str]:
             events.append("ignore-sql")
         all_events += events
     return all_events
-
-
-def _ignored_keys(p: DoctorInput, prefix: str, protocols: tuple[str, ...]) -> list[str]:
-    if not p.protocol or p.uses(*protocols):
-        return []
-    return [path.rpartition(".")[2] for path in p.feed.given if path.rpartition(".")[2].startswith(prefix)]
 
 
 def _large_canal(p: DoctorInput) -> bool:
@@ -178,9 +158,6 @@ RULES: Final = (
          lambda p: p.uses("debezium", "canal-json") and not p.feed.extension,
          "Without the TiDB extension no watermarks are sent: no history and no reader knows up to which time it is "
          "complete", "Set enable-tidb-extension=true", _DEBEZIUM_FILE),
-    DoctorRule("extension-ignored", "info",
-         lambda p: p.uses("open", "craft", "simple") and p.feed.extension,
-         "enable-tidb-extension does nothing with this protocol", "Leave it out", _CODEC),
     DoctorRule("no-ddl", "info", lambda p: p.uses(*AVRO),
          "Avro sends neither DDL nor watermarks: a schema change shows at the next row, and a table history can't be "
          "tracked from it", "Run a second changefeed of the same tables with open or simple for `track`, and check DDL "
@@ -298,9 +275,6 @@ RULES: Final = (
          lambda p: p.uses("debezium") and (p.registry is not None or p.feed.uses_glue),
          "protocol debezium takes no schema registry: TiCDC refuses it",
          "Use debezium-avro, or take out schema-registry (or glue-schema-registry-config)", _CODEC),
-    DoctorRule("registry-unused", "warning",
-         lambda p: p.uses("open", "craft", "simple", "canal-json") and (p.registry is not None or p.feed.uses_glue),
-         "The schema registry is not used with this protocol", "Leave it out", _CODEC),
     DoctorRule("registry-credentials", "warning", _credentials,
          "The registry's URL holds credentials: they are stored with the changefeed", "Use a password for this one "
              "alone, and TLS", _CODEC),
@@ -358,12 +332,11 @@ RULES: Final = (
          "Protocol {what} is not read by our jobs", f"Use one of {', '.join(FROM_TICDC)}",
          "ticdc pkg/config/sink_protocol.go"),
     DoctorRule("simple-bootstrap", "warning",
-         lambda p: p.uses("simple") and min(
-             p.feed.get("sink.send-bootstrap-interval-in-sec"), p.feed.get("sink.send-bootstrap-in-msg-count")) <= 0,
+         lambda p: p.uses("simple") and (p.feed.get("protocol") != "simple" or min(
+             p.feed.get("sink.send-bootstrap-interval-in-sec"), p.feed.get("sink.send-bootstrap-in-msg-count")) <= 0),
          "BOOTSTRAP messages are off: a reader that starts in the middle knows no table until its next DDL",
-         "Set send-bootstrap-interval-in-sec and send-bootstrap-in-msg-count above 0", "ticdc pkg/sink/codec/simple"),
-    DoctorRule("avro-settings-ignored", "info", lambda p: _ignored_keys(p, "avro-", AVRO),
-         "Settings of Avro that do nothing with this protocol: {what}", "Leave them out", _CODEC),
+         "Set send-bootstrap-interval-in-sec and send-bootstrap-in-msg-count above 0, and write the protocol in small "
+         "letters", "ticdc pkg/config/sink.go"),
     DoctorRule("insecure", "warning", lambda p: bool(p.feed.get("insecure-skip-verify")),
          "insecure-skip-verify: anyone between TiCDC and Kafka can read and change rows", "Give the CA (ca=…) instead",
          "ticdc pkg/sink/kafka/options.go"),
@@ -371,4 +344,5 @@ RULES: Final = (
          lambda p: p.feed.given.get("sink.kafka-config.sasl-password") == "sink-uri",
          "The sink URI holds the SASL password: it is in shell histories and process lists", "Put it into the file",
          "ticdc pkg/sink/kafka/options.go"),
+    *IGNORED,
 )  # fmt: skip

@@ -53,11 +53,36 @@ def problems(lists: Mapping[str, Sequence[Member]], protocol: str) -> Iterator[P
     for number, one in enumerate(lists.get("sink.dispatchers", ()), 1):
         yield from _located("sink.dispatchers", number, "error", _of_dispatcher(one, protocol))
         yield from _located("sink.dispatchers", number, "warning", _passed_over(one))
+    for number, one in enumerate(lists.get("sink.column-selectors", ()), 1):
+        yield from _located("sink.column-selectors", number, "error", _of_selector(one))
+    for path, members in lists.items():
+        for number, one in enumerate(members, 1):
+            before = [] if path == "filter.event-filters" else members[: number - 1]
+            yield from _located(path, number, "warning", _of_matcher(one, before))
 
 
 def _located(path: str, number: int, severity: Severity, found: Iterator[Found]) -> Iterator[Problem]:
     for name, text in found:
         yield Problem(severity, text, f"Change {line_in_file(f'{path}.{number}.{name}')}")
+
+
+def _of_matcher(one: Member, before: Sequence[Member]) -> Iterator[Found]:
+    """Members that fit no table. before: those that are asked first, where one is enough."""
+    patterns = texts(one.get("matcher"))
+    if not keeps_something(patterns):
+        yield "matcher", f"matcher {list(patterns)} fits no table: TiCDC passes over all of it"
+    elif any(texts(other.get("matcher")) == ("*.*",) for other in before):
+        yield "matcher", f"matcher {list(patterns)} stands behind one for *.*, which takes every table: move it up"
+
+
+def keeps_something(patterns: Sequence[str]) -> bool:
+    """Whether patterns of tables or columns can fit at all: those with `!` only take out."""
+    return any(not p.lstrip().startswith(("!", "#")) for p in patterns if p.strip())
+
+
+def _of_selector(one: Member) -> Iterator[Found]:
+    if not keeps_something(texts(one.get("columns"))):
+        yield "columns", "a column selector keeps no column, so no key either: TiCDC refuses its tables; begin with '*'"
 
 
 # ---- event filters

@@ -30,6 +30,7 @@ from service.changefeed.setting_keys import (
     BY_URI,
     FREE,
     GONE,
+    KAFKA,
     KEYS,
     LISTS,
     OTHER_TABLES,
@@ -43,7 +44,6 @@ from service.changefeed.topics import Dispatcher
 
 MAX_CONFIG = 1 << 20
 MAX_URI = 65_536
-KAFKA = ("kafka", "kafka+ssl")
 _TRUE, _FALSE = ("1", "t", "T", "true", "TRUE", "True"), ("0", "f", "F", "false", "FALSE", "False")
 _FORMS = {
     "text": "a text in quotes", "flag": "true or false", "number": "a whole number", "real": "a number",
@@ -177,6 +177,8 @@ class _Reader:
                 self.add_unknown(f"the file has {path}", path)
             elif not _has_form(form, value):
                 self._add_form(path, form)
+            elif not self.is_json:  # what TiCDC answers has every setting
+                self.given[path] = "config"
             return
         if path in LISTS:
             self.lists[path] = self._members(path, value)
@@ -221,7 +223,7 @@ class _Reader:
         if key.form == "duration" and not key.uri and isinstance(value, int) and not isinstance(value, bool):
             return f"{value}ns"
         if _has_form(key.form, value):
-            return tuple(value) if isinstance(value, list) else value if value != "" else None
+            return None if value in ("", []) else tuple(value) if isinstance(value, list) else value
         self.add_error(f"{where} of another form: {_FORMS[key.form]} is needed", line)
         return None
 
@@ -232,11 +234,13 @@ class _Reader:
         try:
             uri = urlsplit(text.strip())
             uri.port if "," not in uri.netloc else None  # noqa: B018 (reading it checks it)
-            pairs = parse_qsl(uri.query, keep_blank_values=True, max_num_fields=1000)
+            query, dropped = setting_checks.read_query(uri)
+            pairs = parse_qsl(query, keep_blank_values=True, max_num_fields=1000)
         except ValueError as error:
             raise SetupError("USAGE", details=f"the sink URI can't be read: {reason_of(error)}") from None
         if not uri.scheme or not uri.netloc:
             raise SetupError("USAGE", details="the sink URI has no scheme or host: kafka://HOST:PORT/TOPIC?protocol=…")
+        self.problems += dropped
         seen_names: set[str] = set()
         for name, value in pairs:
             if name in seen_names:

@@ -12,18 +12,20 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from urllib.parse import SplitResult
 
 from service.changefeed import list_checks
-from service.changefeed.lines import fix_of, line_of
-from service.changefeed.setting_keys import BY_PATH, BY_URI, KEYS, Key
+from service.changefeed.lines import fix_of, line_in_uri, line_of
+from service.changefeed.setting_keys import BY_PATH, BY_URI, KAFKA, KEYS, Key
 from service.changefeed.settings import Problem
 
 _UNITS: Final = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 _DURATION = re.compile(r"[-+]?(?:(?:\d+\.?\d*|\.\d+)(?:ns|us|µs|μs|ms|s|m|h))+")
 _PART = re.compile(r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)")
-_KAFKA: Final = ("kafka", "kafka+ssl")
 _LEAST_FLUSH: Final = 50
 _MOST_BATCH: Final = 8192
+_BARE_PERCENT = re.compile(r"%(?![0-9A-Fa-f]{2})")
+_STORAGE = re.compile(r"(?:s3|ks3|gs|gcs|azure|azblob)://[^/?]+|(?:local|file|hdfs)://|(?![A-Za-z][\w+.-]*://).+")
 _REDO_PLACE = re.compile(r"(?:blackhole[\w.+-]*|local|nfs|s3|gcs|gs|azblob|azure|file|noop)://")
 
 
@@ -45,6 +47,22 @@ def problems(
         if rule.when(settings):
             yield Problem("error", rule.text, fix_of(rule.names, given))
     yield from list_checks.problems(lists, protocol)
+
+
+def read_query(uri: SplitResult) -> tuple[str, list[Problem]]:
+    """The query of a sink URI as Go reads it, and what it drops in silence."""
+    kept, found = list[str](), list[Problem]()
+    for pair in uri.query.split("&"):
+        if ";" not in pair and not _BARE_PERCENT.search(pair):
+            kept.append(pair)
+            continue
+        name = pair.partition("=")[0][:80]
+        text = f"the sink URI has {name} with a bare ; or %: TiCDC drops the whole parameter in silence"
+        found.append(Problem("warning", text, f"Write %3B for ; and %25 for % in {line_in_uri(name)}"))
+    if uri.fragment:
+        text = "the sink URI has a bare #: TiCDC drops it and all that follows in silence"
+        found.append(Problem("warning", text, "Write %23 for # in the sink URI"))
+    return "&".join(kept), found
 
 
 # ---- one setting
@@ -113,7 +131,7 @@ class _Settings:
 
     @property
     def on_kafka(self) -> bool:
-        return self.scheme in _KAFKA
+        return self.scheme in KAFKA
 
     @property
     def mechanism(self) -> str:
@@ -216,6 +234,10 @@ _RULES: Final = (
           and s.kafka("large-message-handle.large-message-handle-option") == "claim-check"
           and bool(s.kafka("large-message-handle.claim-check-raw-value")),
           "claim-check-raw-value does not go with open-protocol", (_LARGE + "claim-check-raw-value",)),
+    _Rule(lambda s: s.kafka("large-message-handle.large-message-handle-option") == "claim-check"
+          and not _STORAGE.match(s.kafka("large-message-handle.claim-check-storage-uri") or "file://"),
+          "claim-check-storage-uri has to be a place that TiCDC knows, such as s3://BUCKET/PATH",
+          (_LARGE + "claim-check-storage-uri",)),
     _Rule(lambda s: s.protocol == "simple" and s.get("encoding-format") == "avro"
           and bool(s.get("simple-include-start-ts")),
           "simple-include-start-ts does not go with encoding-format avro",

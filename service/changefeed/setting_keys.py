@@ -183,6 +183,8 @@ def _keys(**forms: str) -> dict[str, Form]:
     return names
 
 
+KAFKA: Final = ("kafka", "kafka+ssl")
+
 # Tables of the file that say nothing about what a Kafka message holds → the keys that TiCDC knows, new or classic, with
 # their forms. Those of KEYS are left out.
 OTHER_TABLES: Final[dict[str, dict[str, Form]]] = {
@@ -208,6 +210,8 @@ OTHER_TABLES: Final[dict[str, dict[str, Form]]] = {
         flag="output-column-id use-table-id-as-path output-raw-change-event",
     ),
 }  # fmt: skip
+# Tables that another sink than Kafka's looks at.
+OTHER_SINKS: Final = ("sink.csv.", "sink.mysql-config.", "sink.cloud-storage-config.")
 # Tables that are taken as they are.
 FREE: Final = ("sink.pulsar-config", "sink.iceberg-config", "sink.outbox")
 

@@ -10,7 +10,7 @@ from schemas.model.errors import SetupError
 from schemas.model.options import Options
 from schemas.model.table import Table, TableId
 from schemas.model.table_filter import TableFilter
-from service.changefeed.setting_keys import BY_PATH, BY_URI, WITH_REGISTRY
+from service.changefeed.setting_keys import BY_PATH, BY_URI, KAFKA, WITH_REGISTRY
 from service.changefeed.topics import Dispatcher, subject_names, topic_name
 
 Severity = Literal["error", "warning", "info"]
@@ -80,6 +80,10 @@ class ChangefeedSettings:
     def is_given(self, name: str) -> bool:
         key = BY_URI.get(name) or BY_PATH[name]
         return key.path in self.given
+
+    @property
+    def on_kafka(self) -> bool:
+        return self.scheme in KAFKA
 
     @property
     def uses_registry(self) -> bool:

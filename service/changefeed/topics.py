@@ -15,7 +15,7 @@ from schemas.model.names import avro_subject
 from schemas.model.table_filter import TableFilter
 
 MAX_TOPIC: Final = 249
-_PLACEHOLDER = re.compile(r"\{(schema|table|column:[^}]*)\}")
+_PLACEHOLDER = re.compile(r"\{(schema|table)\}")
 _PLAIN = re.compile(r"[A-Za-z0-9._\-]+")
 _FORBIDDEN = re.compile(r"[^a-zA-Z0-9._\-]")
 PARTITION_RULES: Final = ("", "default", "table", "ts", "index-value", "rowid", "columns")
@@ -46,15 +46,13 @@ def expression_error(rule: str, avro: bool) -> str:
         return ""  # the name of one topic
     rest = _PLACEHOLDER.sub("", rule)
     if "{" in rest or "}" in rest:
-        return "it may hold {schema}, {table} and {column:name} only"
+        return "it may hold {schema} and {table} only"
     if _FORBIDDEN.search(rest):
         return "letters, digits, '.', '_' and '-' are what a topic's name may have"
-    if not avro:
-        return ""
-    names = set(_PLACEHOLDER.findall(rule))
-    if any(name.startswith("column:") for name in names):
-        return "with Avro it may not hold {column:name}"
-    return "" if {"schema", "table"} <= names else "with Avro it must hold {schema} and {table}"
+    names = _PLACEHOLDER.findall(rule)
+    if avro and set(names) != {"schema", "table"}:
+        return "with Avro it must hold {schema} and {table}"
+    return "" if names in (["schema"], ["table"], ["schema", "table"]) else "{schema} comes before {table}, each once"
 
 
 def topic_name(rule: str, db: str, table: str) -> str:

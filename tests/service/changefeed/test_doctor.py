@@ -154,6 +154,32 @@ CASES: dict[str, tuple[Case, Case]] = {
     "not-read-here": (("maxwell", ""), ("simple", "")),
     "simple-bootstrap": (("simple", "[sink]\nsend-bootstrap-in-msg-count=-1"), ("simple", "")),
     "avro-settings-ignored": (("debezium&avro-decimal-handling-mode=string", ""), ("avro", "")),
+    "rows-filtered": (
+        ("open-protocol", "[[filter.event-filters]]\nmatcher=['a.*']\nignore-event=['delete']"),
+        ("open-protocol", "[[filter.event-filters]]\nmatcher=['a.*']\nignore-event=['drop table']"),
+    ),
+    "no-table": (
+        ("open-protocol", "[filter]\nrules=['!a.*', 'mysql.*']"), ("open-protocol", "[filter]\nrules=['a.*', '!b.*']"),
+    ),
+    "row-key-ignored": (
+        ("canal-json&enable-tidb-extension=true", "[sink.kafka-config.codec-config]\noutput-row-key=true"),
+        ("canal-json&enable-tidb-extension=true&output-row-key=true", ""),
+    ),
+    "login-ignored": (
+        ("open-protocol&sasl-user=u", ""), ("open-protocol&sasl-mechanism=plain&sasl-user=u&sasl-password=p", ""),
+    ),
+    "claim-check-ignored": (
+        ("open-protocol", LARGE.format("none") + "claim-check-storage-uri='s3://b/c'"),
+        ("open-protocol", LARGE.format("claim-check") + "claim-check-storage-uri='s3://b/c'"),
+    ),
+    "claim-check-local": (
+        ("open-protocol", LARGE.format("claim-check") + "claim-check-storage-uri='b/c'"),
+        ("open-protocol", LARGE.format("claim-check") + "claim-check-storage-uri='s3://b/c'"),
+    ),
+    "other-sinks": (
+        ("open-protocol", "[sink.mysql-config]\nworker-count=5"),
+        ("open-protocol", '{"sink": {"csv": {"quote": "x"}}}'),
+    ),
     "insecure": (("open-protocol&insecure-skip-verify=true", ""), ("open-protocol", "")),
     "password-in-uri": (
         ("open-protocol&sasl-password=x", ""),
@@ -197,8 +223,25 @@ def test_large_messages_of_canal_json_need_the_extension_in_the_uri() -> None:
     assert "large-canal" not in ids(DoctorInput(feed("canal-json&enable-tidb-extension=true", file)))
 
 
+def test_kafka_over_tls_needs_more_than_its_scheme() -> None:
+    for query, found in (("", True), ("&enable-tls=true", False), ("&ca=a&cert=b&key=c", False)):
+        one = DoctorInput(read(f"kafka+ssl://k:9092/t?protocol=simple{query}"))
+        assert ("scheme-without-tls" in ids(one)) is found
+
+
+def test_bootstraps_need_the_protocol_in_small_letters() -> None:
+    assert "simple-bootstrap" in ids(DoctorInput(feed("Simple")))
+
+
 def test_every_rule_is_tried() -> None:
-    elsewhere = {"topic-collision", "level-none", "drop-forward", "subject-readonly", "timestamp-zone"}
+    elsewhere = {
+        "scheme-without-tls",
+        "topic-collision",
+        "level-none",
+        "drop-forward",
+        "subject-readonly",
+        "timestamp-zone",
+    }
     assert {r.id for r in RULES} == CASES.keys() | elsewhere
     assert len({r.id for r in RULES}) == len(RULES)
     assert all(rule.text and rule.fix and rule.source for rule in RULES)

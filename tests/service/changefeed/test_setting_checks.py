@@ -20,6 +20,11 @@ KAFKA = "[sink.kafka-config]\n"
 GLUE = "[sink.kafka-config.glue-schema-registry-config]\n"
 ROUTE = "[sink]\ndispatchers = [{matcher = ['a.*'], %s}]\n"
 REDO = "[consistent]\nlevel = 'eventual'\nstorage = 's3://b/x'\n"
+SELECT = "[[sink.column-selectors]]\nmatcher = ['a.*']\ncolumns = %s\n"
+CLAIM = (
+    "[sink.kafka-config.large-message-handle]\nlarge-message-handle-option = 'claim-check'\n"
+    "claim-check-storage-uri = '%s'"
+)
 SPLIT = "[scheduler]\nenable-table-across-nodes = true\n"
 
 # (what is added to the URI, the file, what the error names)
@@ -94,6 +99,11 @@ REFUSED = (
         "ignore-event", "ignore-sql", "ignore-update-only-columns",
     )),
     ("", FILTER + "ignore-insert-value-expr = 1", "has ignore-insert-value-expr of another form"),
+    *(("", ROUTE % f"topic = '{topic}'", "topic") for topic in (
+        "{table}_{schema}", "{schema}_{schema}", "x_{column:id}",
+    )),
+    *(("", SELECT % columns, "keeps no column") for columns in ("[]", "['!id']")),
+    ("", CLAIM % "webdav://b/x", "claim-check-storage-uri"), ("", CLAIM % "s3:///x", "claim-check-storage-uri"),
     ("", ROUTE % "target-table = '{foo}'", "target-table"), ("", ROUTE % "target-schema = 'a{'", "target-schema"),
 )  # fmt: skip
 REFUSED_AVRO = (
@@ -125,6 +135,8 @@ TAKEN = (
     ("", "[scheduler]\nregion-threshold = -1"), ("", SPLIT + "region-count-per-span = 10"),
     ("", "[consistent]\nlevel = 'none'\nmemory-usage = {memory-quota-percentage = 50}"),
     ("", ROUTE % "target-schema = 'x_{schema}', target-table = '{table}'"),
+    *(("", ROUTE % f"topic = '{topic}'") for topic in ("x_{table}", "{schema}{table}", "a.{schema}-{table}_b", "t")),
+    ("", SELECT % "['*', '!id']"), ("", CLAIM % "gcs://b/x?endpoint=y"), ("", CLAIM % "file:///x"),
 )  # fmt: skip
 
 
@@ -191,6 +203,30 @@ def test_what_ticdc_passes_over_in_a_dispatcher() -> None:
          ("partition = 'Columns', columns = ['b']", ""), ("topic = 'x'", "")],
         check,
     )  # fmt: skip
+
+
+def test_what_can_fit_no_table_is_named() -> None:
+    all_tables, one = "[[sink.dispatchers]]\nmatcher=['*.*']\n", "[[sink.dispatchers]]\nmatcher=['a.*']\n"
+    cases = (
+        (all_tables + one, "stands behind"), (one + all_tables, ""), (one.replace("a.", "!a."), "fits no table"),
+        (FILTER.replace("a.*", "!a.*") + "ignore-sql=['x']", "fits no table"), (FILTER + FILTER, ""),
+    )  # fmt: skip
+    for file, words in cases:
+        odd = [p.text for p in read(OPEN, file).problems if p.severity == "warning"]
+        assert [words in text for text in odd] == ([True] if words else []), file
+
+
+def test_parameters_that_go_drops_are_named_and_not_taken() -> None:
+    for query in ("&sasl-password=a%zz", "&sasl-password=a;b", "&sasl-password=50%"):
+        feed = read(OPEN + query)
+        assert [p.severity for p in feed.problems] == ["warning"]
+        assert not feed.is_given("sasl-password")
+    assert "bare #" in read(OPEN + "&sasl-password=a#b").problems[0].text
+    assert read(OPEN + "&sasl-password=a%3Bb%25%23").get("sasl-password") == "a;b%#"
+
+
+def test_no_rules_are_all_tables() -> None:
+    assert read(OPEN, "[filter]\nrules = []").replicates(TableId("a", "b"))
 
 
 def test_findings_of_rules_say_where_their_settings_stand() -> None:
