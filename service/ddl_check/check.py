@@ -119,7 +119,7 @@ class _Run:
                 return replace(_refused(one, certain), tables=tuple(map(str, dict.fromkeys(ids))))
             after, table_changes = changes(self.catalog, statement, one.db)
         except DdlError as error:
-            self.lost.update(dict.fromkeys(map(_lower, ids), error.detail))
+            self.lost.update(dict.fromkeys((one.folded for one in ids), error.detail))
             name = error.fields.get("without_database")
             reason = _no_database(name, self.question.databases_of(name)) if name else _not_applicable(error)
             return StatementReport(one, UNKNOWN, reason, tables=tuple(map(str, ids)))
@@ -154,7 +154,7 @@ class _Run:
     def _find_doubt(self, id_: TableId, statement: Statement) -> str:
         if isinstance(statement, (CreateTable, DropTables)):
             return ""
-        return self.lost.get(_lower(id_)) or self.lost_all or self.question.unsure(id_)
+        return self.lost.get(id_.folded) or self.lost_all or self.question.unsure(id_)
 
     def _lose(self, one: ParsedStatement) -> None:
         """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""
@@ -164,7 +164,7 @@ class _Run:
             self.lost_all = why
             return
         parts = [(quoted or plain).replace("``", "`") for quoted, plain in _PART.findall(match[1])]
-        self.lost[_lower(TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]))] = why
+        self.lost[TableId(parts[0] if len(parts) > 1 else one.db, parts[-1]).folded] = why
 
     def _judge_changes(self, one: ParsedStatement, table_changes: list[TableChange]) -> StatementReport:
         self.columns += sum(len(t.columns) for c in table_changes for t in (c.before, c.after) if t is not None)
@@ -232,7 +232,3 @@ def _no_database(table: str, databases: Sequence[str]) -> str:
         f"Which database is {table} in? None is chosen; {there}. Write {first}.{table}, or choose the database "
         f"(--db {first}, `db` of a request, USE {first})."
     )
-
-
-def _lower(id_: TableId) -> TableId:
-    return TableId(id_.db.lower(), id_.table.lower())

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Final
 
 from schemas.ddl.parser.statements import AlterTable, RenameTables, RenameTo, Statement, TableName
-from schemas.model.table import TableId
 from service.changefeed.settings import ChangefeedSettings
 from service.ddl_check.advice import Advice
 
@@ -22,7 +21,7 @@ OTHER_WAY: Final = Advice(
 def brought_in(statement: Statement, db: str, feed: ChangefeedSettings) -> str:
     """Why the changefeed stops at a rename, "" where it does not. TiCDC looks at each pair of names by itself."""
     for old, new in _pairs(statement):
-        before, after = TableId(old.db or db, old.table), TableId(new.db or db, new.table)
+        before, after = old.in_db(db), new.in_db(db)
         if feed.replicates(after) and not feed.replicates(before):
             return f"its filter leaves {before} out and takes {after}, and TiCDC refuses such a rename"
     return ""

@@ -103,7 +103,7 @@ def _no_doubt(_: TableId) -> str:
 
 def _created_table(text: str, db: str) -> TableId | None:
     statement = parse(text, SHOW, db)
-    return TableId(statement.table.db or db, statement.table.table) if isinstance(statement, CreateTable) else None
+    return statement.table.in_db(db) if isinstance(statement, CreateTable) else None
 
 
 def _databases_in_history(history: HistoryReader, changefeed: str) -> Callable[[str], Sequence[str]]:

@@ -112,7 +112,7 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
     like = _id(copied.db, copied.table, db) if copied else None
     table_changes: list[TableChange] = []
     for id_ in _unique(ids):
-        key = _key(id_)
+        key = id_.folded
         now = after.table(id_)
         was = catalog.table(id_)
         if key in origin:
@@ -123,12 +123,8 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
     return after, table_changes
 
 
-def _key(id_: TableId) -> TableId:
-    return TableId(id_.db.lower(), id_.table.lower())
-
-
 def _unique(ids: tuple[TableId, ...]) -> list[TableId]:
-    return list({_key(i): i for i in ids}.values())
+    return list({i.folded: i for i in ids}.values())
 
 
 def _old_spelling(table: Table | None, names: dict[str, str]) -> dict[str, str]:
@@ -151,9 +147,9 @@ def _origins(catalog: Catalog, statement: Statement, db: str) -> dict[TableId, T
                     pairs.append((own, _id(clause.new.db, clause.new.table, db)))
     origin: dict[TableId, TableId | None] = {}
     for old, new in pairs:
-        source = origin.get(_key(old), old) if _key(old) in origin else old
-        origin[_key(old)] = None
-        origin[_key(new)] = source
+        source = origin.get(old.folded, old) if old.folded in origin else old
+        origin[old.folded] = None
+        origin[new.folded] = source
     return origin
 
 

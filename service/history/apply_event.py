@@ -75,7 +75,7 @@ class EventApplication(EventRows):
 
     # ---- snapshots
     def _table_of_create(self, statement: CreateTable) -> Table:
-        id_ = TableId(statement.table.db or self.record.db, statement.table.table)
+        id_ = statement.table.in_db(self.record.db)
         if not id_.db:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"which database is {id_.table} in? None is named")
         after = apply(_drop_table(catalog(self.rows, self.position), id_), statement, self.record.db)
@@ -140,7 +140,7 @@ class EventApplication(EventRows):
 
     def _forget_existing(self, before: Catalog, statement: CreateTable) -> Catalog:
         """TiDB accepted the CREATE, so what was there has gone unseen; the CREATE says all about what is there now."""
-        id_ = TableId(statement.table.db or self.record.db, statement.table.table)
+        id_ = statement.table.in_db(self.record.db)
         table = before.table(id_)
         if table is None or statement.if_not_exists or statement.temporary == "local":
             return before
@@ -233,21 +233,21 @@ class EventApplication(EventRows):
         db, moved_rows = self.record.db, dict[Key, NameRow | None]()
 
         def now(name: TableName) -> NameRow | None:
-            key = _key(name, db)
+            key = key_of(name.in_db(db))
             return moved_rows[key] if key in moved_rows else self.row_before(key)
 
         match statement:
             case RenameTables():
                 for old, new in statement.pairs:
                     row = now(old)
-                    moved_rows[_key(old, db)], moved_rows[_key(new, db)] = None, row
+                    moved_rows[key_of(old.in_db(db))], moved_rows[key_of(new.in_db(db))] = None, row
             case AlterTable():
                 for clause in statement.clauses:
                     if isinstance(clause, RenameTo):
-                        moved_rows[_key(clause.new, db)] = now(statement.table)
+                        moved_rows[key_of(clause.new.in_db(db))] = now(statement.table)
             case CreateTable() if statement.like:
                 like = now(statement.like)
-                key = _key(statement.table, db)
+                key = key_of(statement.table.in_db(db))
                 if like is not None and like.state is State.PARTIAL:  # a copy knows no more than what it is copied from
                     moved_rows[key] = NameRow(
                         like.id, like.position, like.state, self.new_id(key), None, like.since, like.reason
@@ -255,7 +255,7 @@ class EventApplication(EventRows):
             case RecoverTable() if statement.table:
                 row = now(statement.table)
                 if row is not None and row.dropped is not None:
-                    key = _key(statement.table._replace(table=statement.new or statement.table.table), db)
+                    key = key_of(statement.table._replace(table=statement.new or statement.table.table).in_db(db))
                     back = NameRow(
                         row.id, row.position, State.KNOWN, row.dropped[0], row.dropped[1], dropped=row.dropped
                     )
@@ -279,7 +279,7 @@ class EventApplication(EventRows):
         if not isinstance(statement, DropTables) or statement.temporary == "local":
             return
         for name in statement.tables:
-            id_ = TableId(name.db or self.record.db, name.table)
+            id_ = name.in_db(self.record.db)
             old = self.row_before(key_of(id_))
             if key_of(id_) in self.out.names:
                 continue
@@ -322,7 +322,3 @@ def _changes(names: Names[V]) -> dict[str, V | None]:
 
 def _drop_table(before: Catalog, id_: TableId) -> Catalog:
     return before.without_table(id_)
-
-
-def _key(name: TableName, db: str) -> Key:
-    return (name.db or db).lower(), name.table.lower()

@@ -34,18 +34,18 @@ def record_unapplied(rows: HistoryRows, record: DdlRecord, statement: Statement,
         case RenameTables():
             _move_names(
                 event_rows,
-                [(TableId(o.db or db, o.table), TableId(n.db or db, n.table)) for o, n in statement.pairs],
+                [(o.in_db(db), n.in_db(db)) for o, n in statement.pairs],
                 reason,
             )
         case AlterTable():
-            id_ = TableId(statement.table.db or db, statement.table.table)
+            id_ = statement.table.in_db(db)
             renames = [c.new for c in statement.clauses if isinstance(c, RenameTo)]
             if renames:
-                _move_names(event_rows, [(id_, TableId(n.db or db, n.table)) for n in renames], reason, keep=False)
+                _move_names(event_rows, [(id_, n.in_db(db)) for n in renames], reason, keep=False)
             else:
                 _put_unknown(event_rows, id_, state, reason)
         case CreateTable():
-            _put_unknown(event_rows, TableId(statement.table.db or db, statement.table.table), state, reason)
+            _put_unknown(event_rows, statement.table.in_db(db), state, reason)
         case _:
             if record.table:
                 _put_unknown(event_rows, TableId(db, record.table), state, reason)

@@ -22,11 +22,10 @@ from schemas.ddl.parser.statements import (
     RenameTables,
     RenameTo,
     Statement,
-    TableName,
     TruncateTable,
 )
 from schemas.model.errors import DdlError
-from service.history.model import ALL, DdlRecord, Key
+from service.history.model import ALL, DdlRecord, Key, key_of
 
 ALTERED = "altered"
 """Mode of a statement that could not be kept as it was: it is never read, so that nobody takes it for the original."""
@@ -61,26 +60,26 @@ def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
         case None:
             return own
         case CreateTable():
-            like = {_key(statement.like, db)} if statement.like else set()
-            return {_key(statement.table, db), (_key(statement.table, db)[0], ""), *like}
+            like = {key_of(statement.like.in_db(db))} if statement.like else set()
+            return {key_of(statement.table.in_db(db)), (key_of(statement.table.in_db(db))[0], ""), *like}
         case AlterTable():
-            keys = {_key(statement.table, db)}
+            keys = {key_of(statement.table.in_db(db))}
             for clause in statement.clauses:
                 if isinstance(clause, RenameTo):
-                    keys.add(_key(clause.new, db))
+                    keys.add(key_of(clause.new.in_db(db)))
                 elif isinstance(clause, ExchangePartition):
-                    keys.add(_key(clause.table, db))
+                    keys.add(key_of(clause.table.in_db(db)))
             return keys
         case CreateRelation() | TruncateTable():
-            return {_key(statement.table, db)}
+            return {key_of(statement.table.in_db(db))}
         case DropTables():
-            return {_key(name, db) for name in statement.tables}
+            return {key_of(name.in_db(db)) for name in statement.tables}
         case RenameTables():
-            return {_key(name, db) for pair in statement.pairs for name in pair}
+            return {key_of(name.in_db(db)) for pair in statement.pairs for name in pair}
         case RecoverTable():
             if statement.table is None:
                 return own
-            key = _key(statement.table, db)
+            key = key_of(statement.table.in_db(db))
             return {key, (key[0], statement.new.lower() or key[1])}
         case CreateDatabase() | AlterDatabase():
             return {((statement.name or db).lower(), "")}
@@ -90,10 +89,6 @@ def involved_names(record: DdlRecord, statement: Statement | None) -> set[Key]:
                 names.add(statement.new.lower())
             return {(name, part) for name in names for part in ("", ALL)}
     return set()
-
-
-def _key(name: TableName, db: str) -> Key:
-    return (name.db or db).lower(), name.table.lower()
 
 
 def column_renames(statement: Statement | None) -> dict[str, str]:

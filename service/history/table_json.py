@@ -76,7 +76,7 @@ def _apply_all(catalog: Catalog, statements: list[tuple[str, Any]]) -> tuple[Cat
 def _result(
     recorded: dict[str, Any], before: Catalog, after: Catalog, ids: Iterable[TableId], error: str | None
 ) -> dict[str, Any]:
-    unique = list(dict.fromkeys(TableId(i.db.lower(), i.table.lower()) for i in ids))
+    unique = list(dict.fromkeys(i.folded for i in ids))
     dropped_ids = [table_id for i in unique if (table_id := before.exists(i)) and not after.exists(i)]
     # IF NOT EXISTS of what exists, and other statements without effect, touch nothing.
     tables = [] if after is before else [t for i in unique if (t := after.table(i))]

@@ -30,7 +30,7 @@ from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import DdlEvent
 from schemas.model.table import Column, Table, TableId
 from schemas.model.types import Kind
-from spark_jobs.lake.name_history import rename_chain, table_id_of
+from spark_jobs.lake.name_history import rename_chain
 from spark_jobs.pipeline.same_columns import same_columns
 from spark_jobs.pipeline.table_view import plain_default
 
@@ -92,7 +92,7 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         if new is None:
             continue  # the name is another table's yet
         after = catalog.table(new)
-        truncated = isinstance(statement, TruncateTable) and same_table(table_id_of(statement.table, one.db), id_)
+        truncated = isinstance(statement, TruncateTable) and same_table(statement.table.in_db(one.db), id_)
         back = isinstance(statement, RecoverTable | FlashbackDatabase)
         again = before is None and after is not None and is_gone and not back
         unsure = _unclear_change(statement, one, id_)
@@ -103,7 +103,7 @@ def schema_changes(statements: Iterable[DdlText], id_: TableId) -> list[SchemaCh
         if before is not None and after is not None:
             renamed = _case_renames(before, after)
             if isinstance(statement, AlterTable) and any(
-                same_table(table_id_of(statement.table, one.db), i) for i in (id_, before.id)
+                same_table(statement.table.in_db(one.db), i) for i in (id_, before.id)
             ):
                 renamed |= _column_renames(statement, before)
         unclear = _unclear_columns(before, after) if is_shown else ""
@@ -128,11 +128,11 @@ _OF_PARTITIONS = ("TRUNCATE PARTITION", "DROP PARTITION", "FIRST PARTITION")
 def _unclear_change(statement: Statement, one: DdlText, id_: TableId) -> str:
     """What a statement is called that took rows of the table away or brought some, and does not say which."""
     if isinstance(statement, AlterTable):
-        ours = same_table(table_id_of(statement.table, one.db), id_)
+        ours = same_table(statement.table.in_db(one.db), id_)
         for clause in statement.clauses:
             if isinstance(clause, NoColumnEffect) and clause.what in _OF_PARTITIONS and ours:
                 return clause.what
-            if isinstance(clause, ExchangePartition) and (ours or same_table(table_id_of(clause.table, one.db), id_)):
+            if isinstance(clause, ExchangePartition) and (ours or same_table(clause.table.in_db(one.db), id_)):
                 return "EXCHANGE PARTITION"
     if isinstance(statement, NoRowEffect) and statement.what.startswith("FLASHBACK"):
         query = one.query.lower()

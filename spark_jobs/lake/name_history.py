@@ -13,16 +13,11 @@ from typing import NamedTuple
 
 from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.statement_parser import parse
-from schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement, TableName
+from schemas.ddl.parser.statements import AlterTable, CreateTable, RenameTables, RenameTo, Statement
 from schemas.model.errors import DdlError
 from schemas.model.table import TableId
 
 NEVER_ENDS = (1 << 63) - 1
-
-
-def table_id_of(name: TableName, db: str) -> TableId:
-    """The table that a statement names, run in this database."""
-    return TableId(name.db or db, name.table)
 
 
 class NamePeriod(NamedTuple):
@@ -98,7 +93,7 @@ def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | Non
             except DdlError:
                 continue  # told where it matters
             if isinstance(statement, CreateTable) and statement.temporary != "local":
-                yield number, one.commit_ts, None, table_id_of(statement.table, one.db)
+                yield number, one.commit_ts, None, statement.table.in_db(one.db)
             for old, new in _renames(statement, one.db):
                 yield number, one.commit_ts, old, new
 
@@ -106,8 +101,8 @@ def _moves(ordered: Iterable[DdlText]) -> Iterator[tuple[int, int, TableId | Non
 def _renames(statement: Statement, db: str) -> list[tuple[TableId, TableId]]:
     """(old, new) of the tables that a statement gives another name."""
     if isinstance(statement, RenameTables):
-        return [(table_id_of(old, db), table_id_of(new, db)) for old, new in statement.pairs]
+        return [(old.in_db(db), new.in_db(db)) for old, new in statement.pairs]
     if isinstance(statement, AlterTable):
-        old = table_id_of(statement.table, db)
-        return [(old, table_id_of(c.new, db)) for c in statement.clauses if isinstance(c, RenameTo)]
+        old = statement.table.in_db(db)
+        return [(old, c.new.in_db(db)) for c in statement.clauses if isinstance(c, RenameTo)]
     return []

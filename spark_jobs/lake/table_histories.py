@@ -13,7 +13,7 @@ from schemas.ddl.parser.statements import CreateTable
 from schemas.model.errors import DdlError
 from schemas.model.table import TableId
 from spark_jobs.lake.column_history import sort_statements
-from spark_jobs.lake.name_history import RenameChain, rename_chains, table_id_of
+from spark_jobs.lake.name_history import RenameChain, rename_chains
 
 _WORD: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _OF_ALL: Final = ("database", "schema", "flashback", "recover")
@@ -51,7 +51,7 @@ class TableHistories:
             except DdlError:
                 continue  # told where the table's history is followed
             if isinstance(statement, CreateTable) and not statement.temporary:
-                id_ = table_id_of(statement.table, one.db)
+                id_ = statement.table.in_db(one.db)
                 ids.setdefault(id_.folded, id_)
         chains = {id_: RenameChain(id_) for id_ in ids.values() if not any(c.has_name(id_) for c in self._chains)}
         return [*self._now.values(), *(c for c in chains.values() if c.name.folded not in self._now)]
@@ -83,4 +83,4 @@ class TableHistories:
             statement = parse(one.query, one.mode, one.db)
         except DdlError:
             return None
-        return table_id_of(statement.like, one.db) if isinstance(statement, CreateTable) and statement.like else None
+        return statement.like.in_db(one.db) if isinstance(statement, CreateTable) and statement.like else None

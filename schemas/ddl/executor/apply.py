@@ -78,7 +78,7 @@ def _id(name: TableName, db: str) -> TableId:
     if not (name.db or db):
         details = f"which database is {name.table} in? None is chosen"
         raise DdlError("DDL_NOT_APPLICABLE", details=details, without_database=name.table)
-    return TableId(name.db or db, name.table)
+    return name.in_db(db)
 
 
 def _table(catalog: Catalog, id_: TableId) -> tuple[Database, Table]:

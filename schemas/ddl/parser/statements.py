@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
+from schemas.model.table import TableId
 
 
 class TableName(NamedTuple):
@@ -13,6 +14,10 @@ class TableName(NamedTuple):
 
     db: str
     table: str
+
+    def in_db(self, db: str) -> TableId:
+        """The table meant where `db` is the current database."""
+        return TableId(self.db or db, self.table)
 
 
 @dataclass(frozen=True, slots=True)

@@ -51,7 +51,6 @@ from service.ddl_check.refusals.definitions import (
     of_partition,
     of_rename,
     of_twice,
-    table_id,
 )
 from service.ddl_check.refusals.partitions import MANAGED, of_exchange, of_management, of_partitioning
 from service.ddl_check.refusals.together import of_together
@@ -306,7 +305,7 @@ def _convert(work: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
 
 
 def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:
-    yield from of_exchange(work.table, clause.partition, work.catalog.table(table_id(clause.table, work.db)))
+    yield from of_exchange(work.table, clause.partition, work.catalog.table(clause.table.in_db(work.db)))
 
 
 def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:

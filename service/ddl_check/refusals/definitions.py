@@ -33,22 +33,18 @@ _ENGINES: Final = (
 )  # fmt: skip
 
 
-def table_id(name: TableName, db: str) -> TableId:
-    return TableId(name.db or db, name.table)
-
-
 def of_table_name(name: TableName) -> Iterator[Refusal]:
     yield from of_name(name.table, 1103, "Incorrect table name '{name}'")
 
 
 def of_taken(catalog: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
-    if catalog.exists(table_id(name, db)):
-        yield Refusal(1050, f"Table '{table_id(name, db)}' already exists")
+    if catalog.exists(name.in_db(db)):
+        yield Refusal(1050, f"Table '{name.in_db(db)}' already exists")
 
 
 def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterator[Refusal]:
     yield from of_table_name(new)
-    target = table_id(new, db)
+    target = new.in_db(db)
     if target.folded != old.folded:
         yield from of_taken(catalog, new, db)
 

@@ -19,7 +19,6 @@ from schemas.ddl.parser.statements import (
     TruncateTable,
 )
 from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.definitions import table_id
 
 
 def of_gone(first: Catalog, now: Catalog, statement: Statement, db: str) -> Iterator[Refusal]:
@@ -42,6 +41,6 @@ def _of_database(first: Catalog, now: Catalog, name: str) -> Iterator[Refusal]:
 
 
 def _of_table(first: Catalog, now: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
-    id_ = table_id(name, db)
+    id_ = name.in_db(db)
     if first.exists(id_) and not now.exists(id_):
         yield Refusal(1146, f"Table '{id_}' doesn't exist")

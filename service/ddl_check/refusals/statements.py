@@ -46,7 +46,6 @@ from service.ddl_check.refusals.definitions import (
     of_table_name,
     of_taken,
     of_twice,
-    table_id,
 )
 from service.ddl_check.refusals.partitions import of_partitioning
 from service.ddl_check.refusals.views import of_view
@@ -82,21 +81,21 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             yield from of_table_name(statement.table)
             if not (statement.replace or statement.if_not_exists):
                 yield from of_taken(catalog, statement.table, db)
-            elif statement.replace and catalog.table(table_id(statement.table, db)) is not None:
-                yield _wrong_object(table_id(statement.table, db), "VIEW")
+            elif statement.replace and catalog.table(statement.table.in_db(db)) is not None:
+                yield _wrong_object(statement.table.in_db(db), "VIEW")
             yield from of_view(catalog, statement, db)
         case RenameTables():
             yield from _of_renames(catalog, statement, db)
         case AlterTable():
-            table = catalog.table(table_id(statement.table, db))
+            table = catalog.table(statement.table.in_db(db))
             if table is not None:
                 yield from Alteration(catalog, table, db, modes).refusals(statement.clauses)
-            elif catalog.exists(table_id(statement.table, db)):
-                yield _wrong_object(table_id(statement.table, db), "BASE TABLE")
+            elif catalog.exists(statement.table.in_db(db)):
+                yield _wrong_object(statement.table.in_db(db), "BASE TABLE")
         case DropTables():
             yield from _of_drop(catalog, statement, db)
         case TruncateTable():
-            id_ = table_id(statement.table, db)
+            id_ = statement.table.in_db(db)
             if catalog.table(id_) is None and catalog.exists(id_):
                 yield Refusal(1146, f"Table '{id_}' doesn't exist")
             yield from dependencies.of_leaving_table(catalog, id_, (), truncated=True)
@@ -110,7 +109,7 @@ def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]
     """In order: a later pair sees what an earlier one did."""
     left, made = set[TableId](), set[TableId]()
     for old, new in s.pairs:
-        source, target = table_id(old, db), table_id(new, db)
+        source, target = old.in_db(db), new.in_db(db)
         yield from of_table_name(new)
         yield from dependencies.of_cached(catalog.table(source), "Rename Table")
         there = target.folded in made or (catalog.exists(target) is not None and target.folded not in left)
@@ -123,7 +122,7 @@ def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]
 
 
 def _of_drop(catalog: Catalog, s: DropTables, db: str) -> Iterator[Refusal]:
-    ids = [table_id(name, db) for name in s.tables]
+    ids = [name.in_db(db) for name in s.tables]
     for id_ in ids if s.temporary != "local" else ():
         relation = catalog.table(id_) is None and catalog.exists(id_)
         if s.kind == "table" and relation and not s.if_exists:
@@ -142,7 +141,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     if not s.if_not_exists and s.temporary != "local":
         yield from of_taken(catalog, s.table, db)
     if s.like is not None:
-        source = table_id(s.like, db)
+        source = s.like.in_db(db)
         if catalog.table(source) is None:
             there = catalog.exists(source)
             text = f"Table '{source}' doesn't exist"
@@ -151,7 +150,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     if not s.columns:
         yield Refusal(1113, "A table must have at least 1 column")
     yield from of_options(s.options)
-    database = catalog.databases.get(table_id(s.table, db).db)
+    database = catalog.databases.get(s.table.in_db(db).db)
     charset = charset_of(s.options.charset, s.options.collate, database.charset if database else DEFAULT)
     names = [c.name for c in s.columns]
     yield from of_twice(names)
@@ -176,7 +175,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     made = bare_columns(s.columns, charset)
     if made is None:
         return
-    table = Table(table_id(s.table, db), made, (), charset.name, charset.collate)
+    table = Table(s.table.in_db(db), made, (), charset.name, charset.collate)
     indexes = [*s.indexes, *column_indexes(s.columns)]
     yield from index_refusals.of_indexes(table, indexes, strict=modes.strict)
     yield from index_refusals.of_automatic(s.columns, indexes)

@@ -28,7 +28,6 @@ from schemas.ddl.parser.statements import (
 )
 from schemas.model.table import Table
 from service.ddl_check.refusals.columns import Refusal, generated_names
-from service.ddl_check.refusals.definitions import table_id
 from service.ddl_check.refusals.dependencies import begins
 
 _UNCOUNTED: Final = ("ALGORITHM", "LOCK", "VALIDATION")
@@ -86,7 +85,7 @@ def _alone(table: Table, clause: Clause) -> Iterator[str]:
     """What of a clause TiDB runs in a statement of its own only."""
     details = table.details
     match clause:
-        case RenameTo() if table_id(clause.new, table.id.db).folded != table.id.folded:
+        case RenameTo() if clause.new.in_db(table.id.db).folded != table.id.folded:
             yield "rename table"
         case ExchangePartition():
             yield "exchange partition"

@@ -12,7 +12,7 @@ from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.parser.statements import CreateRelation, ViewSelect
 from schemas.model.table import Table
 from service.ddl_check.refusals.columns import Refusal
-from service.ddl_check.refusals.definitions import of_twice, table_id
+from service.ddl_check.refusals.definitions import of_twice
 
 _SYSTEM: Final = frozenset(("information_schema", "mysql", "performance_schema", "metrics_schema", "sys"))
 _Sources = dict[str, Table | None]
@@ -27,7 +27,7 @@ def of_view(catalog: Catalog, view: CreateRelation, db: str) -> Iterator[Refusal
         return
     sources: _Sources = {}
     for name, alias in view.select.tables:
-        source = table_id(name, db)
+        source = name.in_db(db)
         if source.db.lower() not in _SYSTEM and not catalog.exists(source):
             yield Refusal(1146, f"Table '{source}' doesn't exist", certain=False)
         sources[alias.lower()] = catalog.table(source)
