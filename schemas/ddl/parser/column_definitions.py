@@ -60,7 +60,7 @@ def data_type(c: Cursor) -> DataType:
     if name == "real":
         name = "float" if c.mode.real_as_float else "double"
     if name in ("enum", "set"):
-        return _attributes(c, DataType(name, elements=_elements(c)))
+        return _attributes(c, DataType(name, elements=tuple(c.list_in_parentheses(_element))))
     length, scale = _sizes(c, name)
     if name in _NEEDS_LENGTH and length is None:
         c.fail("(")
@@ -69,15 +69,6 @@ def data_type(c: Cursor) -> DataType:
 
 def _follows(c: Cursor, words: tuple[str, ...]) -> bool:
     return all(c.peek(number).upper == word for number, word in enumerate(words))
-
-
-def _elements(c: Cursor) -> tuple[str | bytes, ...]:
-    c.expect("(")
-    elements = [_element(c)]
-    while c.accept(","):
-        elements.append(_element(c))
-    c.expect(")")
-    return tuple(elements)
 
 
 def _element(c: Cursor) -> str | bytes:

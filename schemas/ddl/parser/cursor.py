@@ -248,6 +248,19 @@ class Cursor:
             self.fail(what)
         return str(self.advance().value)
 
+    def listed(self, reader: Callable[[Cursor], T]) -> list[T]:
+        """One or more of what a reader reads, with commas between them."""
+        found = [reader(self)]
+        while self.accept(","):
+            found.append(reader(self))
+        return found
+
+    def list_in_parentheses(self, reader: Callable[[Cursor], T]) -> list[T]:
+        self.expect("(")
+        found = self.listed(reader)
+        self.expect(")")
+        return found
+
     def attempt(self, reader: Callable[[Cursor], T]) -> T | None:
         """What a reader gives; None where it does not understand what comes, which is not read then."""
         at, depth = self.at, self._depth

@@ -283,9 +283,7 @@ def _call(c: Cursor) -> str:
 
 def _list(c: Cursor, between: str) -> str:
     """Expressions up to the closing parenthesis, which is read."""
-    out = [_argument(c)]
-    while c.accept(","):
-        out.append(_argument(c))
+    out = c.listed(_argument)
     c.expect(")")
     return between.join(out)
 

@@ -92,11 +92,9 @@ def cast_type(c: Cursor) -> str:
     """The type in CAST and CONVERT."""
     name, count = _CASTS.get(c.upper) or c.fail("a type such as CHAR, SIGNED, DECIMAL, DATETIME or JSON")
     c.advance()
-    sizes = []
+    sizes = list[int]()
     if count and c.accept("("):
-        sizes.append(c.integer())
-        while c.accept(","):
-            sizes.append(c.integer())
+        sizes = c.listed(Cursor.integer)
         if len(sizes) > count:
             c.fail(")")
         c.expect(")")

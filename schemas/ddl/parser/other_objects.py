@@ -192,11 +192,7 @@ def _statistics(c: Cursor) -> None:
     _word("CARDINALITY", "DEPENDENCY", "CORRELATION")(c)
     c.expect(")", "ON")
     c.table()
-    c.expect("(")
-    c.column()
-    while c.accept(","):
-        c.column()
-    c.expect(")")
+    c.list_in_parentheses(Cursor.column)
 
 
 def _instance(c: Cursor) -> None:

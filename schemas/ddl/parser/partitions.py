@@ -77,9 +77,7 @@ def _columns(c: Cursor, empty: bool = False) -> tuple[str, ...]:
     c.expect("(")
     if empty and c.accept(")"):
         return ()
-    names = [c.column()]
-    while c.accept(","):
-        names.append(c.column())
+    names = c.listed(Cursor.column)
     c.expect(")")
     return tuple(names)
 
@@ -157,12 +155,7 @@ _MAXVALUE = ((PartitionValue("maxvalue"),),)
 
 def definitions(c: Cursor) -> tuple[PartitionDef, ...]:
     """(PARTITION name VALUES …, …)"""
-    c.expect("(")
-    made = [definition(c)]
-    while c.accept(","):
-        made.append(definition(c))
-    c.expect(")")
-    return tuple(made)
+    return tuple(c.list_in_parentheses(definition))
 
 
 def definition(c: Cursor) -> PartitionDef:
@@ -239,10 +232,7 @@ def names(c: Cursor) -> tuple[str, ...]:
     """name, … or ALL, which is ()"""
     if c.accept("ALL"):
         return ()
-    names_ = [c.name("a partition's name")]
-    while c.accept(","):
-        names_.append(c.name("a partition's name"))
-    return tuple(names_)
+    return tuple(c.listed(lambda c: c.name("a partition's name")))
 
 
 def split_rule(c: Cursor) -> None:

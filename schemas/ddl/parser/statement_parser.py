@@ -207,7 +207,7 @@ def _drop(c: Cursor) -> Statement:
         return _without_rows(c, "DROP")
     c.advance()
     lenient = c.accept("IF", "EXISTS")
-    tables = _tables(c)
+    tables = tuple(c.listed(Cursor.table))
     c.accept_any("RESTRICT", "CASCADE")
     return DropTables(kind, tables, lenient, temporary)
 
@@ -215,13 +215,6 @@ def _drop(c: Cursor) -> Statement:
 _DROPPED: dict[str, Literal["table", "view", "sequence"]] = {
     "TABLE": "table", "TABLES": "table", "VIEW": "view", "SEQUENCE": "sequence",
 }  # fmt: skip
-
-
-def _tables(c: Cursor) -> tuple[TableName, ...]:
-    tables = [c.table()]
-    while c.accept(","):
-        tables.append(c.table())
-    return tuple(tables)
 
 
 def _drop_index(c: Cursor) -> Statement:
@@ -301,7 +294,7 @@ def _flashback(c: Cursor) -> Statement:
             return _to_time(c)
         return FlashbackDatabase(name, c.name("a database's name") if c.accept("TO") else "")
     c.expect("TABLE")
-    tables = _tables(c)
+    tables = tuple(c.listed(Cursor.table))
     if _comes_time(c):
         return _to_time(c)
     if len(tables) > 1:

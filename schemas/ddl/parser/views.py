@@ -22,12 +22,7 @@ def create_view(c: Cursor, or_replace: bool) -> CreateRelation:
     """From ALGORITHM, DEFINER, SQL SECURITY or VIEW to the statement's end."""
     _before_name(c)
     view = CreateRelation("view", c.table(), or_replace)
-    columns = list[str]()
-    if c.accept("("):
-        columns.append(c.name("a column's name"))
-        while c.accept(","):
-            columns.append(c.name("a column's name"))
-        c.expect(")")
+    columns = c.list_in_parentheses(lambda c: c.name("a column's name")) if c.upper == "(" else []
     c.expect("AS")
     if c.upper not in _SELECTS:
         c.fail("SELECT")
@@ -75,9 +70,7 @@ def _plain_select(c: Cursor) -> ViewSelect | None:
 def _read_select(c: Cursor) -> ViewSelect:
     c.expect("SELECT")
     c.accept_any("ALL", "DISTINCT")
-    items = [_item(c)]
-    while c.accept(","):
-        items.append(_item(c))
+    items = c.listed(_item)
     tables = list[tuple[TableName, str]]()
     if c.accept("FROM"):
         tables.append(_table(c))
