@@ -13,9 +13,7 @@ from typing import Any, Final
 
 from schemas.model.credentials import mask_settings
 from schemas.model.errors import RegistryError, SetupError
-from schemas.model.event import Message
 
-_NO_TIMESTAMP: Final = 0
 SLICE: Final = 0.25
 """Seconds of a call after which it is looked at again whether to go on."""
 _REACH_SECONDS: Final = 3.0
@@ -66,13 +64,6 @@ class KafkaErrors:
 def _reason(error: Any) -> str:
     first = error.args[0] if getattr(error, "args", None) else error
     return str(first.str() if hasattr(first, "str") else first)
-
-
-def message_of(record: Any) -> Message:
-    kind, timestamp = record.timestamp()
-    headers = tuple((name, value) for name, value in record.headers() or ())
-    stamped = None if kind == _NO_TIMESTAMP else timestamp
-    return Message(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
 
 
 class ClientErrors:

@@ -25,7 +25,6 @@ from service.kafka_client import (
     find_topics,
     library,
     make_client,
-    message_of,
     topic_error,
 )
 
@@ -245,7 +244,7 @@ class _TopicReader:
                     open_ends.pop(place, None)
                     continue
                 if record.offset() < ends[place] and record.offset() >= ranges[place][0]:
-                    yield message_of(record)
+                    yield Message.of_record(record)
                 if record.offset() >= ends[place] - 1:
                     open_ends.pop(place, None)
         self.unread |= open_ends.keys()

@@ -84,6 +84,15 @@ def resolve(schema: ReferringSchema, find: Callable[[Reference], ReferringSchema
     return json.dumps(_Expansion(types).expand(_parse(schema.text, "it"), ""), ensure_ascii=False)
 
 
+def record_of(text: str) -> dict[str, Any]:
+    """A schema's record; an empty one for what is no JSON object."""
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
 def _parse(text: str, what: str) -> Any:
     try:
         return json.loads(text)

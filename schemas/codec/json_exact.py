@@ -108,7 +108,7 @@ _HALF = re.compile(r"\\u[dD]")
 
 def _surrogates(value: Any) -> bool:
     if isinstance(value, str):
-        return not value.isascii() and not _encodes(value)
+        return not value.isascii() and not is_utf8(value)
     if isinstance(value, dict):
         return any(_surrogates(k) or _surrogates(v) for k, v in value.items())
     return isinstance(value, list) and any(map(_surrogates, value))
@@ -177,12 +177,13 @@ def string(value: Any, what: str) -> str:
 def utf8(value: Any, what: str) -> str:
     """A JSON string that is UTF-8: a name or a statement. ValueError."""
     text = string(value, what)
-    if not text.isascii() and not _encodes(text):
+    if not text.isascii() and not is_utf8(text):
         raise ValueError(f"{what} is not UTF-8")
     return text
 
 
-def _encodes(text: str) -> bool:
+def is_utf8(text: str) -> bool:
+    """Whether UTF-8 can hold a text: no half of a surrogate pair is in it."""
     try:
         text.encode()
     except UnicodeEncodeError:

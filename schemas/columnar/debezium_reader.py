@@ -135,7 +135,7 @@ class _Format:
         """Contents that stand for NULL or a default alike, by the message's schema and the table's definition."""
         contents: dict[str, tuple[bytes, ...]] = {}
         for column in self.columns:
-            if column.nullable and column.has_default and column.default is not None:
+            if column.nullable and column.has_default_value:
                 contents[column.name] = tuple(_contents(defaults.default_images(column)))
         for field in _fields(schema):
             name = field["field"]

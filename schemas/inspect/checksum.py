@@ -18,6 +18,7 @@ from schemas.model import values
 from schemas.model.event import Row, RowChange
 from schemas.model.table import Column, Value
 from schemas.model.types import Kind
+from schemas.model.values import require_text
 
 ID_ORDER, TABLE_ORDER = "id", "table"
 
@@ -127,7 +128,11 @@ def row_checksum(
         if value is None:
             continue
         try:
-            data = (vector or _vector)(_text(value)) if column.type.kind is Kind.VECTOR else _datum(column, value, zone)
+            data = (
+                (vector or _vector)(require_text(value))
+                if column.type.kind is Kind.VECTOR
+                else _datum(column, value, zone)
+            )
         except (ValueError, TypeError) as error:
             raise ValueError(f"column {column.name!r}: {error}") from error
         crc = zlib.crc32(data, crc)
@@ -137,9 +142,9 @@ def row_checksum(
 def _datum(column: Column, value: Value, zone: str) -> bytes:
     kind = column.type.kind
     if kind is Kind.TIMESTAMP:
-        return _with_length(values.shift_zone(_text(value), zone, "UTC")[0])
+        return _with_length(values.shift_zone(require_text(value), zone, "UTC")[0])
     if kind in (Kind.FLOAT, Kind.DOUBLE):
-        number = values.real(_text(value))
+        number = values.real(require_text(value))
         if kind is Kind.FLOAT:
             number = values.as_float32(number)  # TiDB widens what it stores
         return struct.pack("<d", number if math.isfinite(number) else 0.0)
@@ -149,7 +154,7 @@ def _datum(column: Column, value: Value, zone: str) -> bytes:
 
 
 def _integer(_column: Column, value: Value) -> int:
-    return values.integer(_text(value))
+    return values.integer(require_text(value))
 
 
 def _bit(_column: Column, value: Value) -> int:
@@ -159,7 +164,7 @@ def _bit(_column: Column, value: Value) -> int:
 
 
 def _enum(column: Column, value: Value) -> int:
-    text = _text(value)
+    text = require_text(value)
     if text in column.elements:
         return column.elements.index(text) + 1
     if text:
@@ -169,7 +174,7 @@ def _enum(column: Column, value: Value) -> int:
 
 def _set(column: Column, value: Value) -> int:
     mask = 0
-    for name in filter(None, _text(value).split(",")):
+    for name in filter(None, require_text(value).split(",")):
         if name not in column.elements:
             raise ValueError("its elements are not known")
         mask |= 1 << column.elements.index(name)
@@ -185,14 +190,8 @@ _NUMBERS: dict[Kind, Callable[[Column, Value], int]] = {
 }
 
 
-def _text(value: Value) -> str:
-    if not isinstance(value, str):
-        raise ValueError("bytes, where text is needed")
-    return value
-
-
 def _with_length(value: Value) -> bytes:
-    data = value if isinstance(value, bytes) else _text(value).encode("utf-8", "surrogateescape")
+    data = value if isinstance(value, bytes) else require_text(value).encode("utf-8", "surrogateescape")
     return len(data).to_bytes(4, "little") + data
 
 

@@ -91,10 +91,6 @@ class Loss:
 
 
 # ---------------------------------------------------------------------------------- conditions
-def _unsigned64(column: Column) -> bool:
-    return column.unsigned and column.type.bits == 64
-
-
 def _with_scale(column: Column) -> bool:
     return column.scale is not None
 
@@ -289,10 +285,10 @@ OF_TARGET: tuple[Loss, ...] = (
          (Kind.DECIMAL,), undefined=True, becomes=_number),
     Loss(9, "BIGINT UNSIGNED above 2^63−1 as int64", ("debezium", *CONNECTORS), "cell", "unsigned_wrapped",
          "LOSSY_VALUE", (Kind.INTEGER,), _over_int64,
-         of=_unsigned64, becomes=_modulo),
+         of=lambda column: column.is_unsigned64, becomes=_modulo),
     Loss(10, "BIGINT UNSIGNED above 2^63−1 in mode long", ("debezium-avro",), "", "", "INVALID_VALUE", (Kind.INTEGER,),
          _over_int64,
-         of=_unsigned64),
+         of=lambda column: column.is_unsigned64),
     Loss(OTHER, "FLOAT(M,D) that the reader can't distinguish from DOUBLE: the same number with more digits", FAMILY,
          "cell",
          "decimal_or_double", "", (Kind.FLOAT,), undefined=True,

@@ -16,6 +16,7 @@ Row = Mapping[str, Value]
 Op = Literal["c", "u", "d", "r"]
 
 _LOGICAL_BITS = 18
+_NO_TIMESTAMP = 0  # confluent_kafka.TIMESTAMP_NOT_AVAILABLE
 _MOST_COLUMNS = 5  # that a row's flags name
 
 
@@ -45,6 +46,14 @@ class Message:
     offset: int | None = None
     timestamp: int | None = None
     headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    @classmethod
+    def of_record(cls, record: Any) -> Message:
+        """What confluent-kafka has read."""
+        kind, timestamp = record.timestamp()
+        headers = tuple((name, value) for name, value in record.headers() or ())
+        stamped = None if kind == _NO_TIMESTAMP else timestamp
+        return cls(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
 
 
 @dataclass(slots=True)

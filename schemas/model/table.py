@@ -75,6 +75,16 @@ class Column:
     id: int = field(default=0, compare=False)
     may_be: tuple[int, ...] = field(default=(), compare=False)
 
+    @property
+    def has_default_value(self) -> bool:
+        """Whether its default is something else than NULL."""
+        return self.has_default and self.default is not None
+
+    @property
+    def is_unsigned64(self) -> bool:
+        """Whether it is a BIGINT UNSIGNED."""
+        return self.unsigned and self.type.bits == 64
+
 
 @dataclass(frozen=True, slots=True)
 class Index:

@@ -33,6 +33,20 @@ ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
 # ---- integers and reals
+def require_text(value: Value) -> str:
+    """ValueError for bytes."""
+    if not isinstance(value, str):
+        raise ValueError("bytes, where text is needed")
+    return value
+
+
+def require_bytes(value: Value) -> bytes:
+    """ValueError for text."""
+    if not isinstance(value, bytes):
+        raise ValueError("text, where binary is needed")
+    return value
+
+
 def integer(text: str, bits: int = 0, unsigned: bool = False) -> int:
     """Plain integer text → int. ValueError for anything else ("1_0", " 1", "+1", more digits than TiDB has).
 

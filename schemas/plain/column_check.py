@@ -215,10 +215,9 @@ def _binary(column: Column, _listed: bool) -> Check:
 
 
 def _short_bytes(name: str, most: int | None, value: Value) -> None:
-    if not isinstance(value, bytes):
-        raise ValueError("text, where binary is needed")
-    if most is not None and len(value) > most:
-        raise ValueError(f"{len(value)} bytes are no {name}({most})")
+    size = len(values.require_bytes(value))
+    if most is not None and size > most:
+        raise ValueError(f"{size} bytes are no {name}({most})")
 
 
 _CHECKS: dict[Kind, Callable[[Column, bool], Check | None]] = {

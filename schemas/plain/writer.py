@@ -6,6 +6,7 @@ import base64
 import json
 from typing import Any
 
+from schemas.codec.json_exact import is_utf8
 from schemas.model.errors import WireError
 from schemas.model.event import Bootstrap, DdlEvent, Event, Message, Row, RowChange, Watermark
 from schemas.model.table import Value
@@ -98,15 +99,7 @@ def json_line(value: dict[str, Any] | list[Any]) -> str:
     text = json.dumps(value, ensure_ascii=False)
     if text.isascii():
         return text
-    return text.translate(_LINE_ENDS) if _encodes(text) else json.dumps(value)
+    return text.translate(_LINE_ENDS) if is_utf8(text) else json.dumps(value)
 
 
 _LINE_ENDS = {code: f"\\u{code:04x}" for code in (0x85, 0x2028, 0x2029)}
-
-
-def _encodes(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -58,12 +58,8 @@ class KnownFault:
         return f"TiCDC {self.since} to before {self.until[-1]}{earlier}"
 
 
-def _has_value(c: Column) -> bool:
-    return c.has_default and c.default is not None
-
-
 def _gets_null_default(old: Column | None, new: Column) -> bool:
-    return old is not None and not old.nullable and new.nullable and not _has_value(new)
+    return old is not None and not old.nullable and new.nullable and not new.has_default_value
 
 
 def _zero_default(_: Column | None, c: Column) -> bool:
@@ -71,7 +67,7 @@ def _zero_default(_: Column | None, c: Column) -> bool:
     text = str(c.default).upper()
     return (
         c.type.kind is Kind.TIMESTAMP
-        and _has_value(c)
+        and c.has_default_value
         and (text.startswith("CURRENT_TIMESTAMP") or (text.startswith("0000") and not c.nullable))
     )
 
@@ -99,12 +95,12 @@ FAULTS: Final = (
                "TiCDC's Debezium encoder fails at the first NULL in a temporal column that was added with DEFAULT "
                "NULL, and the changefeed stops", "Use a release with the fix (July 2026), or add the column NOT NULL",
                "https://github.com/pingcap/ticdc/issues/5605",
-               lambda _, c: c.type.kind in _TEMPORAL and c.nullable and not _has_value(c), added=True),
+               lambda _, c: c.type.kind in _TEMPORAL and c.nullable and not c.has_default_value, added=True),
     KnownFault("enum-null-default", "break", ("debezium",), "8.0.0", ("8.5.5",),
                "TiCDC's Debezium encoder fails at a NULL in an ENUM or SET column that has a default, and the "
                "changefeed stops", "Use a release with the fix (December 2025), or leave the default out",
                "https://github.com/pingcap/tiflow/issues/12474",
-               lambda _, c: c.type.kind in (Kind.ENUM, Kind.SET) and c.nullable and _has_value(c)),
+               lambda _, c: c.type.kind in (Kind.ENUM, Kind.SET) and c.nullable and c.has_default_value),
     KnownFault("craft-float-damaged", "loss", ("craft",), "8.2.0", (),
                "TiCDC's Craft encoder damages FLOAT values, and no reader can repair them",
                "Use DOUBLE, or open-protocol or avro", "tiflow pkg/sink/codec/craft",

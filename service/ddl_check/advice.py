@@ -72,7 +72,7 @@ def _of_columns(
     if nullable:
         text = f"Allow NULL in {names}. Fill it afterwards; a later NOT NULL would be refused again under BACKWARD"
         yield Advice("allow-null", text, (nullable.rstrip(";") + ";",), True)
-    without = [c for c in strict if not (c.has_default and c.default is not None)]
+    without = [c for c in strict if not c.has_default_value]
     if without and all(c.type.kind in _EXAMPLES and c.type.name not in _NO_DEFAULT for c in without):
         given = attempt({c.name.lower(): f"NOT NULL DEFAULT {_EXAMPLES[c.type.kind]}" for c in without})
         if given:

@@ -133,10 +133,6 @@ def _zone(old: Column, new: Column) -> bool:
     return {old.type.kind, new.type.kind} == {Kind.DATETIME, Kind.TIMESTAMP}
 
 
-def _has_value(c: Column) -> bool:
-    return c.has_default and c.default is not None
-
-
 PAIR_RULES: Final = (
     PairRule("not-null", "change", lambda o, n: o.nullable and not n.nullable,
              "`{c}` becomes NOT NULL: TiDB refuses it while there are NULLs, and rows already in the topic may hold "
@@ -189,11 +185,12 @@ PAIR_RULES: Final = (
              lambda o, n: o.charset == n.charset and bool(o.collate and n.collate) and o.collate != n.collate,
              "`{c}` has another collation: what counts as equal changes, so unique keys and joins downstream may "
              "differ"),
-    PairRule("default-flip", "change", lambda o, n: o.nullable and n.nullable and _has_value(o) != _has_value(n),
+    PairRule("default-flip", "change",
+             lambda o, n: o.nullable and n.nullable and o.has_default_value != n.has_default_value,
              "`{c}` is nullable and gains or loses a default: Avro's union turns from [null, type] to [type, null] or "
              "back. Readers by schema id don't mind; code that takes the branch's number does", ("avro",)),
     PairRule("default-text", "change",
-             lambda o, n: _has_value(o) and _has_value(n)
+             lambda o, n: o.has_default_value and n.has_default_value
              and (o.default, o.default_is_expr) != (n.default, n.default_is_expr),
              "`{c}` has another default: a reader with the new schema fills it into rows that lack the column",
              ("avro",)),
@@ -219,13 +216,9 @@ class ColumnRule:
     setting: tuple[str, str] | None = None
 
 
-def _unsigned64(c: Column) -> bool:
-    return c.unsigned and c.type.bits == 64
-
-
 ADDED_RULES: Final = (
     ColumnRule("decimal-default", "change",
-               lambda c: c.type.kind is Kind.DECIMAL and _has_value(c),
+               lambda c: c.type.kind is Kind.DECIMAL and c.has_default_value,
                "`{c}` has a default that TiCDC leaves out of the Avro schema (DECIMAL in mode `precise` never has one)",
                ("avro",), (("avro_decimal_handling_mode", "precise"),)),
     ColumnRule("decimal-double", "loss", lambda c: c.type.kind is Kind.DECIMAL,
@@ -233,25 +226,25 @@ ADDED_RULES: Final = (
                setting=("debezium-decimal-handling-mode", "double")),
     ColumnRule("spark-precision", "change", lambda c: c.type.kind is Kind.DECIMAL and (c.length or 0) > 38,
                "`{c}` {new} has more digits than a Spark DECIMAL (38): our jobs give it as text"),
-    ColumnRule("unsigned-long", "loss", _unsigned64,
+    ColumnRule("unsigned-long", "loss", lambda c: c.is_unsigned64,
                "`{c}` is BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones (debezium-avro "
                "stops at them)", AVRO, (("avro_bigint_unsigned_handling_mode", "long"),)),
-    ColumnRule("unsigned-long", "loss", _unsigned64,
+    ColumnRule("unsigned-long", "loss", lambda c: c.is_unsigned64,
                "`{c}` is BIGINT UNSIGNED, and mode `long` writes numbers above 2^63-1 as negative ones", ("debezium",),
                setting=("debezium-bigint-unsigned-handling-mode", "long")),
-    ColumnRule("null-as-default", "loss", lambda c: c.nullable and _has_value(c),
+    ColumnRule("null-as-default", "loss", lambda c: c.nullable and c.has_default_value,
                "`{c}` may be NULL and has a default: TiCDC's Debezium writes the default where the row has NULL",
                DEBEZIUM),
     ColumnRule("null-panic", "break",
-               lambda c: c.nullable and _has_value(c) and c.type.kind in (Kind.DATE, Kind.TIME),
+               lambda c: c.nullable and c.has_default_value and c.type.kind in (Kind.DATE, Kind.TIME),
                "`{c}` is a {new} with a default: TiCDC's Debezium encoder fails at the first row where it is NULL",
                DEBEZIUM),
     ColumnRule("bytes-default", "change",
-               lambda c: _has_value(c) and c.type.kind in (Kind.BIT, Kind.BINARY),
+               lambda c: c.has_default_value and c.type.kind in (Kind.BIT, Kind.BINARY),
                "the default of `{c}` is base64 text in the Avro schema: a reader that fills it in gets other bytes",
                ("avro",)),
     ColumnRule("clock-default", "change",
-               lambda c: _has_value(c) and not c.default_is_expr and str(c.default).startswith("CURRENT_"),
+               lambda c: c.has_default_value and not c.default_is_expr and str(c.default).startswith("CURRENT_"),
                "the default of `{c}` is the word CURRENT_TIMESTAMP (or CURRENT_DATE) in the Avro schema: a reader with "
                "the new schema fills that text into rows that lack the column", ("avro",)),
     ColumnRule("timestamp-zone", "change", lambda c: c.type.kind is Kind.TIMESTAMP,

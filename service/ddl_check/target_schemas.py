@@ -5,11 +5,11 @@ Without settings the newest registered versions tell the mode; where nothing is 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from schemas.codec.avro_references import record_of
 from schemas.ddl.executor.versions import in_utc
 from schemas.formats.avro import schema
 from schemas.formats.debezium import avro_schema, json_schema
@@ -138,18 +138,10 @@ def _of_table(table: TableId, view: RegistryView) -> list[StoredVersion]:
     return [one for one in view.ticdc_subjects(sanitise_name(table.table)) if _holds(one.content.text, table)]
 
 
-def _record(schema: str) -> dict[str, Any]:
-    try:
-        record = json.loads(schema)
-    except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
 def _holds(schema: str, table: TableId) -> bool:
     """Whether a schema is of this table: `<keyspace>.<db>` and `<table>`, or Debezium's `<cluster>.<db>` with
     Envelope."""
-    record = _record(schema)
+    record = record_of(schema)
     namespace, name = str(record.get("namespace", "")), str(record.get("name", ""))
     db, own = sanitise_name(table.db), sanitise_name(table.table)
     return namespace.rpartition(".")[2] == db and name in (own, own + "Envelope")
@@ -157,7 +149,7 @@ def _holds(schema: str, table: TableId) -> bool:
 
 def _detect_target(newest: StoredVersion, changefeed: ChangefeedSettings) -> SubjectTarget:
     """Protocol and mode in which a registered version was written."""
-    record = _record(newest.content.text)
+    record = record_of(newest.content.text)
     own = newest.subject.removesuffix("-value")
     protocol = "debezium-avro" if str(record.get("name", "")).endswith("Envelope") else "avro"
     first = str(record.get("namespace", "")).partition(".")[0]

@@ -191,7 +191,7 @@ def _explain_missing(change: TableChange, name: str, level: str) -> str:
     before = (
         f"a reader with the new schema could not read the rows that are in the topic already: they have no `{name}`"
     )
-    if column.has_default and column.default is not None:
+    if column.has_default_value:
         return (
             f"column `{name}` is NOT NULL with a default, but TiCDC writes no Avro default for a DECIMAL in mode "
             f"`precise`; {before}"

@@ -106,7 +106,7 @@ MODES: Final = tuple(AvroModes(*of) for of in product(_DECIMAL, _BIGINT, (False,
 def different_modes(table: Table) -> list[AvroModes]:
     """Those that make a difference for the table: most have neither DECIMAL nor BIGINT UNSIGNED."""
     decimal = any(c.type.kind is Kind.DECIMAL for c in table.columns)
-    unsigned = any(c.unsigned and c.type.bits == 64 for c in table.columns)
+    unsigned = any(c.is_unsigned64 for c in table.columns)
     return [m for m in MODES if (decimal or m.decimal == _DECIMAL[0]) and (unsigned or m.bigint == _BIGINT[0])]
 
 
@@ -141,7 +141,7 @@ def derive(table: Table, keyspace: str = "default") -> TableSchemas:
             alike = (
                 part,
                 mode.decimal if any(c.type.kind is Kind.DECIMAL for c in columns) else "",
-                mode.bigint if any(c.unsigned and c.type.bits == 64 for c in columns) else "",
+                mode.bigint if any(c.is_unsigned64 for c in columns) else "",
                 mode.extension and part == "value",
             )
             if alike not in cache:

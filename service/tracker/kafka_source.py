@@ -11,8 +11,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from schemas.model.errors import SetupError
+from schemas.model.event import Message
 from service.history.model import Place
-from service.kafka_client import KafkaErrors, library, make_client, message_of
+from service.kafka_client import KafkaErrors, library, make_client
 from service.tracker.sources import MOST_BYTES, SourceBatch
 
 _TIMEOUT: Final = 10.0
@@ -100,7 +101,7 @@ class KafkaSource:
                     raise self._errors.error_of(trouble)
                 self._told = str(trouble)
                 continue
-            message = message_of(record)
+            message = Message.of_record(record)
             self._position[message.topic or "", message.partition or 0] = (message.offset or 0) + 1
             batch.messages.append(message)
         return batch

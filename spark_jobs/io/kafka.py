@@ -17,7 +17,6 @@ from spark_jobs.io.topics import TopicChoice
 
 T = TypeVar("T", Consumer, Producer, AdminClient)
 _TIMEOUT = 10.0
-_NO_TIMESTAMP = 0
 _GONE_AFTER = 5.0
 _MOVING = (KafkaError.NOT_LEADER_FOR_PARTITION, KafkaError.LEADER_NOT_AVAILABLE)
 _NO_ID = "AAAAAAAAAAAAAAAAAAAAAA"
@@ -211,20 +210,13 @@ def _read_partition(consumer: Consumer, start: TopicPartition, high: int, server
                 raise KafkaException(record.error())
             if record.offset() >= high:  # type: ignore[operator]  # an offset is None only with an error
                 return
-            yield _message(record)
+            yield Message.of_record(record)
         # Offsets without a record (transaction markers, compaction) end before the high watermark: ask where we are.
         position = max(consumer.position([start])[0].offset, position)
         waited = 0 if batch else waited + 1
         if waited > 30:
             details = f"{start.topic} partition {start.partition}: nothing came after offset {position} for 30 s"
             raise SetupError("KAFKA_UNREACHABLE", servers=servers, details=details)
-
-
-def _message(record: Any) -> Message:
-    kind, timestamp = record.timestamp()
-    headers = tuple((name, value) for name, value in record.headers() or ())
-    stamped = None if kind == _NO_TIMESTAMP else timestamp
-    return Message(record.key(), record.value(), record.topic(), record.partition(), record.offset(), stamped, headers)
 
 
 def same_topic_error(topic: str) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from schemas.codec.avro_references import Reference, ReferringSchema, resolve
+from schemas.codec.avro_references import Reference, ReferringSchema, record_of, resolve
 from schemas.inputs import definition_files
 from schemas.inputs.table_sources import definition_text
 from schemas.model.errors import SetupError, WireError
@@ -42,11 +42,8 @@ Name = tuple[str, str]
 
 def name_of(schema: str) -> Name | None:
     """The name of a schema's record in lower case, as TiDB compares names; None for what is no record."""
-    try:
-        record = json.loads(schema)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(record, dict) or not isinstance(record.get("name"), str):
+    record = record_of(schema)
+    if not isinstance(record.get("name"), str):
         return None
     namespace, name = record_names(record)
     return namespace.rpartition(".")[2].lower(), name.lower()

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
 
-from schemas.codec.avro_references import Reference, ReferringSchema, read_references, resolve
+from schemas.codec.avro_references import Reference, ReferringSchema, read_references, record_of, resolve
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.model.errors import SetupError, WireError
 from schemas.model.ports import EITHER, ApicurioId, SchemaId, apicurio_id
@@ -170,7 +170,7 @@ class HttpSchemas(JsonClient):
     # ---- whose schema it is
     def _check_subject(self, schema_id: int, where: str, subject: str, text: str, owner: Any) -> None:
         """WireError UNSUPPORTED_SCHEMA for the schema of another topic; a warning where that can't be known."""
-        record = _record_of(text)
+        record = record_of(text)
         name = record_name(record)
         if isinstance(owner, str) and is_of_topic(owner, subject, name):
             return
@@ -180,7 +180,7 @@ class HttpSchemas(JsonClient):
         holders = " and ".join(subjects[:3])
         own = self._newest_if_told(subject)
         advice = "give the URL of the context or registry that has them"
-        if own is not None and record_name(_record_of(own)) != name:
+        if own is not None and record_name(record_of(own)) != name:
             details = (
                 f"schema id {schema_id} is that of {holders} ({name}) in {self.name}, and {subject} has no such id: "
                 f"the topic's schemas are elsewhere; {advice}"
@@ -331,15 +331,6 @@ class HttpSchemas(JsonClient):
         if status != 200 or not isinstance(answer, list):
             raise self.refusal_error(path, status, answer)
         return answer
-
-
-def _record_of(text: str) -> dict[str, Any]:
-    """A schema's record; an empty one for what is none."""
-    try:
-        record = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return record if isinstance(record, dict) else {}
 
 
 Schemas = FileSchemas | HttpSchemas

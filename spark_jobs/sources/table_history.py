@@ -17,6 +17,7 @@ from typing import Any, Self
 from urllib.parse import quote, urlencode
 
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.json_exact import is_utf8
 from schemas.ddl.executor.versions import DdlText, versions
 from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.model.column_ids import with_ids_of
@@ -388,11 +389,7 @@ def _number(word: str, text: str, otherwise: int) -> int:
 
 def _is_possible(table: TableId) -> bool:
     """Whether TiDB could have a table of this name: messages may hold any text."""
-    return all(0 < len(name) <= _LONGEST_NAME and name not in (".", "..") and _is_text(name) for name in table)
-
-
-def _is_text(name: str) -> bool:
-    try:
-        return "\0" not in name and bool(name.encode())
-    except UnicodeEncodeError:
-        return False
+    return all(
+        0 < len(name) <= _LONGEST_NAME and name not in (".", "..") and "\0" not in name and is_utf8(name)
+        for name in table
+    )

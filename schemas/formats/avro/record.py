@@ -114,7 +114,7 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
                 column = _column(name, kind, field, nullable)
             except (LookupError, TypeError, AttributeError, ArithmeticError, ValueError, struct.error) as error:
                 raise ValueError(f"field {name!r}: {reason_of(error)}") from error
-            wide = column.type.kind is Kind.INTEGER and column.unsigned and column.type.bits == 64
+            wide = column.type.kind is Kind.INTEGER and column.is_unsigned64
             if kind["type"] not in (("long", "string") if wide else _PRIMITIVES[column.type.kind]):
                 raise ValueError(f"field {name!r}: {column.type.name} as {kind['type']}")
             columns.append(column)
@@ -213,17 +213,17 @@ def _read_default(column: Column, default: Any) -> Value:
         return values.float_text(values.as_float32(default))
     if column.type.kind is Kind.DOUBLE:
         return values.double_text(float(default))
-    if column.type.bits == 64 and column.unsigned and isinstance(default, int):
+    if column.is_unsigned64 and isinstance(default, int):
         return str(default % _TWO_64)
     return str(default)
 
 
 # ---------------------------------------------------------------------------------- wire value → plain value
 def _converter(column: Column, primitive: str) -> Convert:
-    kind, row = column.type.kind, column.type
+    kind = column.type.kind
     if kind is Kind.DECIMAL:
         return partial(_decimal, column) if primitive == "bytes" else _decimal_text
-    if kind is Kind.INTEGER and column.unsigned and row.bits == 64:
+    if kind is Kind.INTEGER and column.is_unsigned64:
         return _unsigned_digits if primitive == "long" else _unsigned_text
     if kind is Kind.BIT:
         return partial(_bit, column)
@@ -316,7 +316,7 @@ def union_of(column: Column, options: Options) -> tuple[bytes | None, bytes]:
     if not column.nullable:
         return _UNION[None]
     precise = column.type.kind is Kind.DECIMAL and options.avro_decimal_handling_mode == "precise"
-    return _UNION[int(column.has_default and column.default is not None and not precise)]
+    return _UNION[int(column.has_default_value and not precise)]
 
 
 def _fields_writer(fields: tuple[tuple[Column, bytes | None, bytes, Write], ...], zone: str) -> RowWriter:
@@ -353,7 +353,7 @@ def _writer(column: Column, primitive: str) -> Write:
     if kind is Kind.DECIMAL:
         return _decimal_writer(column, primitive)
     if kind is Kind.BIT:
-        return lambda value: binary.write_bytes(_bit(column, _need_bytes(value)))
+        return lambda value: binary.write_bytes(_bit(column, values.require_bytes(value)))
     return _WRITERS[Kind.DOUBLE if primitive == "double" else kind]
 
 
@@ -382,17 +382,11 @@ def _write_text(value: str | bytes) -> bytes:
     return binary.write_bytes(value if isinstance(value, bytes) else value.encode())
 
 
-def _need_bytes(value: str | bytes) -> bytes:
-    if not isinstance(value, bytes):
-        raise ValueError("text, where binary is needed")
-    return value
-
-
 _WRITERS: dict[Kind, Write] = {
     Kind.FLOAT: lambda text: binary.write_float(values.parse_float32(text)),
     Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
     Kind.YEAR: lambda text: binary.write_long(values.year(text)),
-    Kind.BINARY: lambda value: binary.write_bytes(_need_bytes(value)),
+    Kind.BINARY: lambda value: binary.write_bytes(values.require_bytes(value)),
     **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _write_text),
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _write_text),
 }

@@ -72,7 +72,7 @@ def _field(column: Column, options: Options) -> dict[str, Any]:
     kind = avro_type(column, options)
     field: dict[str, Any] = {"name": sanitise_name(column.name), "type": kind}
     # A logical type never gets a default: goavro can't write one for it (upstream arvo.go).
-    default = column.has_default and column.default is not None and "logicalType" not in kind
+    default = column.has_default_value and "logicalType" not in kind
     if column.nullable:
         field["type"] = [kind, "null"] if default else ["null", kind]
         field["default"] = _default(column, options) if default else None
@@ -123,7 +123,7 @@ def _default(column: Column, options: Options) -> Any:
         raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
     if kind is Kind.INTEGER:
         number = values.integer(value)
-        if column.unsigned and column.type.bits == 64:
+        if column.is_unsigned64:
             if options.avro_bigint_unsigned_handling_mode == "string":
                 return value
             return number - (1 << 64) if number >> 63 else number

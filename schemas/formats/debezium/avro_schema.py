@@ -105,7 +105,7 @@ def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, 
             details = "DECIMAL's precision and scale are not known; give a table definition (--ddl)"
             raise WireError("TYPE_UNKNOWN", column=column.name, details=details)
         return "bytes", DECIMAL, {"precision": str(column.length), "scale": str(column.scale)}
-    if column.unsigned and column.type.bits == 64 and options.avro_bigint_unsigned_handling_mode == "string":
+    if column.is_unsigned64 and options.avro_bigint_unsigned_handling_mode == "string":
         return "string", "", {}
     if kind is Kind.DATETIME and column.scale is None:
         column = replace(column, scale=6)  # microseconds hold every value

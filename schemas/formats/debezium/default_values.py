@@ -60,7 +60,7 @@ def default_images(column: Column) -> tuple[Any, ...]:
     images = null_images(column, Number(default) if type(default) in (int, float) else default)
     if isinstance(column.default, bytes) and column.type.kind is Kind.BINARY:
         images += (values.base64_text(column.default), column.default)
-    return images + ((Number("0"),) if column.type.bits == 64 and column.unsigned else ())
+    return images + ((Number("0"),) if column.is_unsigned64 else ())
 
 
 _MODES = tuple(

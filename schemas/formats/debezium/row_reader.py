@@ -245,7 +245,7 @@ def _compile(
             images = dialect.null_images(column, shape.defaults[name])
         # A converter puts the schema's default in NULL's place, and no other.
         from_version = version is not None and not (dialect.connector and shape)
-        if from_version and column.nullable and column.has_default and column.default is not None:
+        if from_version and column.nullable and column.has_default_value:
             images += dialect.default_images(column)
         if images:
             ambiguous[name] = images

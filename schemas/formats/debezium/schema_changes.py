@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from schemas.codec.json_exact import is_utf8
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent
 from schemas.model.ports import TableSource
@@ -188,11 +189,9 @@ def of_event(event: DdlEvent, tables: TableSource | None, zone: str) -> list[dic
 
 def statement(event: DdlEvent) -> str:
     """The statement. WireError INVALID_VALUE for one that no JSON can hold."""
-    try:
-        event.query.encode()
-    except UnicodeEncodeError:
+    if not is_utf8(event.query):
         details = "the statement is not UTF-8, so the message would not be valid JSON"
-        raise WireError("INVALID_VALUE", column="ddl", details=details) from None
+        raise WireError("INVALID_VALUE", column="ddl", details=details)
     return event.query
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from schemas.codec import compression
 from schemas.codec.bounded_cache import BoundedCache
+from schemas.codec.json_exact import is_utf8
 from schemas.ddl.parser.action_types import ddl_type_of
 from schemas.formats.base import Context, refuse_changed, required_commit_ts, whole_before
 from schemas.formats.open_protocol import frame
@@ -207,10 +208,8 @@ class OpenEncoder:
 
     def _json_name(self, what: str, text: str) -> str:
         """A JSON string of UTF-8. WireError where another format's name or statement is none."""
-        try:
-            text.encode()
-        except UnicodeEncodeError:
-            raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details="not UTF-8") from None
+        if not is_utf8(text):
+            raise WireError("INVALID_VALUE", column=ascii(what)[1:-1], details="not UTF-8")
         return self._style.string(text)
 
     # ---- DDL

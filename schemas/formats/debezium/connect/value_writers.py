@@ -159,7 +159,7 @@ def _decimal(to: ConnectForm, text: str, flag: Flag) -> Any:
 
 
 def _bit(to: ConnectForm, value: Value, _flag: Flag) -> Any:
-    data = _need_bytes(value)
+    data = values.require_bytes(value)
     if to.connect == "boolean":
         return any(data)
     size = values.bit_size(to.column.length or 1)
@@ -191,14 +191,8 @@ def _enum(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
 
 
 def _binary(to: ConnectForm, value: Value, _flag: Flag) -> Any:
-    data = _need_bytes(value)
+    data = values.require_bytes(value)
     return data if to.connect == "bytes" else BINARY_TEXT[to.binary](data)
-
-
-def _need_bytes(value: Value) -> bytes:
-    if not isinstance(value, bytes):
-        raise ValueError("text, where binary is needed")
-    return value
 
 
 BINARY_TEXT: dict[str, Callable[[bytes], str]] = {

@@ -75,7 +75,7 @@ def fits(column: Column, field: Mapping[str, Any]) -> bool:
     """Whether a definition's column can be what the schema declares. No commit_ts says which version is meant."""
     semantic, kind = field.get("name", ""), column.type.kind
     if semantic == DECIMAL:
-        return kind is Kind.DECIMAL or (column.type.bits == 64 and column.unsigned)
+        return kind is Kind.DECIMAL or column.is_unsigned64
     if semantic:
         return semantic in SEMANTIC and BY_NAME[SEMANTIC[semantic][0]].kind is kind
     return kind in _KINDS.get(field["type"], ())

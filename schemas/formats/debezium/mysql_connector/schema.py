@@ -143,7 +143,7 @@ def connect_type(column: Column, options: Options) -> tuple[str, str, dict[str, 
     kind = column.type.kind
     if kind is Kind.DECIMAL:
         return _decimal(column, options)
-    if kind is Kind.INTEGER and column.unsigned and column.type.bits == 64:
+    if kind is Kind.INTEGER and column.is_unsigned64:
         if options.bigint_unsigned_handling_mode == "precise":
             return "bytes", DECIMAL, {"scale": "0", "connect.decimal.precision": "20"}
         return "int64", "", {}

@@ -98,8 +98,7 @@ def _refuse(column: Column, _value: Any) -> tuple[Value, str]:
 def _integer(column: Column, connect: str, value: Any) -> tuple[Value, str]:
     if isinstance(value, bool) and not connect:
         return _boolean(column, value)
-    is_unsigned64 = column.unsigned and column.type.bits == 64
-    if isinstance(value, Number) or connect.startswith("int") or not is_unsigned64:
+    if isinstance(value, Number) or connect.startswith("int") or not column.is_unsigned64:
         return fields.reader(column)(value)
     number = int.from_bytes(_data(value), "big", signed=True)  # bigint.unsigned.handling.mode=precise
     values.check_range(number, column.type.bits, column.unsigned)
