@@ -16,9 +16,8 @@ from dataclasses import dataclass
 
 from schemas.model import values
 from schemas.model.event import Row, RowChange
-from schemas.model.table import Column, Value
+from schemas.model.table import Column, Value, require_text
 from schemas.model.types import Kind
-from schemas.model.values import require_text
 
 ID_ORDER, TABLE_ORDER = "id", "table"
 

@@ -13,6 +13,20 @@ Value = str | bytes | None
 """A column value in the row model: SQL text, bytes for binary strings and BIT (big-endian), or None for NULL."""
 
 
+def require_text(value: Value) -> str:
+    """ValueError for bytes."""
+    if not isinstance(value, str):
+        raise ValueError("bytes, where text is needed")
+    return value
+
+
+def require_bytes(value: Value) -> bytes:
+    """ValueError for text."""
+    if not isinstance(value, bytes):
+        raise ValueError("text, where binary is needed")
+    return value
+
+
 class TableId(NamedTuple):
     """A table's name. From Avro without a table definition both parts are sanitised names."""
 

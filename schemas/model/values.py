@@ -33,20 +33,6 @@ ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 
 # ---- integers and reals
-def require_text(value: Value) -> str:
-    """ValueError for bytes."""
-    if not isinstance(value, str):
-        raise ValueError("bytes, where text is needed")
-    return value
-
-
-def require_bytes(value: Value) -> bytes:
-    """ValueError for text."""
-    if not isinstance(value, bytes):
-        raise ValueError("text, where binary is needed")
-    return value
-
-
 def integer(text: str, bits: int = 0, unsigned: bool = False) -> int:
     """Plain integer text → int. ValueError for anything else ("1_0", " 1", "+1", more digits than TiDB has).
 
@@ -274,12 +260,15 @@ def set_names(mask: int, elements: tuple[str, ...]) -> str:
     return ",".join(element for bit, element in enumerate(elements) if mask >> bit & 1)
 
 
-def split_allowed(allowed: str) -> tuple[str, ...]:
-    """TiCDC's `allowed` list → elements: commas inside an element are escaped by a backslash."""
+def split_allowed(allowed: str, escapes_all: bool = False) -> tuple[str, ...]:
+    """An `allowed` list → elements. TiCDC's: commas inside an element are escaped by a backslash, and nothing else is.
+
+    escapes_all: what comes behind a backslash is meant as it is, whatever it is.
+    """
     elements, current, escaped = [], "", False
     for char in allowed:
         if escaped:
-            current += char if char == "," else "\\" + char
+            current += char if char == "," or escapes_all else "\\" + char
             escaped = False
         elif char == "\\":
             escaped = True
@@ -288,7 +277,7 @@ def split_allowed(allowed: str) -> tuple[str, ...]:
             current = ""
         else:
             current += char
-    return (*elements, current + "\\" * escaped)
+    return (*elements, current + "\\" * (escaped and not escapes_all))
 
 
 def join_allowed(elements: tuple[str, ...]) -> str:

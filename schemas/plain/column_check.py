@@ -20,7 +20,7 @@ from schemas.codec.bounded_cache import BoundedCache
 from schemas.formats.base import says_changed
 from schemas.model import values
 from schemas.model.errors import WireError
-from schemas.model.table import Column, Table, Value
+from schemas.model.table import Column, Table, Value, require_bytes
 from schemas.model.types import Kind
 
 Check = Callable[[Any], object]
@@ -215,7 +215,7 @@ def _binary(column: Column, _listed: bool) -> Check:
 
 
 def _short_bytes(name: str, most: int | None, value: Value) -> None:
-    size = len(values.require_bytes(value))
+    size = len(require_bytes(value))
     if most is not None and size > most:
         raise ValueError(f"{size} bytes are no {name}({most})")
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup
 
 from service.cli.access import check_acl, hash_password, new_token
 from service.cli.backup import backup, restore
@@ -27,6 +27,10 @@ from service.cli.transfer import export, import_
 from ticdc_bridge.command_table import COMMANDS
 
 _CLOSED_PIPE = 141  # as a shell says of a program that SIGPIPE ended
+
+
+# A metavar says what an argument is: `FILE`, not `FILE <str>`.
+TyperArgument.display_type_rich = lambda self, ctx: None  # type: ignore[method-assign]
 
 
 class _Commands(TyperGroup):

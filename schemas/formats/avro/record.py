@@ -21,7 +21,7 @@ from schemas.model.event import Row, RowChange
 from schemas.model.names import record_names
 from schemas.model.options import Options
 from schemas.model.reasons import reason_of
-from schemas.model.table import Column, TableId, Value
+from schemas.model.table import Column, TableId, Value, require_bytes
 from schemas.model.types import BY_AVRO_NAME, BY_NAME, Kind
 from schemas.model.values import is_clock
 
@@ -353,7 +353,7 @@ def _writer(column: Column, primitive: str) -> Write:
     if kind is Kind.DECIMAL:
         return _decimal_writer(column, primitive)
     if kind is Kind.BIT:
-        return lambda value: binary.write_bytes(_bit(column, values.require_bytes(value)))
+        return lambda value: binary.write_bytes(_bit(column, require_bytes(value)))
     return _WRITERS[Kind.DOUBLE if primitive == "double" else kind]
 
 
@@ -386,7 +386,7 @@ _WRITERS: dict[Kind, Write] = {
     Kind.FLOAT: lambda text: binary.write_float(values.parse_float32(text)),
     Kind.DOUBLE: lambda text: binary.write_double(values.real(text)),
     Kind.YEAR: lambda text: binary.write_long(values.year(text)),
-    Kind.BINARY: lambda value: binary.write_bytes(values.require_bytes(value)),
+    Kind.BINARY: lambda value: binary.write_bytes(require_bytes(value)),
     **dict.fromkeys((Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON, Kind.VECTOR), _write_text),
     **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME), _write_text),
 }

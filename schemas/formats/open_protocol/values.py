@@ -11,7 +11,7 @@ from schemas.codec import go_text
 from schemas.codec.sql_text import text_or_bytes
 from schemas.model import values
 from schemas.model.errors import LossyError
-from schemas.model.table import Column, Value
+from schemas.model.table import Column, Value, require_text
 from schemas.model.types import Kind
 
 NUMBERS = frozenset((Kind.INTEGER, Kind.YEAR, Kind.FLOAT, Kind.DOUBLE, Kind.ENUM, Kind.SET, Kind.BIT))
@@ -227,22 +227,22 @@ def _w_string(to: _Text, value: Value, flag: Flag) -> str:
 
 
 def _w_integer(read: Callable[[str], str], value: Value, _flag: Flag) -> str:
-    text = values.require_text(value)
+    text = require_text(value)
     values.integer(text)
     return read(text)
 
 
 def _w_number(value: Value, _flag: Flag) -> str:
-    return _number(values.require_text(value))
+    return _number(require_text(value))
 
 
 def _w_year(value: Value, _flag: Flag) -> str:
-    return _year(values.require_text(value))
+    return _year(require_text(value))
 
 
 def _w_real(bits: int, classic: bool, value: Value, _flag: Flag) -> str:
-    (values.parse_float32 if bits == 32 else values.real)(values.require_text(value))
-    return go_text.json_float(values.require_text(value), bits, classic)
+    (values.parse_float32 if bits == 32 else values.real)(require_text(value))
+    return go_text.json_float(require_text(value), bits, classic)
 
 
 def _w_bit(value: Value, _flag: Flag) -> str:
@@ -254,7 +254,7 @@ def _w_bit(value: Value, _flag: Flag) -> str:
 
 
 def _w_enum(column: Column, value: Value, _flag: Flag) -> str:
-    text = values.require_text(value)
+    text = require_text(value)
     if text in column.elements:
         return str(column.elements.index(text) + 1)
     if not text:
@@ -263,7 +263,7 @@ def _w_enum(column: Column, value: Value, _flag: Flag) -> str:
 
 
 def _w_set(column: Column, value: Value, _flag: Flag) -> str:
-    text, mask = values.require_text(value), 0
+    text, mask = require_text(value), 0
     if not text:
         return "0"
     for name in text.split(","):
@@ -280,6 +280,6 @@ def _no_element(column: Column, text: str) -> str:
 
 
 def _w_checked(style: Style, check: Callable[[str], object], value: Value, _flag: Flag) -> str:
-    text = values.require_text(value)
+    text = require_text(value)
     check(text)
     return style.string(text)

@@ -20,7 +20,7 @@ from schemas.model import values
 from schemas.model.errors import LossyError, WireError
 from schemas.model.event import Row, RowChange
 from schemas.model.options import Options
-from schemas.model.table import Column, Value
+from schemas.model.table import Column, Value, require_bytes
 from schemas.model.types import Kind
 
 Flag = Callable[[str], None]
@@ -159,7 +159,7 @@ def _decimal(to: ConnectForm, text: str, flag: Flag) -> Any:
 
 
 def _bit(to: ConnectForm, value: Value, _flag: Flag) -> Any:
-    data = values.require_bytes(value)
+    data = require_bytes(value)
     if to.connect == "boolean":
         return any(data)
     size = values.bit_size(to.column.length or 1)
@@ -191,7 +191,7 @@ def _enum(to: ConnectForm, value: str | bytes, flag: Flag) -> str:
 
 
 def _binary(to: ConnectForm, value: Value, _flag: Flag) -> Any:
-    data = values.require_bytes(value)
+    data = require_bytes(value)
     return data if to.connect == "bytes" else BINARY_TEXT[to.binary](data)
 
 

@@ -17,6 +17,7 @@ from schemas.codec import json_exact
 from schemas.formats.debezium.connect.document import DECIMAL
 from schemas.model.table import Column
 from schemas.model.types import BY_CONNECT, BY_NAME, Kind
+from schemas.model.values import split_allowed
 
 TIME, DATA, CONNECT = "io.debezium.time.", "io.debezium.data.", "org.apache.kafka.connect.data."
 _SOURCE = "__debezium.source.column."
@@ -106,7 +107,7 @@ def _guess_column(column: Column, connect: str, semantic: str, parameters: Mappi
     if column.type.kind is Kind.BIT:
         return replace(column, length=int(parameters["length"]))
     if "allowed" in parameters:
-        return replace(column, elements=split_allowed(parameters["allowed"], column.type.kind is Kind.ENUM))
+        return replace(column, elements=_split_allowed(parameters["allowed"], column.type.kind))
     return column
 
 
@@ -130,26 +131,13 @@ def _read_propagated(column: Column, connect: str, parameters: Mapping[str, str]
     if kind is Kind.BIT:
         return replace(column, length=length or 1)
     if "allowed" in parameters:
-        column = replace(column, elements=split_allowed(parameters["allowed"], kind is Kind.ENUM))
+        column = replace(column, elements=_split_allowed(parameters["allowed"], kind))
     return replace(column, zerofill="zerofill" in words)
 
 
-def split_allowed(allowed: str, escaped: bool) -> tuple[str, ...]:
+def _split_allowed(allowed: str, kind: Kind) -> tuple[str, ...]:
     """Debezium's `allowed` list → elements. An ENUM's escapes `,` and `\\` by a backslash, a SET's nothing."""
-    if not escaped:
-        return tuple(allowed.split(","))
-    elements, current, after = [], "", False
-    for char in allowed:
-        if after:
-            current, after = current + char, False
-        elif char == "\\":
-            after = True
-        elif char == ",":
-            elements.append(current)
-            current = ""
-        else:
-            current += char
-    return (*elements, current)
+    return split_allowed(allowed, escapes_all=True) if kind is Kind.ENUM else tuple(allowed.split(","))
 
 
 _NOT_AVRO = re.compile(r"[^A-Za-z0-9_]")
