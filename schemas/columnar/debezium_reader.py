@@ -29,7 +29,7 @@ from schemas.formats.debezium import default_values as defaults
 from schemas.formats.debezium import json_schema as publish
 from schemas.formats.debezium.ticdc_json import DebeziumDecoder
 from schemas.formats.framing import MAX_MESSAGE
-from schemas.model.event import Message
+from schemas.model.event import MAX_TSO, Message
 from schemas.model.options import Options
 from schemas.model.table import Column, Table, TableVersion
 from schemas.model.types import Kind
@@ -50,12 +50,20 @@ _CELLS = {
 class DebeziumTableReader(TemplateReader):
     """Compiled per table version. low, high: commit_ts of the rows that have this version, both ends included.
 
-    Rows of which the message's key does not name the handle key's columns, or is not there, are left. whole: so are
-    rows with their columns in another `order`, and what `beside` can't tell.
+    keyed: rows of which the message's key does not name the handle key's columns, or is not there, are left. whole:
+    so are rows with their columns in another `order`, and what `beside` can't tell.
     """
 
-    def __init__(self, table: Table, options: Options, low: int, high: int, whole: bool) -> None:
-        super().__init__(_Format(table, options, low, high, LearnedTable(True, _BESIDE if whole else None)), low, high)
+    def __init__(
+        self,
+        table: Table,
+        options: Options,
+        low: int = 0,
+        high: int = MAX_TSO,
+        keyed: bool = False,
+        whole: bool = False,
+    ) -> None:
+        super().__init__(_Format(table, options, low, high, LearnedTable(keyed, _BESIDE if whole else None)), low, high)
 
 
 def _cell(column: Column) -> ValueKind | None:

@@ -309,7 +309,7 @@ class _Table:
         if self.format == "craft":
             decoder = CraftTableReader(table, low, high)
         elif self.format == "debezium":
-            decoder = DebeziumTableReader(table, options, low, high, self.whole)
+            decoder = DebeziumTableReader(table, options, low, high, keyed=True, whole=self.whole)
         else:
             decoder = OpenTableReader(table, options, low, high, self.whole)
         zone = "UTC" if self.format == "debezium" else options.time_zone
