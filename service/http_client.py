@@ -89,12 +89,8 @@ class HttpRegistry:
     """A registry at a URL. Transport errors and passing statuses are tried again for `wait` seconds."""
 
     def __init__(self, url: str, access: RegistryLogin = RegistryLogin()) -> None:
-        try:
-            import httpx2
-        except ImportError:
-            raise SetupError(
-                "USAGE", details="a registry over HTTP needs httpx2: pip install 'ticdc-bridge[service]'"
-            ) from None
+        import httpx2
+
         parts = _parts(url)
         host = parts.netloc.rpartition("@")[2]
         self.name = urlunsplit((parts.scheme, host, parts.path.rstrip("/"), "", ""))

@@ -22,12 +22,9 @@ _NAME: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def library() -> Any:
-    """confluent_kafka. Raises SetupError where it is not installed."""
-    try:
-        import confluent_kafka
-        import confluent_kafka.admin
-    except ImportError:
-        raise SetupError("USAGE", details="Kafka needs confluent-kafka: pip install 'ticdc-bridge[service]'") from None
+    import confluent_kafka
+    import confluent_kafka.admin
+
     return confluent_kafka
 
 

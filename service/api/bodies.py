@@ -224,26 +224,26 @@ def list_of(entity: str, kind: Kind) -> Kind:
     return Kind(read, {"type": "array", "items": kind.schema})
 
 
-def set_of(entity: str, kind: Kind) -> Kind:
+def set_of(kind: Kind) -> Kind:
     """A list, sorted and each element once; null is refused."""
-    elements = list_of(entity, kind)
+    elements = list_of("TreeSet", kind)
 
     def read(value: Any) -> list[Any]:
         if value is None:
-            raise mismatch_error(entity, value)
+            raise mismatch_error("TreeSet", value)
         return sorted(set(elements.read(value)))
 
     return Kind(read, elements.schema)
 
 
-def map_of(entity: str, kind: Kind) -> Kind:
+def map_of(kind: Kind) -> Kind:
     """An object of any names, sorted by name."""
 
     def read(value: Any) -> dict[str, Any] | None:
         if value is None:
             return None
         if not isinstance(value, dict):
-            raise mismatch_error(entity, value)
+            raise mismatch_error("TreeMap", value)
         return {text(key) or "": kind.read(value[key]) for key in sorted(value)}
 
     return Kind(read, {"type": "object", "additionalProperties": kind.schema})
@@ -284,9 +284,9 @@ METADATA: Final = or_null(
     object_of(
         "Metadata",
         {
-            "tags": map_of("TreeMap", set_of("TreeSet", STRING)),
-            "properties": map_of("TreeMap", STRING),
-            "sensitive": or_null(set_of("TreeSet", STRING)),
+            "tags": map_of(set_of(STRING)),
+            "properties": map_of(STRING),
+            "sensitive": or_null(set_of(STRING)),
         },
         lambda read: {name: part for name, part in read.items() if part},
     )
@@ -311,8 +311,8 @@ _RULE: Final = object_of(
         **dict.fromkeys(("name", "doc", "type", "expr", "onSuccess", "onFailure"), TEXT),
         "kind": one_of("RuleKind", "TRANSFORM", "CONDITION"),
         "mode": one_of("RuleMode", "UPGRADE", "DOWNGRADE", "UPDOWN", "WRITE", "READ", "WRITEREAD"),
-        "tags": or_null(set_of("TreeSet", STRING)),
-        "params": map_of("TreeMap", STRING),
+        "tags": or_null(set_of(STRING)),
+        "params": map_of(STRING),
         "disabled": FLAG,
     },
     dict,

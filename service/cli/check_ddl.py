@@ -207,7 +207,6 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
 @contextmanager
 def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: str, db: str) -> Iterator[Any]:
     """A function from a question to the JSON form of its answer."""
-    from schemas.inputs import definition_files
     from service.cli.table_sources import read_tables
     from service.ddl_check.request import answer_request, catalog_of, run_check
     from service.registry.registry import Registry
@@ -226,8 +225,8 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
     level = level.upper()
     if level not in LEVELS:
         raise SetupError("USAGE", details=f"--compatibility {level}: one of {', '.join(LEVELS)}")
-    statements = read_tables("--tables", str(ddl), db).statements
-    entries = _parse_file("--schemas", schemas, definition_files.schemas) if schemas else []
+    statements = read_tables(str(ddl), db).statements
+    entries = _parse_schemas(schemas) if schemas else []
     with TemporaryDirectory() as folder, closing(open_store(f"sqlite:///{Path(folder) / 'registry.db'}")) as opened:
         view, assume = view_of_entries(opened, entries, level), schemas is None
         yield lambda request: run_check(
@@ -235,11 +234,13 @@ def _open_local(store: str | None, ddl: str | None, schemas: str | None, level: 
         ).form()
 
 
-def _parse_file(option: str, path: str, reader: Any) -> Any:
+def _parse_schemas(path: str) -> Any:
+    from schemas.inputs import definition_files
+
     try:
-        return reader(Path(path).read_text(encoding="utf-8-sig"))
+        return definition_files.schemas(Path(path).read_text(encoding="utf-8-sig"))
     except (OSError, ValueError) as error:
-        raise SetupError("USAGE", details=f"{option} {path}: {reason_of(error)}") from None
+        raise SetupError("USAGE", details=f"--schemas {path}: {reason_of(error)}") from None
 
 
 # ---- how it is shown

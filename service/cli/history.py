@@ -44,7 +44,7 @@ def history_replay(given: HistoryFile = None, source: HistoryIn = None, mode: Re
     """
     from service.history.table_json import replay
 
-    done, failed, file = 0, 0, one_place("FILE", given, "--in", source)
+    done, failed, file = 0, 0, one_place("FILE", given, source)
     try:
         with open(0 if file == "-" else file, encoding="utf-8-sig", closefd=file != "-") as lines:
             for result in replay(lines, mode):
@@ -195,7 +195,7 @@ def _tables_of(source: str, db: str, only: str) -> tuple[list[Table], int | None
     from schemas.ddl.executor.versions import apply_text
     from service.cli.table_sources import read_tables
 
-    read, catalog = read_tables("--tables", source, db), new_catalog()
+    read, catalog = read_tables(source, db), new_catalog()
     try:
         for one in read.statements:
             catalog, _ = apply_text(catalog, one)

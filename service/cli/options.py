@@ -116,10 +116,10 @@ def login(
     return RegistryLogin(user or os.environ.get(names[0]) or None, token or os.environ.get(names[1]) or None, ca, wait)
 
 
-def one_place(argument: str, given: str | None, option: str, value: str | None) -> str:
-    """What is named by an argument or by an option of the same meaning. Leaves with 2 unless it is one of them."""
+def one_place(argument: str, given: str | None, value: str | None) -> str:
+    """What is named by an argument or by --in, which means the same. Leaves with 2 unless it is one of them."""
     if (given is None) == (value is None):
-        exit_with(f"give {argument} or {option} {argument}, one of them")
+        exit_with(f"give {argument} or --in {argument}, one of them")
     return str(value if given is None else given)
 
 

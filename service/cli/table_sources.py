@@ -11,12 +11,12 @@ from schemas.model.errors import SetupError
 from schemas.model.reasons import reason_of
 
 
-def read_tables(option: str, source: str, db: str) -> TableStatements:
-    """The statements of a source, and the commit_ts that a TiDB tells. db: of names that have none. SetupError."""
+def read_tables(source: str, db: str) -> TableStatements:
+    """The statements of --tables, and the commit_ts that a TiDB tells. db: of names that have none. SetupError."""
     try:
         return source_statements(definition_source(source), db, _mysql_client)
     except (OSError, ValueError) as error:
-        raise SetupError("USAGE", details=f"{option} {mask_credentials(source)}: {reason_of(error)}") from None
+        raise SetupError("USAGE", details=f"--tables {mask_credentials(source)}: {reason_of(error)}") from None
 
 
 def _mysql_client() -> Any:

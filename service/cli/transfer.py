@@ -104,7 +104,7 @@ def import_(
     """
     from service.migration.transfer import move
 
-    options, place = _options(arguments), one_place("SOURCE", given, "--in", source)
+    options, place = _options(arguments), one_place("SOURCE", given, source)
     run_job("import", lambda: move("import", place, to or read_settings(store=store).store, options))
 
 

@@ -20,11 +20,10 @@ def ignore_progress(_what: str, _done: int, _total: int | None) -> None:
 @contextmanager
 def progress(say: Callable[[str], None]) -> Iterator[Told]:
     """Somebody to tell; `say` gets the lines where there is no terminal."""
-    bars = _bars() if sys.stderr.isatty() else None
-    if bars is None:
+    if not sys.stderr.isatty():
         yield LineProgress(say)
         return
-    with bars:
+    with _bars() as bars:
         yield _Bars(bars)
 
 
@@ -59,11 +58,9 @@ class _Bars:
 
 
 def _bars() -> Any:
-    """rich's bars; None where it is not installed."""
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-    except ImportError:
-        return None
+    """rich's bars."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
     columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
     return Progress(*columns, console=Console(stderr=True), transient=True)
