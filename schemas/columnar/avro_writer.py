@@ -60,7 +60,7 @@ class AvroWriter:
 
         count = len(rows.shape)
         if not COMPILED or not count:
-            return _no_messages(count)
+            return WrittenMessages.nothing(count)
         if len(self._programs) > _MOST_PROGRAMS:
             self._forget()
         valued = np.full(count, True) if self._options.avro_include_before_value else rows.op != _D
@@ -167,13 +167,6 @@ class AvroWriter:
                 if folds[row] >> bit & 1:
                     flags.setdefault(f"timestamp_fold:{column}", np.zeros(len(folds), np.bool_))[row] = True
         return flags
-
-
-def _no_messages(count: int) -> WrittenMessages:
-    import numpy as np
-
-    none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
-    return WrittenMessages(none, none, np.ones(count, np.bool_))
 
 
 # ---------------------------------------------------------------------------------------------- programs

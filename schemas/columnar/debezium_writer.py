@@ -48,12 +48,10 @@ class DebeziumWriter:
 
     def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
         """timestamps: of each row (`RowsWriter`). Flags: those of `DebeziumEncoder`, by row."""
-        import numpy as np
 
         count = len(rows.shape)
         if not COMPILED or not count:
-            none = Binaries(np.empty(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
-            return WrittenMessages(none, none, np.ones(count, np.bool_))
+            return WrittenMessages.nothing(count)
         if len(self._programs) > _MOST_PROGRAMS or self.compiler.size > _MOST_TEXT:
             self._forget()
         return _Batch(self, rows, timestamps).write()

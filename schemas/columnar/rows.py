@@ -136,6 +136,14 @@ class WrittenMessages:
     flags: Mapping[str, Any] = field(default_factory=dict)
     within: Any = None
 
+    @classmethod
+    def nothing(cls, count: int) -> WrittenMessages:
+        """All of so many rows are left."""
+        import numpy as np
+
+        none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
+        return cls(none, none, np.ones(count, np.bool_))
+
 
 @dataclass(frozen=True, slots=True)
 class Topics:

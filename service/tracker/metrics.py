@@ -60,9 +60,6 @@ def tracker_forms(changefeeds: Iterable[TrackedChangefeed], reports: Reports) ->
     forms = []
     for one in changefeeds:
         progress, seconds = by_name.get(one.name, (Progress(one.name), None))
-        lag: dict[str, int] = {}
-        for (topic, _), count in list(progress.lag.items()):
-            lag[topic] = lag.get(topic, 0) + count
         forms.append(
             {
                 "changefeed": one.name,
@@ -72,7 +69,7 @@ def tracker_forms(changefeeds: Iterable[TrackedChangefeed], reports: Reports) ->
                 "running": not progress.stopped if one.name in by_name else None,
                 "stopped": progress.stopped or None,
                 "behind_seconds": seconds,
-                "lag": lag,
+                "lag": progress.lag_by_topic(),
                 "messages": progress.messages,
                 "errors": dict(progress.errors),
                 "skipped": dict(progress.skipped),
@@ -132,10 +129,7 @@ class TrackerMetrics(Collector):
             for family, counter in ((events, progress.events), (errors, progress.errors), (skipped, progress.skipped)):
                 for key, count in sorted(counter.items()):
                     family.add_metric([name, key], count)
-            topics: dict[str, int] = {}
-            for (topic, _), count in list(progress.lag.items()):
-                topics[topic] = topics.get(topic, 0) + count
-            for topic, count in topics.items():
+            for topic, count in progress.lag_by_topic().items():
                 lag.add_metric([name, topic], count)
             if seconds is not None:
                 behind.add_metric([name], seconds)

@@ -30,6 +30,12 @@ class Progress:
     stopped: str = ""
     """Why a tracker inside the service has ended; "" while it runs."""
 
+    def lag_by_topic(self) -> Counter[str]:
+        lag = Counter[str]()
+        for (topic, _), count in list(self.lag.items()):
+            lag[topic] += count
+        return lag
+
     def count(self, outcome: BatchOutcome) -> None:
         self.new += outcome.new
         self.copies += outcome.copies

@@ -230,9 +230,7 @@ class MicroBatchRunner:
         checkpoint, resolved = self._checkpoint, outcome.resolved
         topic = self._kafka.read.only if self._kafka.read else None
         if not self._work.until_resolved and topic is not None:
-            marks = checkpoint.watermarks_before(number) if checkpoint else {}
-            for partition, mark in outcome.watermarks.items():
-                marks[partition] = max(mark, marks.get(partition, -1))
+            marks = self._watermarks(number, outcome)
             if checkpoint is not None:
                 checkpoint.keep_watermarks(number, marks)
             everywhere = [marks.get(one, -1) for one in partitions | outcome.offsets.keys() | marks.keys()]
@@ -327,15 +325,19 @@ class MicroBatchRunner:
         summary.skipped.update({"duplicate": repeated} if repeated else {})
         return first
 
+    def _watermarks(self, number: int, outcome: BatchResult) -> dict[int, int]:
+        """The highest of each partition, in this batch and those before."""
+        marks = self._checkpoint.watermarks_before(number) if self._checkpoint else {}
+        for partition, mark in outcome.watermarks.items():
+            marks[partition] = max(mark, marks.get(partition, -1))
+        return marks
+
     def _release(self, out: DataFrame, number: int, outcome: BatchResult, partitions: frozenset[int]) -> DataFrame:
         """What the watermarks of all partitions cover; the rest is kept for later batches.
 
         partitions: of the topic; of a batch job those whose messages could be read.
         """
-        checkpoint = self._checkpoint
-        marks = checkpoint.watermarks_before(number) if checkpoint else {}
-        for partition, mark in outcome.watermarks.items():
-            marks[partition] = max(mark, marks.get(partition, -1))
+        checkpoint, marks = self._checkpoint, self._watermarks(number, outcome)
         partitions |= marks.keys()
         marks = {partition: mark for partition, mark in marks.items() if mark >= 0}
         covered = bool(marks) and partitions <= marks.keys()

@@ -97,15 +97,9 @@ def message_sizes(programs: WriteSteps, modes: WriteOptions, rows: WriteRows) ->
 
 @jit_allocating
 def write(
-    programs: WriteSteps,
-    modes: WriteOptions,
-    rows: WriteRows,
-    part: int,
-    out: Array,
-    ends: Array,
-    left: Array,
+    programs: WriteSteps, modes: WriteOptions, rows: WriteRows, part: int, out: Array, ends: Array, left: Array,
     folds: Array,
-) -> None:
+) -> None:  # fmt: skip
     """Keys (part KEY) or values of all rows, one after another; ends: one more than rows, from 0 on.
 
     left: set for rows that are left. folds: bits of the TIMESTAMP columns whose time was ambiguous are added.
@@ -114,8 +108,7 @@ def write(
     fields, of, heads, zones, pairs = programs.fields, programs.of, programs.heads, programs.zones, programs.pairs
     program_of, op, after, before, step = rows.program, rows.op, rows.after, rows.before, rows.step
     places, lengths, data, commit_ts = rows.place, rows.length, rows.data, rows.commit_ts
-    limbs = np.zeros(8, np.uint64)
-    start = at = 0
+    limbs, start, at = np.zeros(8, np.uint64), 0, 0
     for row in range(program_of.shape[0]):
         at = start = at if at >= 0 else start  # what was begun of a row that is left is written over
         ends[row] = start
@@ -124,7 +117,7 @@ def write(
         if program < 0 or cell < 0:
             left[row] = True
             continue
-        head = of[program, 4 + 2 * part]
+        head, more = of[program, 4 + 2 * part], 0
         if head < 0:
             if part == VALUE and modes.watermarks and commit_ts[row] >= 0:
                 at = _put_delete(out, at, commit_ts[row])
@@ -132,7 +125,6 @@ def write(
         size = of[program, 5 + 2 * part] - head
         copy(out, at, heads, head, size)
         at += size
-        more = 0
         for side in range(2 if part == VALUE and modes.before else 1):
             if side:
                 cell = before[row]

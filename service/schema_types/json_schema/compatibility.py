@@ -253,18 +253,19 @@ class _Comparison:
         if brief and differences:
             return differences
         differences += yield from self.dependencies(before, after)
-        if before.additional and not after.additional:
-            differences += self.of("ADDITIONAL_PROPERTIES_REMOVED", "additionalProperties")
-        elif before.additional == after.additional:
-            differences += yield from self.rest(before, after, "ADDITIONAL_PROPERTIES_NARROWED", "additionalProperties")
+        differences += yield from self.additional(before, after, "PROPERTIES", "additionalProperties")
         return differences + self.limits("Object", before, after)
 
-    def rest(
-        self, before: model.Object | model.Array, after: model.Object | model.Array, narrowed: str, step: str
+    def additional(
+        self, before: model.Object | model.Array, after: model.Object | model.Array, what: str, step: str
     ) -> _Task:
-        """The schemas of additional properties or items."""
+        """Additional properties or items."""
+        if before.additional and not after.additional:
+            return self.of(f"ADDITIONAL_{what}_REMOVED", step)
+        if before.additional != after.additional:
+            return []
         if before.additional_schema is None and after.additional_schema is not None:
-            return self.of(narrowed, step)
+            return self.of(f"ADDITIONAL_{what}_NARROWED", step)
         return self.below((yield self.compare(before.additional_schema, after.additional_schema)), step)
 
     def required(self, before: model.Object, after: model.Object) -> _Found:
@@ -361,10 +362,7 @@ class _Comparison:
     def arrays(self, before: model.Array, after: model.Array) -> _Task:
         differences = self.below((yield self.compare(before.all_items, after.all_items)), "items")
         differences += yield from self.items(before, after)
-        if before.additional and not after.additional:
-            differences += self.of("ADDITIONAL_ITEMS_REMOVED", "additionalItems")
-        elif before.additional == after.additional:
-            differences += yield from self.rest(before, after, "ADDITIONAL_ITEMS_NARROWED", "additionalItems")
+        differences += yield from self.additional(before, after, "ITEMS", "additionalItems")
         differences += self.limits("Array", before, after)
         if after.unique and not before.unique:
             differences += self.of("UNIQUE_ITEMS_ADDED", "uniqueItems")
