@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.columnar.avro_shapes import RecordPair, ShapeCache, record_pair_of, versions_at
 from schemas.columnar.avro_steps import RecordSteps, compile_steps
@@ -84,8 +86,6 @@ class AvroReader:
 
     def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
         """Messages → (rows, indices of the messages that `AvroDecoder` has to read). SetupError: no registry."""
-        import numpy as np
-
         count = len(values.valid)
         if not COMPILED or not count:
             return _no_rows(), np.arange(count)
@@ -114,8 +114,6 @@ class AvroReader:
         self, values: Binaries, keys: Binaries, topics: Topics
     ) -> tuple[kernel.MessagePart, kernel.MessagePart, list[RecordSteps]]:
         """Values and keys with the programs of their schema ids on their topics, and these programs."""
-        import numpy as np
-
         numbers: dict[RecordSteps, int] = {}
         parts, names = [], topics.names
         for where, binaries in (("value", values), ("key", keys)):
@@ -136,8 +134,6 @@ class AvroReader:
 
     def _fitting(self, part: tuple[Any, Any, Any], programs: list[RecordSteps], where: str) -> kernel.MessagePart:
         """A part without the programs of messages that are none of theirs: too short, or a value's where a key is."""
-        import numpy as np
-
         data, offsets, chosen = part
         if programs:
             unfit = np.array([where == "key" and not p.keyed for p in programs], np.bool_)
@@ -163,8 +159,6 @@ class AvroReader:
         self, rows: kernel.ReadRows, programs: list[RecordSteps], topics: Topics
     ) -> Iterator[tuple[Any, RecordPair]]:
         """Rows of the same records of value and key (a delete by its key: of the same topic), and what they are."""
-        import numpy as np
-
         width, names = len(programs) + 1, len(topics.names)
         code = rows.value * width + rows.key + 1
         alone = np.flatnonzero(rows.value < 0)
@@ -212,8 +206,6 @@ _NO_IDS = {
 # ---------------------------------------------------------------------------------------------- arrays
 def _split_messages(messages: Binaries) -> tuple[Any, Any, Any]:
     """(the bytes, offsets from 0 on, the id of each message or what stands there instead)."""
-    import numpy as np
-
     offsets = np.ascontiguousarray(messages.offsets, np.int64)
     data = freeze(np.ascontiguousarray(messages.data, np.uint8)[offsets[0] : offsets[-1]])
     offsets = freeze(offsets - offsets[0])
@@ -224,8 +216,6 @@ def _split_messages(messages: Binaries) -> tuple[Any, Any, Any]:
 
 def _group_by_code(code: Any) -> Iterator[tuple[int, Any]]:
     """The different codes, and where each stands, in order."""
-    import numpy as np
-
     if not len(code):
         return
     if (code == code[0]).all():
@@ -240,8 +230,6 @@ def _run(
     value: kernel.MessagePart, key: kernel.MessagePart, programs: list[RecordSteps]
 ) -> tuple[kernel.ReadRows, int, Any]:
     """The kernel over all messages → (the rows taken, how many cells they have, the bytes that spans point into)."""
-    import numpy as np
-
     steps = [step for program in programs for step in program.steps]
     read_steps = kernel.ReadSteps(
         freeze(np.array(steps, np.int64).reshape(-1, kernel.STEP)),
@@ -277,8 +265,6 @@ def _run(
 
 def _rearrange_cells(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, Any]]) -> kernel.ReadRows:
     """moves: rows, and where each of their new cells is among the old (-1: absent)."""
-    import numpy as np
-
     if not moves:
         return rows._replace(place=rows.place[:cells], length=rows.length[:cells])
     sides = [int((rows.after[index] >= 0).sum() + (rows.before[index] >= 0).sum()) for index, _ in moves]
@@ -295,8 +281,6 @@ def _rearrange_cells(rows: kernel.ReadRows, cells: int, moves: list[tuple[Any, A
 def _build_rows(
     rows: kernel.ReadRows, shape: Any, shapes: tuple[RowShape, ...], data: Any, count: int
 ) -> tuple[Rows, Any]:
-    import numpy as np
-
     if (shape < 0).any():
         index = np.flatnonzero(shape >= 0)
         rows = kernel.ReadRows._make([*(part[index] for part in rows[:-2]), rows.place, rows.length])
@@ -312,7 +296,5 @@ def _build_rows(
 
 
 def _no_rows() -> Rows:
-    import numpy as np
-
     none, bytes_ = np.empty(0, np.int64), np.empty(0, np.uint8)
     return Rows((), none, none, none, bytes_, none, none, none, none, none, bytes_)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.columnar.avro_steps import carries
 from schemas.columnar.rows import NO_COMMIT_TS, RowShape
@@ -105,8 +107,6 @@ def _order(columns: tuple[Column, ...], source: list[int]) -> tuple[str, ...]:
 
 
 def _array(numbers: list[int]) -> Any:
-    import numpy as np
-
     return np.array(numbers, np.int64)
 
 
@@ -163,8 +163,6 @@ def _find_one_by_one(
     definitions: DefinitionsOfRecords, kind: RecordPair, stamps: Any, index: Any
 ) -> Iterator[tuple[Any, TableVersion | None]]:
     """Each commit_ts is asked for: the rows of one version together."""
-    import numpy as np
-
     different, of = np.unique(stamps, return_inverse=True)
     by_version: dict[int, tuple[TableVersion | None, list[int]]] = {}
     for n, commit_ts in enumerate(different.tolist()):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import (
     NO_COMMIT_TS,
@@ -56,8 +58,6 @@ class AvroWriter:
 
     def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
         """topics, timestamps: of each row (`RowsWriter`). Flags: synthetic_commit_ts, timestamp_fold, empty_record."""
-        import numpy as np
-
         count = len(rows.shape)
         if not COMPILED or not count:
             return WrittenMessages.nothing(count)
@@ -77,8 +77,6 @@ class AvroWriter:
     # ---- programs
     def _program_of(self, rows: Rows, topics: Topics, valued: Any) -> Any:
         """The program of each row, -1 for rows that the encoder refuses whatever their values are."""
-        import numpy as np
-
         # A row of which only the key is known can be written as a delete alone.
         key_only = np.array([shape.key_only for shape in rows.shapes], np.bool_)[rows.shape]
         usable = np.isin(rows.op, _OPS) & ~(key_only & (rows.op != _D))
@@ -112,8 +110,6 @@ class AvroWriter:
     # ---- rows
     def _commit_ts(self, rows: Rows, timestamps: Any, valued: Any) -> tuple[Any, Any]:
         """commit_ts as the value has it, and which are made of the timestamp, as by `required_commit_ts`."""
-        import numpy as np
-
         is_synthetic = (
             valued & (rows.commit_ts == NO_COMMIT_TS) & (timestamps > 0) & (timestamps <= tso_physical_ms(MAX_TSO))
         )
@@ -135,8 +131,6 @@ class AvroWriter:
 
     def _run(self, rows: Rows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
-        import numpy as np
-
         from schemas.columnar.kernels import avro_write as kernel
 
         count, options = len(program), self._options
@@ -159,8 +153,6 @@ class AvroWriter:
 
     def _folds(self, program: Any, folds: Any) -> dict[str, Any]:
         """The flag of each TIMESTAMP column with times that were ambiguous: by name, which rows."""
-        import numpy as np
-
         flags: dict[str, Any] = {}
         for row in np.flatnonzero(folds).tolist():
             for bit, column in enumerate(self._made.zoned[program[row]]):
@@ -251,8 +243,6 @@ class _Programs:
 
     def arrays(self) -> Any:
         """`avro_write.WriteSteps`."""
-        import numpy as np
-
         from schemas.columnar.kernels import avro_write as kernel
 
         if self._arrays is None:
@@ -291,8 +281,6 @@ def warm() -> bool:
 
     Workers then find them. Out: False without numba, where there is nothing to compile.
     """
-    import numpy as np
-
     if not COMPILED:
         return False
     table = Table(TableId("a", "b"), (Column("id", BY_NAME["int"], primary_key=True),))

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from schemas.columnar.rows import ABSENT, CellForm, Rows, RowShape, form_of, freeze
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -77,8 +79,6 @@ def read_columns(
     shape, step: of each row; first: its first cell, -1 where it lacks this side. places: [shape, column], as `cells_of`
     has them. A number in a bad row is of no account. ValueError: texts of more than 2 GiB.
     """
-    import numpy as np
-
     place, length = _slice_columns(rows, first, step, places) or _gather_columns(rows, shape, first, step, places)
     bad = np.zeros(len(first), np.uint8)
     data = freeze(rows.data)
@@ -98,8 +98,6 @@ def read_columns(
 
 def _slice_columns(rows: Rows, first: Any, step: Any, places: Any) -> tuple[list[Any], list[Any]] | None:
     """(places, lengths) by column, without a copy: of rows of one shape that stand as a chunk has them; else None."""
-    import numpy as np
-
     count, there = len(first), first >= 0
     if len(rows.shapes) != 1 or not there.any() or (places[0] < 0).any() or step[0] < count:
         return None
@@ -114,8 +112,6 @@ def _slice_columns(rows: Rows, first: Any, step: Any, places: Any) -> tuple[list
 
 
 def _gather_columns(rows: Rows, shape: Any, first: Any, step: Any, places: Any) -> tuple[Any, Any]:
-    import numpy as np
-
     from schemas.columnar.kernels import columns as kernel
 
     place, length = (np.empty((places.shape[1], len(first)), np.int64) for _ in range(2))
@@ -146,20 +142,14 @@ def _ints(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _
 
 
 def _uints(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
-    import numpy as np
-
     return place.view(np.uint64), None
 
 
 def _reals(_column: Column, _data: Any, place: Any, _length: Any, _bad: Any) -> _Made:
-    import numpy as np
-
     return place.view(np.float64), None
 
 
 def _decimals(column: Column, data: Any, place: Any, length: Any, bad: Any) -> _Made:
-    import numpy as np
-
     from schemas.columnar.kernels.text import fill_decimals
 
     assert column.length is not None
@@ -170,8 +160,6 @@ def _decimals(column: Column, data: Any, place: Any, length: Any, bad: Any) -> _
 
 
 def _texts(_column: Column, data: Any, place: Any, length: Any, _bad: Any) -> _Made:
-    import numpy as np
-
     from schemas.columnar.kernels import columns as kernel
 
     offsets = np.empty(len(place) + 1, np.int32)

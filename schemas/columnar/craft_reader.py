@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from schemas.columnar.columns import MAX_BATCH, decimal_size
 from schemas.columnar.kernels import craft_cells
 from schemas.columnar.kernels.jit import COMPILED
@@ -35,8 +37,6 @@ class CraftTableReader:
 
     def read(self, buffers: MessageBuffers, memory: ChunkMemory, taken_mask: Any) -> Iterator[RowChunk]:
         """`TableReader.read`."""
-        import numpy as np
-
         first, last = buffers.value_first, buffers.value_last
         if self._plan is None:
             return
@@ -49,8 +49,6 @@ class CraftTableReader:
         self, data: Any, starts: Any, ends: Any, index: Any, memory: ChunkMemory, taken_mask: Any
     ) -> Iterator[RowChunk]:
         """Rows of the messages in `index`."""
-        import numpy as np
-
         from schemas.columnar.kernels import craft_read
 
         count = len(self.columns)
@@ -77,8 +75,6 @@ class CraftTableReader:
             at = after
 
     def _fill(self, data: Any, scan: Any, rows: int, index: Any, memory: ChunkMemory, bad: Any) -> RowChunk:
-        import numpy as np
-
         count = len(self.columns)
         sent = scan.lengths[count:, :rows] != -2
         key_only = (scan.side[:rows] == 2) & ~sent.all(axis=0)
@@ -101,8 +97,6 @@ class CraftTableReader:
 
 # ---------------------------------------------------------------------------------------------- plan
 def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int) -> Any:
-    import numpy as np
-
     from schemas.columnar.kernels import craft_read as kernel
 
     names = list(dict.fromkeys((table.id.db, table.id.table, *(c.name for c in columns))))
@@ -140,8 +134,6 @@ def _mask(column: Column) -> int:
 
 
 def _new_scratch(room: int, count: int) -> Any:
-    import numpy as np
-
     from schemas.columnar.kernels import craft_read as kernel
 
     size = max(room, count, 2)
@@ -152,8 +144,6 @@ def _new_scratch(room: int, count: int) -> Any:
 
 # ---------------------------------------------------------------------------------------------- values
 def _slots(columns: tuple[Column, ...]) -> craft_cells.CraftSlots:
-    import numpy as np
-
     steps = [_step(column) for column in columns * 2]
     # High limits have 64 bits without a sign: they travel as they are.
     a = np.array([a & (1 << 64) - 1 for _, a, _ in steps], np.uint64).view(np.int64)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from schemas.columnar.columns import decimal_size
 from schemas.columnar.debezium_writer import find_refused
 from schemas.columnar.kernels.jit import COMPILED
@@ -36,8 +38,6 @@ class CraftWriter:
 
     def write(self, rows: Rows, topics: Topics, timestamps: Any) -> WrittenMessages:
         """`RowsWriter.write`. Flags: those of `CraftEncoder`, by row."""
-        import numpy as np
-
         count, options = len(rows.shape), self._options
         left, leads = np.ones(count, np.bool_), np.zeros(count, np.bool_)
         values: list[tuple[Any, Any, Any]] = []
@@ -79,8 +79,6 @@ class CraftWriter:
 
 def _commit_ts_of_rows(rows: Rows, timestamps: Any, options: Options) -> tuple[Any, Any, dict[str, Any]]:
     """(commit_ts of each row as `required_commit_ts` gives it, 0 for none; whether it is one; flags by name)."""
-    import numpy as np
-
     unknown = rows.commit_ts == NO_COMMIT_TS
     is_synthetic = unknown & (timestamps > 0)
     usable = (rows.commit_ts >= NO_COMMIT_TS) & (~is_synthetic | (timestamps <= tso_physical_ms(MAX_TSO)))
@@ -93,8 +91,6 @@ def _commit_ts_of_rows(rows: Rows, timestamps: Any, options: Options) -> tuple[A
 
 def _begins(numbers: Any) -> Any:
     """Where another number begins than before (bool)."""
-    import numpy as np
-
     begins = np.ones(len(numbers), np.bool_)
     begins[1:] = numbers[1:] != numbers[:-1]
     return begins
@@ -109,8 +105,6 @@ def _write(
 
     left and leads (`WrittenMessages`) are brought up to date.
     """
-    import numpy as np
-
     from schemas.columnar.kernels import craft_write as kernel
 
     count, columns = len(chosen), len(layout.codes)
@@ -139,8 +133,6 @@ def _write(
 
 def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
     """Messages of several shapes → of all, by the rows that they begin with."""
-    import numpy as np
-
     from schemas.columnar.kernels import columns as kernel
 
     count = len(leads)
@@ -161,8 +153,6 @@ def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
 # ---------------------------------------------------------------------------------- layouts
 def _compile_layout(shape: RowShape, options: Options) -> Any:
     """`craft_write.WriteLayout`. WireError, ValueError for a table that can't be written."""
-    import numpy as np
-
     from schemas.columnar.kernels import craft_write as kernel
 
     id_, columns = shape.table.id, tuple(c for c in shape.table.columns if not c.virtual)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import numpy as np
+
 from schemas.codec import json_exact, json_spans
 from schemas.columnar import json_values as cells
 from schemas.columnar.columns import is_decimal128
@@ -97,8 +99,6 @@ class _Format:
         self.told = learned_table
 
     def rows(self, buffers: MessageBuffers) -> Any:
-        import numpy as np
-
         fine = (buffers.value_first >= 0) & (buffers.value_last - buffers.value_first <= MAX_MESSAGE)
         fine &= buffers.key_last - buffers.key_first <= MAX_MESSAGE
         messages = np.flatnonzero(fine)

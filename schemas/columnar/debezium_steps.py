@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from schemas.columnar.kernels import json_write as kernel
 from schemas.columnar.kernels.json_write import REFUSE, SILENT, JsonSteps
 from schemas.columnar.kernels.temporal import NEVER, ONCE, TWICE
@@ -72,8 +74,6 @@ class Compiler:
 
     def arrays(self) -> tuple[JsonSteps, Any]:
         """What has been compiled, as the kernel takes it: programs and zones."""
-        import numpy as np
-
         if self._made is None:
             text = freeze(np.frombuffer(bytes(self._text), np.uint8))
             steps = freeze(np.array(self._steps, np.int64).reshape(-1))

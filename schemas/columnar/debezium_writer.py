@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import (
     NO_COMMIT_TS,
@@ -84,8 +86,6 @@ class DebeziumWriter:
 
 def find_refused(rows: Rows, options: Options, keeps: str = "") -> Any:
     """Rows (bool) that an encoder refuses for what they are flagged with, but for flags that begin with `keeps`."""
-    import numpy as np
-
     refused = np.zeros(len(rows.shape), np.bool_)
     for name, mask in rows.flags.items():
         if options.on_lossy == "error" and says_changed(name) and not (keeps and name.startswith(keeps)):
@@ -97,8 +97,6 @@ class _Batch:
     """One batch on its way through the kernel."""
 
     def __init__(self, writer: DebeziumWriter, rows: Rows, timestamps: Any) -> None:
-        import numpy as np
-
         from schemas.columnar.kernels import json_write as kernel
 
         self._writer, self._rows, self._options = writer, rows, writer.options
@@ -118,8 +116,6 @@ class _Batch:
     # ---- what each row is
     def _find_usable(self, usable: Any) -> Any:
         """Rows with the sides that their op has, and none that the encoder refuses for what it was flagged with."""
-        import numpy as np
-
         rows = self._rows
         old, new, delete = rows.before >= 0, rows.after >= 0, rows.op == ord("d")
         key_only = np.array([s.key_only for s in rows.shapes], np.bool_)[self._shape]
@@ -132,8 +128,6 @@ class _Batch:
 
     def _programs(self) -> Any:
         """The program of each row: of its shape, of the sizes of its DATETIME values, and of its kind."""
-        import numpy as np
-
         rows, updates = self._rows, self._rows.op == ord("u")
         bare = updates & (self._options.no_old_value | (rows.before < 0))
         if not self._options.no_old_value:
@@ -145,8 +139,6 @@ class _Batch:
         return np.where(first < 0, -1, first + kinds)
 
     def _first_programs(self, bare: Any) -> Any:
-        import numpy as np
-
         shapes, bits = self._rows.shapes, self._bits(bare)
         if bits is None:
             used = np.bincount(self._shape, minlength=len(shapes)).tolist()
@@ -176,8 +168,6 @@ class _Batch:
 
     def _sizes(self, bare: Any) -> Any:
         """A bit for each DATETIME without fsp, as the encoder goes by a row's values; None where no table has any."""
-        import numpy as np
-
         from schemas.columnar.kernels import json_write as kernel
 
         lists = []
@@ -196,8 +186,6 @@ class _Batch:
 
     # ---- the kernel
     def write(self) -> WrittenMessages:
-        import numpy as np
-
         from schemas.columnar.kernels import json_write as kernel
 
         programs, zones = self._writer.compiler.arrays()
@@ -226,8 +214,6 @@ class _Batch:
 
     def _first_room(self, table: Any) -> tuple[Any, Any]:
         """Room for the literals, and for values as they mostly are; more is made when it is needed."""
-        import numpy as np
-
         from schemas.columnar.kernels import json_write as kernel
 
         program = self._program[self._program >= 0]
@@ -237,8 +223,6 @@ class _Batch:
 
     def _note(self, notes: Any) -> None:
         """Flags of values that changed: by name, which rows."""
-        import numpy as np
-
         names = list(self._writer.compiler.flags)
         for number in np.flatnonzero(np.bincount(notes[:, 1])).tolist():
             mask = np.zeros(self._count, np.bool_)
@@ -248,8 +232,6 @@ class _Batch:
 
 def _grow(array: Any, used: int, need: int) -> Any:
     """The array with room for `need` bytes more; itself where it has that."""
-    import numpy as np
-
     if len(array) - used >= need:
         return array
     larger = np.empty(max(2 * len(array), used + need + _ROOM), np.uint8)

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+import numpy as np
+
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.json_values import RowFiller, ValueKind
 from schemas.columnar.kernels.jit import COMPILED
@@ -146,8 +148,6 @@ class TemplateReader:
         self, buffers: MessageBuffers, rows: Any, memory: ChunkMemory, taken_mask: Any, learning: bool
     ) -> Iterator[RowChunk]:
         """Rows, in order."""
-        import numpy as np
-
         from schemas.columnar.kernels import json_cells, json_scan
 
         width = len(self._format.columns)
@@ -234,8 +234,6 @@ class TemplateReader:
         return slots == wanted_slots and sum(p.kind == COMMIT for p in places) == 1
 
     def _build_plan(self) -> Any:
-        import numpy as np
-
         from schemas.columnar.kernels import json_scan as kernel
 
         if self._plan is None:
@@ -247,8 +245,6 @@ class TemplateReader:
         return self._plan
 
     def _build_images(self) -> Any:
-        import numpy as np
-
         from schemas.columnar.kernels.json_cells import Images
 
         if self._built_images is None:
@@ -275,8 +271,6 @@ def _parts(text: str, places: list[SampleValue]) -> Iterator[tuple[int, bytes, i
 
 
 def _message_rows(kernel: Any, buffers: MessageBuffers, rows: Any) -> Any:
-    import numpy as np
-
     columns = [freeze(np.ascontiguousarray(rows[:, k])) for k in range(5)]
     return kernel.MessageRows(freeze(buffers.keys), freeze(buffers.values), *columns[1:], columns[0])
 

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from schemas.columnar.columns import is_decimal128
 from schemas.columnar.kernels import json_cells as kernel
 from schemas.columnar.kernels.byte_buffers import BLOCK
@@ -117,8 +119,6 @@ class RowFiller:
 
     @cached_property
     def slots(self) -> kernel.SlotReaders:
-        import numpy as np
-
         steps = [kind.fill(column) for column, kind in zip(self.columns, self.kinds, strict=True)] * 2
         # High limits have 64 bits without a sign: they travel as they are.
         a = np.array([step.a & (1 << 64) - 1 for step in steps], np.uint64).view(np.int64)
@@ -131,8 +131,6 @@ class RowFiller:
 
     def finish(self, place: Any, length: Any, rows: int, memory: ChunkMemory) -> None:
         """What is left to do where all cells of some rows have been read."""
-        import numpy as np
-
         for slot, (column, code) in enumerate(zip(self.columns * 2, self.slots.code.tolist(), strict=True)):
             if code == kernel.FLOAT:
                 reals = place[slot, :rows].view(np.float64)

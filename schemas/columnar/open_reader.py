@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from schemas.codec import json_spans
 from schemas.columnar import json_values as cells
 from schemas.columnar.json_templates import (
@@ -98,8 +100,6 @@ class _Format:
         self.told = learned_table
 
     def rows(self, buffers: MessageBuffers) -> Any:
-        import numpy as np
-
         from schemas.columnar.kernels.json_scan import frames
 
         # What is too large or not there has an empty value or key here: no frame, so it is left.

@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from schemas.columnar.rows import NO_COMMIT_TS, Binaries, CellForm, Rows, RowShape, form_of, freeze
 from schemas.model import values
 from schemas.model.table import Column
@@ -23,8 +25,6 @@ def plain_texts(rows: Rows) -> Binaries:
     NULL, ABSENT and cells of no row are not valid. Texts are UTF-8. ValueError for a cell that is no value of its
     column (`CellForm`). To be called where `COMPILED` only: without numba it takes milliseconds a row.
     """
-    import numpy as np
-
     from schemas.columnar.kernels import plain_lines as kernel
 
     count = len(rows.place)
@@ -86,8 +86,6 @@ def plain_lines(
     and offset (int64, kernels.plain_lines.NONE: not known). extra: JSON of what stands beside each row; none: it has
     nothing. A row has one flag at most. UnicodeEncodeError where a name is not UTF-8. To be called where `COMPILED`.
     """
-    import numpy as np
-
     from schemas.columnar.kernels import plain_lines as kernel
 
     text, count = _Text(), len(rows.message)
@@ -126,8 +124,6 @@ def plain_lines(
 
 def _room(lines: Any, rows: Any, data: Any, kernel: Any) -> int:
     """Bytes that the lines take at most."""
-    import numpy as np
-
     if not len(rows.shape):
         return 0
     ends = np.concatenate((np.zeros(1, np.int64), np.cumsum(lines.names[:, 1] + 12)))[lines.ends]
@@ -168,14 +164,10 @@ Beside = Callable[[Binaries, Any], tuple[Binaries | None, Any]]
 
 
 def _no_extra(_values: Binaries, message: Any) -> tuple[None, Any]:
-    import numpy as np
-
     return None, np.zeros(len(message), np.bool_)
 
 
 def _debezium_extra(values: Binaries, message: Any) -> tuple[Binaries, Any]:
-    import numpy as np
-
     from schemas.columnar.kernels import debezium_extra as kernel
 
     count, places = len(message), np.ascontiguousarray(values.offsets, np.int64)

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+import numpy as np
+
 from schemas.columnar.rows import Rows, RowShape, find_distinct, freeze
 from schemas.model.table import Column
 from schemas.model.types import Kind
@@ -39,23 +41,17 @@ class ChunkMemory:
     """
 
     def __init__(self, messages: Any = b"", size: int = 0) -> None:
-        import numpy as np
-
         self.used = len(messages)
         self.data = np.empty(self.used + size + 4096, np.uint8)
         self.data[: self.used] = np.frombuffer(messages, np.uint8)
 
     def new_cells(self, slots: int, room: int) -> tuple[Any, Any]:
         """(place, length) of a chunk."""
-        import numpy as np
-
         place, length = np.empty((2, slots, room), np.int64)
         return place, length
 
     def reserve(self, size: int) -> None:
         """Room for `size` bytes more."""
-        import numpy as np
-
         if len(self.data) - self.used < size:
             larger = np.empty(2 * len(self.data) + size, np.uint8)
             larger[: self.used] = self.data[: self.used]
@@ -63,8 +59,6 @@ class ChunkMemory:
 
     def add(self, text: bytes) -> int:
         """Where the bytes are."""
-        import numpy as np
-
         self.reserve(len(text))
         start = self.used
         self.used += len(text)
@@ -119,8 +113,6 @@ class RowsBuilder:
 
     def add(self, chunk: RowChunk, shape: RowShape, key_only: RowShape | None = None) -> None:
         """Rows with all columns of the shape. key_only: the shape of deletes by their keys alone."""
-        import numpy as np
-
         count = len(chunk.message)
         slots, room = chunk.place.shape
         at = self._cells + np.arange(count)
@@ -141,8 +133,6 @@ class RowsBuilder:
         return self._shapes.setdefault(id(shape), (len(self._shapes), shape))[0]
 
     def rows(self) -> Rows:
-        import numpy as np
-
         if not self._parts:
             none = np.zeros(0, np.int64)
             self._parts.append((none, none, none, np.zeros(0, np.uint8), *(none,) * 5))
@@ -166,8 +156,6 @@ def name_numbers(column: Column, place: Any, length: Any, memory: ChunkMemory) -
 
     Out: which rows have a number as their text.
     """
-    import numpy as np
-
     valid = length >= 0
     numbers = place * valid
     if not column.elements or column.type.kind is Kind.SET:
@@ -186,8 +174,6 @@ def _name_of(column: Column, number: int) -> str:
 
 
 def _put_names(names: Sequence[str], which: Any, valid: Any, place: Any, length: Any, memory: ChunkMemory) -> None:
-    import numpy as np
-
     texts = [name.encode() for name in names]
     sizes = np.array([len(text) for text in texts], np.int64)
     start = memory.add(b"".join(texts))

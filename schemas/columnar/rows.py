@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from typing import Any, Protocol
 
+import numpy as np
+
 from schemas.model.table import Column, Table
 from schemas.model.types import Kind
 
@@ -102,8 +104,6 @@ class Rows:
 
     def without(self, messages: Any) -> Rows:
         """The rows, but for those of these messages (int64)."""
-        import numpy as np
-
         stays = np.flatnonzero(~np.isin(self.message, messages))
         by_row = ("message", "shape", "commit_ts", "op", "after", "before", "step")
         parts = {name: getattr(self, name)[stays] for name in by_row}
@@ -139,8 +139,6 @@ class WrittenMessages:
     @classmethod
     def nothing(cls, count: int) -> WrittenMessages:
         """All of so many rows are left."""
-        import numpy as np
-
         none = Binaries(np.zeros(0, np.uint8), np.zeros(count + 1, np.int64), np.zeros(count, np.bool_))
         return cls(none, none, np.ones(count, np.bool_))
 
@@ -190,8 +188,6 @@ def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
 
     numbers: of an integer type.
     """
-    import numpy as np
-
     if not len(numbers):
         return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
     low, high = int(numbers.min()), int(numbers.max())

@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, TypeGuard
 from zlib import crc32
 
+import numpy as np
+
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.craft_reader import CraftTableReader
@@ -54,8 +56,6 @@ class TableDispatcher:
 
     def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
         """`RowsReader.read`. SetupError of the source of tables."""
-        import numpy as np
-
         count = len(values.offsets) - 1
         builder = RowsBuilder(ChunkMemory())
         taken_mask = np.zeros(count, np.bool_)
@@ -80,8 +80,6 @@ class TableDispatcher:
     # ---- which table
     def _groups(self, buffers: MessageBuffers, topics: Topics) -> list[tuple[int, Any]]:
         """Messages (indices, ascending) that have a hash in common, where they are not too few; learns the tables."""
-        import numpy as np
-
         by_topic = np.array([crc32((name or "").encode()) << 1 for name in topics.names] or [0], np.uint64)
         digests = self._hash(buffers)
         digests = np.where(digests == 0, by_topic[topics.of], digests)  # of an odd hash no more than of an even one
@@ -106,8 +104,6 @@ class TableDispatcher:
         return groups
 
     def _hash(self, buffers: MessageBuffers) -> Any:
-        import numpy as np
-
         from schemas.columnar.kernels.table_hash import hash_names, hash_terms
 
         out = np.zeros(len(buffers.value_first), np.uint64)
@@ -173,8 +169,6 @@ class CraftReader(TableDispatcher):
         self._plain = format_named(self.FORMAT).decoder(replace(context, damaged_topics=self._proven))
 
     def read(self, keys: Binaries, values: Binaries, topics: Topics) -> tuple[Rows, Any]:
-        import numpy as np
-
         rows, left = super().read(keys, values, topics)
         mode = self._context.options.craft_float
         has_float = [any(c.type.kind is Kind.FLOAT for c in shape.columns) for shape in rows.shapes]
@@ -201,8 +195,6 @@ class CraftReader(TableDispatcher):
 
 
 def _buffers(keys: Binaries, values: Binaries) -> MessageBuffers:
-    import numpy as np
-
     parts: list[Any] = []
     for binaries in (keys, values):
         offsets = np.asarray(binaries.offsets, np.int64)
@@ -264,8 +256,6 @@ class _Table:
 
     def read(self, buffers: MessageBuffers, index: Any, builder: RowsBuilder, taken_mask: Any) -> Any:
         """Adds the rows of messages at `index` to builder; out: the indices that are left."""
-        import numpy as np
-
         if not self.versions:
             self._extend()
         for _ in range(2):  # once more where there is a version that was not known
