@@ -153,8 +153,8 @@ class TableDetails:
 
     clustered: of the primary key, None where it is not written. ttl: the column. checks, expressions: name of the CHECK
     or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
-    column. prefixed: columns of which an index has a prefix only. everywhere: indexes that are GLOBAL. cached: by
-    ALTER TABLE … CACHE.
+    column; random: its bits and its range. prefixed: columns of which an index has a prefix only. everywhere: indexes
+    that are GLOBAL. cached: by ALTER TABLE … CACHE.
     """
 
     clustered: bool | None = None
@@ -164,6 +164,7 @@ class TableDetails:
     checks: tuple[tuple[str, tuple[str, ...]], ...] = ()
     expressions: tuple[tuple[str, tuple[str, ...]], ...] = ()
     auto_random: str = ""
+    random: tuple[int, int] = (0, 0)
     prefixed: tuple[str, ...] = ()
     everywhere: tuple[str, ...] = ()
     cached: bool = False

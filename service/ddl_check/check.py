@@ -15,6 +15,7 @@ from service.ddl_check.check_input import CheckInput
 from service.ddl_check.refusals.columns import Refusal, SqlModes
 from service.ddl_check.refusals.definitions import of_introducers
 from service.ddl_check.refusals.gone import of_gone
+from service.ddl_check.refusals.policies import of_policy, policies_after
 from service.ddl_check.refusals.statements import refusals
 from service.ddl_check.renames import OTHER_WAY, brought_in
 from service.ddl_check.report import (
@@ -68,6 +69,7 @@ class _Run:
         self.lost: dict[TableId, str] = {}
         self.lost_all = ""
         self.assumed: dict[str, str] = {}
+        self.policies: dict[str, bool] = {}
         self.unzoned = False
         self.columns = 0
 
@@ -129,6 +131,7 @@ class _Run:
             return StatementReport(
                 one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
             )
+        self.policies = policies_after(statement, self.policies)
         report = self._judge_changes(one, table_changes)
         self.catalog = after
         if stop := brought_in(statement, one.db, self.changefeed):
@@ -149,6 +152,7 @@ class _Run:
         found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
         found = [r for r in found if self.session.foreign_key_checks or r.number not in _OF_FOREIGN_KEYS]
         found += of_introducers(one.sql, self.session.mode)
+        found += of_policy(statement, self.policies)
         return [*of_gone(self.question.catalog, self.catalog, statement, one.db), *found]
 
     def _find_doubt(self, id_: TableId, statement: Statement) -> str:

@@ -92,7 +92,7 @@ def _with_columns(details: TableDetails, columns: Iterable[ColumnDef]) -> TableD
         if one.primary_key:
             details = replace(details, clustered=one.clustered)
         if one.auto_random:
-            details = replace(details, auto_random=one.name)
+            details = replace(details, auto_random=one.name, random=(one.random_bits, one.random_range))
     return details
 
 
@@ -127,7 +127,10 @@ def _add_index(details: TableDetails, clause: AddIndex, table: Table) -> TableDe
 
 
 def _change_column(details: TableDetails, clause: ChangeColumn, _: Table) -> TableDetails:
-    return replace(details, auto_random=clause.old) if clause.column.auto_random else details
+    new = clause.column
+    if not new.auto_random:
+        return details
+    return replace(details, auto_random=clause.old, random=(new.random_bits, new.random_range))
 
 
 def _drop_index(details: TableDetails, clause: DropIndex, _: Table) -> TableDetails:

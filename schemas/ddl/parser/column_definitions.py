@@ -177,10 +177,10 @@ def _auto_increment(c: Cursor, column: ColumnDef) -> ColumnDef:
 
 def _auto_random(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.advance()
-    bits = width = 0
+    bits, width = 5, 64
     if c.accept("("):
         bits = c.integer()
-        width = c.integer() if c.accept(",") else 0
+        width = c.integer() if c.accept(",") else width
         c.expect(")")
     return replace(column, auto_random=True, random_bits=bits, random_range=width)
 

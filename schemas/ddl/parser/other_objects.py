@@ -10,16 +10,19 @@ from typing import Final
 
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.lexer import END, NUMBER
+from schemas.ddl.parser.statements import NamedObject, Numbers, TableName
 from schemas.ddl.parser.table_elements import table_options
 
-Reader = Callable[[Cursor], None]
+Reader = Callable[[Cursor], int | None]
+"""Reads what follows an option's words; gives its number, where TiDB checks that against others."""
+ObjectReader = Callable[[Cursor], NamedObject | None]
 Options = dict[tuple[str, ...], Reader]
 _SIGNED_LIMITS: Final = (-(2**63), 2**63 - 1)
 
 
 # ---- values: what stands behind an option's words
-def _nothing(_: Cursor) -> None:
-    return
+def _nothing(_: Cursor) -> int:
+    return 0
 
 
 def _number(c: Cursor) -> None:
@@ -40,12 +43,14 @@ def _text(c: Cursor) -> None:
 
 
 def _signed(*links: str) -> Reader:
-    def read(c: Cursor) -> None:
+    def read(c: Cursor) -> int:
         c.accept_any("=", *links)
         sign = -1 if c.accept_any("+", "-") == "-" else 1
-        if not _SIGNED_LIMITS[0] <= sign * c.integer() <= _SIGNED_LIMITS[1]:
+        number = sign * c.integer()
+        if not _SIGNED_LIMITS[0] <= number <= _SIGNED_LIMITS[1]:
             c.step_back()
             c.fail("a number of 64 bits")
+        return number
 
     return read
 
@@ -130,9 +135,9 @@ _RESOURCE_GROUP: Final[Options] = {
 }  # fmt: skip
 
 
-def _read(c: Cursor, options: Options, *, commas: bool, once: bool = False) -> None:
-    """One option or more. once: none may come twice."""
-    done = set[tuple[str, ...]]()
+def _read(c: Cursor, options: Options, *, commas: bool, once: bool = False) -> Numbers:
+    """One option or more; those with a number that TiDB checks. once: none may come twice."""
+    done, numbers = set[tuple[str, ...]](), dict[str, int]()
     while True:
         words = next((w for w in options if c.upper == w[0] and all(c.peek(n).upper == t for n, t in enumerate(w))), ())
         if not words or (once and words in done):
@@ -141,41 +146,40 @@ def _read(c: Cursor, options: Options, *, commas: bool, once: bool = False) -> N
         if words not in _REPEATED:
             done.add(words)
         c.accept(*words)
-        options[words](c)
+        number = options[words](c)
+        if number is not None:
+            numbers["".join(words)] = number
         if not (commas and c.accept(",")) and (
             c.token.kind == END or c.upper in (")", ";") or not _follows(c, options)
         ):
-            return
+            return tuple(numbers.items())
 
 
 def _follows(c: Cursor, options: Options) -> bool:
     return any(c.upper == words[0] for words in options)
 
 
-def sequence_options(c: Cursor) -> None:
+def sequence_options(c: Cursor) -> Numbers:
     """After CREATE SEQUENCE name: its options, then those of a table."""
-    if _follows(c, _SEQUENCE):
-        _read(c, _SEQUENCE, commas=False)
+    numbers = _read(c, _SEQUENCE, commas=False) if _follows(c, _SEQUENCE) else ()
     table_options(c)
+    return numbers
 
 
-def _dropped(c: Cursor) -> None:
-    c.accept("IF", "EXISTS")
-    _name(c)
+def _dropped(c: Cursor) -> NamedObject:
+    lenient = c.accept("IF", "EXISTS")
+    return NamedObject(_name(c), lenient)
 
 
-def _name(c: Cursor) -> None:
+def _name(c: Cursor) -> TableName:
     """A name; a resource group may be called DEFAULT, and a sequence has a database."""
-    if not c.accept("DEFAULT"):
-        c.table()
+    return TableName("", "DEFAULT") if c.accept("DEFAULT") else c.table()
 
 
-def _made(options: Options, *, commas: bool, once: bool = False) -> Reader:
-    def read(c: Cursor) -> None:
-        if not c.accept("IF", "NOT", "EXISTS"):
-            c.accept("IF", "EXISTS")
-        _name(c)
-        _read(c, options, commas=commas, once=once)
+def _made(options: Options, *, commas: bool, once: bool = False) -> ObjectReader:
+    def read(c: Cursor) -> NamedObject:
+        lenient = c.accept("IF", "NOT", "EXISTS") or c.accept("IF", "EXISTS")
+        return NamedObject(_name(c), lenient, _read(c, options, commas=commas, once=once))
 
     return read
 
@@ -209,7 +213,7 @@ def _range(c: Cursor) -> None:
         c.word_or_text("a policy")
 
 
-OBJECTS: Final[dict[tuple[str, str], Reader]] = {
+OBJECTS: Final[dict[tuple[str, str], ObjectReader]] = {
     ("ALTER", "SEQUENCE"): _made(_ALTERED_SEQUENCE, commas=False),
     **{(verb, "PLACEMENT POLICY"): _made(_PLACEMENT, commas=True) for verb in ("CREATE", "ALTER")},
     **{(verb, "RESOURCE GROUP"): _made(_RESOURCE_GROUP, commas=True, once=True) for verb in ("CREATE", "ALTER")},

@@ -51,7 +51,8 @@ class PartitionBy:
     """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
     INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
     the partitions. subpartitions: SUBPARTITIONS n. plain: the expression is a column and nothing else. functions: words
-    before a parenthesis in the expression, in small letters.
+    before a parenthesis in the expression, in small letters, and operators but + - * %. fractions: a number in it has a
+    point or an exponent.
     """
 
     names: tuple[str, ...] = field(default=(), compare=False)
@@ -64,3 +65,4 @@ class PartitionBy:
     plain: bool = False
     subpartitions: int | None = None
     functions: tuple[str, ...] = field(default=(), compare=False)
+    fractions: bool = field(default=False, compare=False)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from schemas.ddl.parser.column_definitions import charset_words
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import arithmetic, expression
-from schemas.ddl.parser.lexer import BITS, END, NUMBER, STRING
+from schemas.ddl.parser.lexer import BITS, END, NUMBER, OP, STRING
 from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef, PartitionValue
+
+_SIGNS = ("(", ")", ",", ".", "+", "-", "*", "%")
 
 
 def partition_by(c: Cursor) -> PartitionBy | None:
@@ -17,8 +20,10 @@ def partition_by(c: Cursor) -> PartitionBy | None:
         return None
     at = c.at
     method, names, interval_ = _method(c)
-    pairs = zip(c.all[at : c.at], c.all[at + 1 : c.at], strict=False)
-    called = [one.upper.lower() for one, after in pairs if after.upper == "(" and one.upper[:1].isalpha()]
+    read = c.all[at : c.at]
+    called = [one.upper.lower() for one, after in pairwise(read) if after.upper == "(" and one.upper[:1].isalpha()]
+    called += [one.upper.lower() for one in read if one.upper == "DIV" or (one.kind == OP and one.upper not in _SIGNS)]
+    fractions = any(one.kind == NUMBER and not str(one.value).isdecimal() for one in read)
     functions = () if interval_ or " " in method else tuple(filter(None, called[1:]))
     plain = len(names) == 1 and c.all[at + 1].upper == "(" and c.all[at + 3].upper == ")"
     count = c.integer() if c.accept("PARTITIONS") else None
@@ -30,7 +35,9 @@ def partition_by(c: Cursor) -> PartitionBy | None:
         each = c.integer() if c.accept("SUBPARTITIONS") else None
     made = definitions(c) if c.upper == "(" else ()
     indexes = update_indexes(c)
-    return PartitionBy(names, indexes, method, made, count, interval_, subpartitioned, plain, each, functions)
+    return PartitionBy(
+        names, indexes, method, made, count, interval_, subpartitioned, plain, each, functions, fractions
+    )
 
 
 def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:

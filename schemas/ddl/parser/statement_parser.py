@@ -77,7 +77,7 @@ def _create(c: Cursor) -> Statement:
         lenient = c.accept("IF", "NOT", "EXISTS")
         sequence = CreateRelation("sequence", c.table(), if_not_exists=lenient)
         with c.read_in_full():
-            sequence_options(c)
+            sequence = replace(sequence, numbers=sequence_options(c))
             c.end()
         return sequence
     return _without_rows(c, "CREATE", or_replace)
@@ -326,16 +326,16 @@ def _without_rows(c: Cursor, verb: str, or_replace: bool = False) -> Statement:
         if c.accept(*words):
             what = " ".join(words)
             both = or_replace and c.upper == "IF"
-            reader = OBJECTS.get((verb, what))
+            reader, about = OBJECTS.get((verb, what)), None
             if (verb, what) == ("CREATE", "MASKING POLICY"):
                 alter_clauses.create_masking_policy(c)
             elif reader is None:
                 c.rest()
             else:
                 with c.read_in_full():
-                    reader(c)
+                    about = reader(c)
                     c.end()
-            return NoRowEffect(f"{verb} {what}", both)
+            return NoRowEffect(f"{verb} {what}", both, or_replace, about)
     c.fail("TABLE", "DATABASE", "INDEX", "VIEW", "SEQUENCE", *(" ".join(words) for words in _OTHER_OBJECTS))
 
 

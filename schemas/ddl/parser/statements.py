@@ -306,10 +306,23 @@ class ViewSelect(NamedTuple):
     tables: tuple[tuple[TableName, str], ...]
 
 
+Numbers = tuple[tuple[str, int], ...]
+"""Options of a sequence with their numbers, which TiDB checks against one another."""
+
+
+class NamedObject(NamedTuple):
+    """A sequence, placement policy or resource group that a statement is about. lenient: IF EXISTS or IF NOT EXISTS."""
+
+    name: TableName
+    lenient: bool = False
+    numbers: Numbers = ()
+
+
 @dataclass(frozen=True, slots=True)
 class CreateRelation:
     """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view. columns: the names
-    that a view gives its columns, () where its SELECT does. select: None where it is no plain one.
+    that a view gives its columns, () where its SELECT does. select: None where it is no plain one. numbers: those of a
+    sequence's options.
     """
 
     kind: Literal["view", "sequence"]
@@ -319,6 +332,7 @@ class CreateRelation:
     has_variables: bool = field(default=False, compare=False)
     columns: tuple[str, ...] = field(default=(), compare=False)
     select: ViewSelect | None = field(default=None, compare=False)
+    numbers: Numbers = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,10 +375,13 @@ class RecoverTable:
 
 @dataclass(frozen=True, slots=True)
 class NoRowEffect:
-    """A statement that changes no table. what: its first words. replaces_none: OR REPLACE and IF NOT EXISTS, both."""
+    """A statement that changes no table. what: its first words. replaces: OR REPLACE; replaces_none: and IF NOT EXISTS,
+    both."""
 
     what: str
     replaces_none: bool = False
+    replaces: bool = field(default=False, compare=False)
+    about: NamedObject | None = field(default=None, compare=False)
 
 
 Statement = (

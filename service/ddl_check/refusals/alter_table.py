@@ -27,8 +27,8 @@ from schemas.ddl.parser.statements import (
     SetOptions,
 )
 from schemas.model.errors import DdlError
-from schemas.model.table import Column, Table
-from service.ddl_check.refusals import dependencies, indexes
+from schemas.model.table import Column, Table, TableDetails
+from service.ddl_check.refusals import auto_random, dependencies, indexes
 from service.ddl_check.refusals.columns import (
     NULL_IN_PRIMARY_KEY,
     Refusal,
@@ -86,6 +86,10 @@ class Alteration:
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
         yield from of_together(self.table, clauses)
+
+    @property
+    def details(self) -> TableDetails | None:
+        return self.table.details
 
     @property
     def charset(self) -> Charset:
@@ -163,12 +167,7 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
             yield work.unknown(clause.position.after)
     if old.primary_key and defined.nullable:
         yield NULL_IN_PRIMARY_KEY
-    details = work.table.details
-    if defined.auto_random and details and not details.auto_random and not old.auto_increment:
-        text = "auto_random can only be converted from auto_increment clustered primary key"
-        yield Refusal(8216, f"Invalid auto random: {text}")
-    if old.name.lower() == (details.auto_random.lower() if details else "") and not defined.auto_random:
-        yield Refusal(8216, "Invalid auto random: adding/dropping/modifying auto_random is not supported")
+    yield from auto_random.of_change(work.table.details, old, defined)
     constraints = {
         "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
     }  # fmt: skip
@@ -217,6 +216,8 @@ def _set_default(work: Alteration, clause: SetDefault) -> Iterator[Refusal]:
     old, default = work.find(clause.column), clause.default
     if old is None:
         yield work.unknown(clause.column)
+    elif default is not None and old.name.lower() == (work.details.auto_random.lower() if work.details else ""):
+        yield auto_random.INCOMPATIBLE
     elif default is not None and default.kind == "null":
         if not old.nullable:
             yield Refusal(1067, f"Invalid default value for '{old.name}'")

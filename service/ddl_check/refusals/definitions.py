@@ -42,11 +42,27 @@ def of_taken(catalog: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
         yield Refusal(1050, f"Table '{name.in_db(db)}' already exists")
 
 
+def wrong_object(id_: TableId, kind: str) -> Refusal:
+    return Refusal(1347, f"'{id_}' is not {kind}")
+
+
 def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterator[Refusal]:
     yield from of_table_name(new)
     target = new.in_db(db)
     if target.folded != old.folded:
         yield from of_taken(catalog, new, db)
+        yield from of_target(catalog, old, target)
+
+
+def of_target(catalog: Catalog, old: TableId, new: TableId) -> Iterator[Refusal]:
+    """Where a table or a view goes to (upstream `pkg/ddl/executor.go`, ExtractTblInfos)."""
+    own = catalog.databases.get(old.db)
+    relation = own.relations.get(old.table) if own else None
+    if relation is not None and relation.kind == "view" and old.db != new.db:
+        yield Refusal(1450, f"Changing schema from '{old.db}' to '{new.db}' is not allowed.")
+    if catalog.databases.get(new.db) is None:
+        text = f"Error on rename of '{old}' to '{new}' (errno: 168 - Database `{new.db}` doesn't exist)"
+        yield Refusal(1025, text, certain=False)
 
 
 # ---- character sets

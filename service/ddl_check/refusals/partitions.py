@@ -36,9 +36,9 @@ MANAGED: Final = {
 # What an expression may call (upstream `pkg/expression/function_traits.go`, AllowedPartitionFuncMap), and operators.
 _CALLED: Final = frozenset("""
     to_days to_seconds dayofmonth month dayofyear quarter yearweek year weekday dayofweek day hour minute second
-    time_to_sec microsecond unix_timestamp from_days extract abs ceiling datediff floor mod ceil timestampdiff
-    div and or xor not is like in between from interval binary rlike regexp then when else
+    time_to_sec microsecond unix_timestamp from_days extract abs ceiling datediff floor mod ceil timestampdiff div from
 """.split())  # fmt: skip
+_NO_WHOLE: Final = (Kind.DECIMAL, Kind.FLOAT, Kind.DOUBLE, Kind.TEXT, Kind.BINARY)
 _DATES: Final = (Kind.DATE, Kind.DATETIME)
 _TIMES: Final = (Kind.TIME, Kind.DATETIME)
 _ARGUMENTS: Final = {
@@ -179,6 +179,8 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
     if spread.plain and not spread.method.endswith("COLUMNS") and find(table.columns, spread.names[0]) is None:
         yield Refusal(1054, f"Unknown column '{spread.names[0]}' in 'expression'")
     columns = [c for name in spread.names if (c := find(table.columns, name))]
+    if not (spread.plain or spread.method.endswith("COLUMNS") or spread.method == "KEY"):
+        yield from _of_result(spread, columns)
     allowed: tuple[Kind, ...] = _OF_COLUMNS if spread.method.endswith("COLUMNS") else _INTEGERS
     if spread.method == "KEY":
         allowed = _OF_KEY
@@ -188,6 +190,14 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         if column.type.kind not in allowed or column.type.name.endswith(_LOBS):
             text = "is of a not allowed type for this type of partitioning"
             yield Refusal(1659, f"Field '{column.name}' {text}")
+
+
+def _of_result(spread: PartitionBy, columns: Sequence[Column]) -> Iterator[Refusal]:
+    """An expression of + - * %, ABS and MOD alone is no whole number where a column or a number of it is none."""
+    whole = not spread.fractions and all(column.type.kind not in _NO_WHOLE for column in columns)
+    others = {name.lower() for name in spread.names} - {column.name.lower() for column in columns}
+    if columns and not whole and others <= set(spread.functions) <= {"abs", "mod"}:
+        yield Refusal(1491, "The PARTITION function returns the wrong type")
 
 
 def _is_constant(table: Table, spread: PartitionBy) -> bool:

@@ -15,20 +15,20 @@ from schemas.ddl.executor.indexes import PRIMARY, column_indexes
 from schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
-    ColumnDef,
     CreateDatabase,
     CreateRelation,
     CreateTable,
     DropDatabase,
     DropTables,
     IndexDef,
+    NamedObject,
     NoRowEffect,
     RenameTables,
     Statement,
     TruncateTable,
 )
 from schemas.model.table import Index, Table, TableId
-from service.ddl_check.refusals import dependencies
+from service.ddl_check.refusals import auto_random, dependencies
 from service.ddl_check.refusals import indexes as index_refusals
 from service.ddl_check.refusals.alter_table import Alteration
 from service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, of_name
@@ -45,9 +45,12 @@ from service.ddl_check.refusals.definitions import (
     of_partition,
     of_table_name,
     of_taken,
+    of_target,
     of_twice,
+    wrong_object,
 )
 from service.ddl_check.refusals.partitions import of_partitioning
+from service.ddl_check.refusals.sequences import conflict, is_conflict, of_altered_sequence
 from service.ddl_check.refusals.views import of_view
 
 
@@ -60,6 +63,8 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
     match statement:
         case NoRowEffect(replaces_none=True):
             yield Refusal(1221, "Incorrect usage of OR REPLACE and IF NOT EXISTS")
+        case NoRowEffect(what="ALTER SEQUENCE", about=NamedObject() as about):
+            yield from of_altered_sequence(catalog, about, db)
         case CreateDatabase():
             yield from of_name(statement.name, 1102, "Incorrect database name '{name}'")
             yield from of_charset_names(statement.charset, statement.collate)
@@ -82,8 +87,10 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             if not (statement.replace or statement.if_not_exists):
                 yield from of_taken(catalog, statement.table, db)
             elif statement.replace and catalog.table(statement.table.in_db(db)) is not None:
-                yield _wrong_object(statement.table.in_db(db), "VIEW")
+                yield wrong_object(statement.table.in_db(db), "VIEW")
             yield from of_view(catalog, statement, db)
+            if statement.kind == "sequence" and is_conflict(statement.numbers, new=True):
+                yield conflict(statement.table.in_db(db))
         case RenameTables():
             yield from _of_renames(catalog, statement, db)
         case AlterTable():
@@ -91,7 +98,7 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             if table is not None:
                 yield from Alteration(catalog, table, db, modes).refusals(statement.clauses)
             elif catalog.exists(statement.table.in_db(db)):
-                yield _wrong_object(statement.table.in_db(db), "BASE TABLE")
+                yield wrong_object(statement.table.in_db(db), "BASE TABLE")
         case DropTables():
             yield from _of_drop(catalog, statement, db)
         case TruncateTable():
@@ -99,10 +106,6 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             if catalog.table(id_) is None and catalog.exists(id_):
                 yield Refusal(1146, f"Table '{id_}' doesn't exist")
             yield from dependencies.of_leaving_table(catalog, id_, (), truncated=True)
-
-
-def _wrong_object(id_: TableId, kind: str) -> Refusal:
-    return Refusal(1347, f"'{id_}' is not {kind}")
 
 
 def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]:
@@ -113,8 +116,9 @@ def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]
         yield from of_table_name(new)
         yield from dependencies.of_cached(catalog.table(source), "Rename Table")
         there = target.folded in made or (catalog.exists(target) is not None and target.folded not in left)
-        if target.folded != source.folded and there:
+        if there:
             yield Refusal(1050, f"Table '{target}' already exists")
+        yield from of_target(catalog, source, target)
         left.add(source.folded)
         made.discard(source.folded)
         made.add(target.folded)
@@ -128,11 +132,12 @@ def _of_drop(catalog: Catalog, s: DropTables, db: str) -> Iterator[Refusal]:
         if s.kind == "table" and relation and not s.if_exists:
             yield Refusal(1051, f"Unknown table '{id_}'")
         elif catalog.exists(id_) is None and not s.if_exists:
-            yield Refusal(1051, f"Unknown table '{id_}'", certain=False)
+            number, what = (4139, "SEQUENCE:") if s.kind == "sequence" else (1051, "table")
+            yield Refusal(number, f"Unknown {what} '{id_}'", certain=False)
         elif s.kind == "table":
             yield from dependencies.of_leaving_table(catalog, id_, ids, truncated=False)
         elif catalog.table(id_) is not None:
-            yield _wrong_object(id_, s.kind.upper())
+            yield wrong_object(id_, s.kind.upper())
 
 
 # ---- CREATE TABLE
@@ -145,7 +150,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
         if catalog.table(source) is None:
             there = catalog.exists(source)
             text = f"Table '{source}' doesn't exist"
-            yield _wrong_object(source, "BASE TABLE") if there else Refusal(1146, text, certain=False)
+            yield wrong_object(source, "BASE TABLE") if there else Refusal(1146, text, certain=False)
         return
     if not s.columns:
         yield Refusal(1113, "A table must have at least 1 column")
@@ -242,26 +247,4 @@ def _of_keys(s: CreateTable, indexes: Sequence[IndexDef]) -> Iterator[Refusal]:
         yield Refusal(1506, "Foreign key clause is not yet supported in conjunction with partitioning")
     for one in s.columns:
         if one.auto_random:
-            yield from _of_auto_random(one, primary)
-
-
-def _of_auto_random(one: ColumnDef, primary: IndexDef | None) -> Iterator[Refusal]:
-    """Upstream `pkg/ddl/create_table.go`, setTableAutoRandomBits."""
-    if (
-        primary is None
-        or primary.parts[0].lower() != one.name.lower()
-        or one.clustered is False
-        or (primary.clustered is False)
-    ):
-        text = f"column {one.name} is not the primary key, or the primary key is nonclustered"
-        yield Refusal(8216, f"Invalid auto random: {text}")
-    if one.auto_increment:
-        yield Refusal(8216, "Invalid auto random: auto_random is incompatible with auto_increment")
-    if one.default is not None:
-        yield Refusal(8216, "Invalid auto random: auto_random is incompatible with default")
-    if one.random_range and not 32 <= one.random_range <= 64:
-        text = f"auto_random range bits must be between 32 and 64, but got {one.random_range}"
-        yield Refusal(8216, f"Invalid auto random: {text}")
-    if one.random_bits > 15:
-        text = f"max allowed auto_random shard bits is 15, but got {one.random_bits} on column `{one.name}`"
-        yield Refusal(8216, f"Invalid auto random: {text}")
+            yield from auto_random.of_new(one, primary)

@@ -52,6 +52,8 @@ def _of_unknown(select: ViewSelect, sources: _Sources) -> Iterator[Refusal]:
         known = [table for table in chosen if table is not None]
         if len(known) == len(chosen) and not any(column.lower() == c.name.lower() for t in known for c in t.columns):
             yield Refusal(1054, f"Unknown column '{'.'.join(item.path)}' in 'field list'")
+        elif sum(any(column.lower() == c.name.lower() for c in table.columns) for table in known) > 1:
+            yield Refusal(1052, f"Column '{'.'.join(item.path)}' in field list is ambiguous")
 
 
 def _names(select: ViewSelect, sources: _Sources) -> list[str] | None:
