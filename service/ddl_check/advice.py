@@ -64,15 +64,16 @@ def advise(
 def _of_columns(
     change: TableChange, target: SubjectTarget, attempt: Callable[[Mapping[str, str]], str]
 ) -> Iterator[Advice]:
-    strict = [c for c in change.added_columns if not c.nullable and not c.virtual and not c.primary_key]
+    strict = [c for c in change.added_columns if not c.nullable and not c.primary_key]
     if not strict:
         return
     names = ", ".join(f"`{c.name}`" for c in strict)
     nullable = attempt({c.name.lower(): "NULL" for c in strict})
     if nullable:
-        text = f"Allow NULL in {names}. Fill it afterwards; a later NOT NULL would be refused again under BACKWARD"
+        fill = "A" if all(c.virtual for c in strict) else "Fill it afterwards; a"
+        text = f"Allow NULL in {names}. {fill} later NOT NULL would be refused again under BACKWARD"
         yield Advice("allow-null", text, (nullable.rstrip(";") + ";",), True)
-    without = [c for c in strict if not c.has_default_value]
+    without = [c for c in strict if not c.has_default_value and not c.virtual]
     if without and all(c.type.kind in _EXAMPLES and c.type.name not in _NO_DEFAULT for c in without):
         given = attempt({c.name.lower(): f"NOT NULL DEFAULT {_EXAMPLES[c.type.kind]}" for c in without})
         if given:

@@ -51,6 +51,14 @@ def test_the_case_of_the_documents(fresh: Registry) -> None:
     assert [c.split()[2] for c in window["commands"]] == ["PUT", "POST", "DELETE"]
 
 
+def test_a_virtual_column_may_get_null(fresh: Registry) -> None:
+    register_all(fresh, shop(), feed())
+    form = one("ALTER TABLE orders ADD COLUMN v INT AS (n + 1) NOT NULL COMMENT 'NOT NULL'", fresh)
+    (advice,) = (a for a in form["advice"] if a["checked"])
+    assert advice["commands"] == ["ALTER TABLE orders ADD COLUMN v INT AS (n + 1) NULL COMMENT 'NOT NULL';"]
+    assert one(advice["commands"][0], fresh)["verdict"] == SAFE
+
+
 VERDICTS: list[tuple[str, str, str, str]] = [
     ("ALTER TABLE orders ADD c INT", "avro", "BACKWARD", SAFE),
     ("ALTER TABLE orders ADD c INT NOT NULL DEFAULT 1", "avro", "BACKWARD", SAFE),
