@@ -20,7 +20,10 @@ _VERSION = re.compile(r"v?(\d+)\.(\d+)(?:\.(\d+))?(?:-.*)?")
 _TEMPORAL: Final = (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP, Kind.TIME, Kind.YEAR)
 _STRINGS: Final = (Kind.TEXT, Kind.ENUM, Kind.SET, Kind.JSON)
 
-Deed = Literal["truncates partitions", "renames several", "copies a filtered table"]
+Deed = Literal[
+    "truncates partitions", "renames several", "renames across databases", "copies a filtered table",
+    "copies across databases",
+]  # fmt: skip
 
 
 def _any_settings(_: ChangefeedSettings) -> bool:
@@ -153,6 +156,19 @@ FAULTS: Final = (
                "TiCDC may send the parts of a RENAME of several tables in another order, so that a swap of names goes "
                "wrong downstream", f"{_TAKE_A_FIX}, or rename one table a statement",
                "https://github.com/pingcap/tiflow/issues/12449", deed="renames several"),
+    KnownFault("rename-bare", "loss", _WITH_DDL, "8.5.4", ("8.5.7",),
+               f"{_NEW_ARCHITECTURE} may send a RENAME into another database with the wrong old database, where the "
+               "statement leaves it out", f"{_TAKE_A_FIX}, or write the old name with its database",
+               "https://github.com/pingcap/ticdc/issues/4424", deed="renames across databases"),
+    KnownFault("like-bare", "loss", _WITH_DDL, "8.5.4", ("8.5.7",),
+               f"{_NEW_ARCHITECTURE} takes the table that CREATE TABLE … LIKE copies for one of the new table's "
+               "database, where the statement leaves its own out",
+               f"{_TAKE_A_FIX}, or write the copied table with its database",
+               "https://github.com/pingcap/ticdc/issues/5025", deed="copies across databases"),
+    KnownFault("registry-errors-hidden", "break", ("avro", "debezium-avro"), "8.5.4", ("8.5.8",),
+               f"{_NEW_ARCHITECTURE} may call a changefeed healthy that stands still because the registry answers 500",
+               f"{_TAKE_A_FIX}, or watch the checkpoint's lag and the registry's errors",
+               "https://github.com/pingcap/ticdc/issues/5653"),
     KnownFault("rename-filtered", "loss", _WITH_DDL, "6.2.0", ("6.5.12", "7.5.6", "8.5.1"),
                "TiCDC's event filters look at the new name of a renamed table, not at the old one: RENAME is kept back "
                "or let through by the rule of another table", f"{_TAKE_A_FIX}, or let the rule fit both names",

@@ -300,8 +300,12 @@ def _deeds(change: TableChange, feed: ChangefeedSettings) -> Iterator[Deed]:
         yield "truncates partitions"
     if change.is_renamed and change.is_one_of_many:
         yield "renames several"
+    if change.is_bare and change.is_renamed and change.before and change.before.id.db != change.id.db:
+        yield "renames across databases"
     if change.like is not None and not feed.replicates(change.like):
         yield "copies a filtered table"
+    if change.like is not None and change.is_bare and change.like.db != change.id.db:
+        yield "copies across databases"
 
 
 def _of_table(change: TableChange, target: SubjectTarget | None) -> Iterator[Risk]:

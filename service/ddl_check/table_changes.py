@@ -17,6 +17,7 @@ from schemas.ddl.parser.statements import (
     RenameTables,
     RenameTo,
     Statement,
+    TableName,
     TruncateTable,
 )
 from schemas.model.table import Column, Table, TableId
@@ -29,6 +30,7 @@ class TableChange:
 
     rows: what happens to rows without a row event: "", or `truncated`, `partitions dropped`, `partitions exchanged`,
     `recovered`. like: the table that CREATE TABLE … LIKE copies. is_one_of_many: RENAME TABLE has several pairs.
+    is_bare: the statement leaves out the database of a table that it renames or copies.
     """
 
     before: Table | None
@@ -37,6 +39,7 @@ class TableChange:
     rows: str = ""
     like: TableId | None = None
     is_one_of_many: bool = False
+    is_bare: bool = False
 
     @property
     def id(self) -> TableId:
@@ -119,8 +122,21 @@ def changes(catalog: Catalog, statement: Statement, db: str) -> tuple[Catalog, l
             source = origin[key]
             was = catalog.table(source) if source is not None else None
         if was is not None or now is not None:
-            table_changes.append(TableChange(was, now, _old_spelling(was, names), rows, like, many))
+            table_changes.append(
+                TableChange(was, now, _old_spelling(was, names), rows, like, many, _is_bare(statement))
+            )
     return after, table_changes
+
+
+def _is_bare(statement: Statement) -> bool:
+    match statement:
+        case RenameTables():
+            return any(not old.db for old, _ in statement.pairs)
+        case AlterTable():
+            return not statement.table.db
+        case CreateTable(like=TableName() as copied):
+            return not copied.db
+    return False
 
 
 def _unique(ids: tuple[TableId, ...]) -> list[TableId]:

@@ -65,6 +65,12 @@ STATEMENTS = (
     (CANAL, "8.5.7", "CREATE TABLE n LIKE t", "", "safe"),
     (CANAL, "8.5.7", "CREATE TABLE n LIKE hidden.t", "like-filtered", "cannot judge"),
     (CANAL, "8.5.8", "CREATE TABLE n LIKE hidden.t", "", "safe"),
+    (OPEN, "8.5.6", "RENAME TABLE t TO e.t2", "rename-bare", "safe"),
+    (OPEN, "8.5.6", "RENAME TO e.t2", "rename-bare", "safe"),
+    (OPEN, "8.5.6", "RENAME TABLE d.t TO e.t2", "", "safe"), (OPEN, "8.5.6", "RENAME TABLE t TO d.t2", "", "safe"),
+    (OPEN, "8.5.7", "RENAME TABLE t TO e.t2", "", "safe"),
+    (CANAL, "8.5.6", "CREATE TABLE e.n LIKE t", "like-bare", "safe"),
+    (CANAL, "8.5.6", "CREATE TABLE e.n LIKE d.t", "", "safe"),
     (AVRO, "8.5.5", "TRUNCATE TABLE p", "truncated-partitions-stall", "cannot judge"),
     (AVRO, "8.5.8", "TRUNCATE TABLE p", "", "safe"), (OPEN, "8.1.0", "TRUNCATE TABLE t", "", "safe"),
 )  # fmt: skip
@@ -76,9 +82,10 @@ def test_statements_that_run_into_a_fault() -> None:
     def check_row(row: tuple[str, str, str, str, str]) -> None:
         uri, version, clause, fault, verdict = row
         catalog = with_snapshots(new_catalog(), TABLES, "d")
-        catalog = with_snapshots(catalog, ("CREATE TABLE `t` (`id` int NOT NULL, PRIMARY KEY (`id`))",), "hidden")
-        sql = clause if clause.startswith(("TRUNCATE", "RENAME", "CREATE")) else f"ALTER TABLE t {clause}"
-        feed = read(uri, "[filter]\nrules = ['d.*']", ticdc_version=version)
+        for other in ("hidden", "e"):
+            catalog = with_snapshots(catalog, ("CREATE TABLE `t` (`id` int NOT NULL, PRIMARY KEY (`id`))",), other)
+        sql = clause if clause.startswith(("TRUNCATE", "RENAME TABLE", "CREATE")) else f"ALTER TABLE t {clause}"
+        feed = read(uri, "[filter]\nrules = ['d.*', 'e.*']", ticdc_version=version)
         form = check(CheckInput(sql, "d", catalog, feed), nothing_registered()).form()
         told = [r for r in form["risks"] if r["id"] in ids]
         assert ([r["id"] for r in told], form["verdict"]) == (fault.split(), verdict)
@@ -90,18 +97,19 @@ def test_statements_that_run_into_a_fault() -> None:
 # (URI, configuration, TiCDC's version, faults)
 SETTINGS = (
     (DEBEZIUM, "", "", "temporal-null-added enum-null-default default-of-not-null timestamp-default-zero "
-     "rename-order truncated-partitions truncated-partitions-stall"),
-    (DEBEZIUM, "", "8.5.6", "temporal-null-added truncated-partitions-stall"), (DEBEZIUM, "", "9.1.0", ""),
+     "rename-order rename-bare like-bare truncated-partitions truncated-partitions-stall"),
+    (DEBEZIUM, "", "8.5.6", "temporal-null-added rename-bare like-bare truncated-partitions-stall"),
+    (DEBEZIUM, "", "9.1.0", ""),
     (DEBEZIUM, SELECTORS, "8.5.2", "temporal-null-added enum-null-default selector-panic rename-order "
      "truncated-partitions"),
-    (DEBEZIUM, SELECTORS, "8.5.5", "temporal-null-added truncated-partitions-stall"),
+    (DEBEZIUM, SELECTORS, "8.5.5", "temporal-null-added rename-bare like-bare truncated-partitions-stall"),
     (CRAFT, "", "8.5.0", "craft-float-damaged rename-order truncated-partitions"),
     (AVRO, "", "8.1.2", "null-text-default default-of-not-null truncated-partitions"),
     (AVRO, "", "7.5.6", "truncated-partitions"), (AVRO, "", "8.5.8", ""),
-    (AVRO, "", "8.5.5", "truncated-partitions-stall"),
+    (AVRO, "", "8.5.5", "truncated-partitions-stall registry-errors-hidden"),
     (OPEN + "&only-output-updated-columns=true", "", "8.5.5", "time-fraction-lost open-old-values "
-     "truncated-partitions-stall"),
-    (OPEN, "", "8.5.5", "time-fraction-lost truncated-partitions-stall"),
+     "rename-bare like-bare truncated-partitions-stall"),
+    (OPEN, "", "8.5.5", "time-fraction-lost rename-bare like-bare truncated-partitions-stall"),
     (OPEN, "[filter]\nrules = ['d.*']", "8.5.7", "truncated-partitions-stall like-filtered"),
     (SIMPLE, RENAMES, "7.5.5", "default-of-not-null rename-order rename-filtered truncated-partitions"),
     (SIMPLE, RENAMES.replace("d.*", "*.*"), "7.5.5", "default-of-not-null rename-order truncated-partitions"),
@@ -110,7 +118,8 @@ SETTINGS = (
     (SIMPLE, RENAMES, "7.5.6", "rename-order truncated-partitions"),
     (AVRO, BY_COLUMN, "7.5.6", "dispatcher-case truncated-partitions"),
     (AVRO, BY_COLUMN, "7.5.7", "truncated-partitions"),
-    (CANAL, "", "8.5.4", "null-text-nulled rename-order truncated-partitions truncated-partitions-stall"),
+    (CANAL, "", "8.5.4", "null-text-nulled rename-order rename-bare like-bare truncated-partitions "
+     "truncated-partitions-stall"),
 )  # fmt: skip
 
 
