@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 
 from schemas.codec.bounded_cache import BoundedCache
 from schemas.model.event import RowChange
-from schemas.model.table import Column, Table
+from schemas.model.names import sanitise_name
+from schemas.model.table import Column, Table, TableId
 from service.history.compare import difference
 from service.history.model import Drift, DriftKind, Key, State, TableVersionRow
 from service.history.times import clean
@@ -32,16 +33,19 @@ class RowSample:
 
 At = Callable[[str, str, int], TableVersionRow | None]
 Sent = Callable[[Table], Table]
+Sanitised = Callable[[TableId], Sequence[TableId]]
 
 
 class RowValidator:
     """Collects rows, and judges them once their versions are sealed.
 
     at: (db, table, commit_ts) → version. sent: a version's table → what rows carry of it, by column selectors.
+    sanitised: a name as Avro has it → the tables of the history that it may be.
     """
 
-    def __init__(self, changefeed: str, at: At, sent: Sent) -> None:
-        self._changefeed, self._at, self._sent = changefeed, at, sent
+    def __init__(self, changefeed: str, at: At, sent: Sent, sanitised: Sanitised) -> None:
+        self._changefeed, self._at, self._sent, self._sanitised = changefeed, at, sent, sanitised
+        self._own_names: dict[TableId, Sequence[TableId]] = {}
         self._sights: dict[tuple[int, bool], RowSample] = {}
         self._waiting = 0
         verdicts = BoundedCache[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]](_MOST)
@@ -72,13 +76,14 @@ class RowValidator:
 
         is_sealed: (format, commit_ts) → whether no DDL can change any more which version a row of then has.
         """
+        self._own_names.clear()
         drift: list[Drift] = []
         fitting: dict[tuple[Key, int], int] = {}
         for key, sight in list(self._sights.items()):
             ready = sorted(ts for ts in sight.counts if is_sealed(sight.format, ts))
             for version, times in self._by_version(sight, ready):
                 count = sum(sight.counts.pop(ts) for ts in times)
-                verdict, name = self._verdict(sight, version), sight.table.id
+                verdict, name = self._verdict(sight, version), version.id if version else sight.table.id
                 if verdict is not None:
                     since = version.from_ts if version else None
                     of = (verdict[0], name.db, name.table, times[0], verdict[1], since, count)
@@ -109,7 +114,14 @@ class RowValidator:
             times = times[end:]
 
     def _version(self, sight: RowSample, commit_ts: int) -> TableVersionRow | None:
-        return self._at(clean(sight.table.id.db), clean(sight.table.id.table), commit_ts)
+        name = TableId(clean(sight.table.id.db), clean(sight.table.id.table))
+        version = self._at(*name, commit_ts)
+        if version is not None or sight.format != "avro":
+            return version
+        if name not in self._own_names:
+            self._own_names[name] = self._sanitised(name)
+        found = [one for id_ in self._own_names[name] if (one := self._at(*id_, commit_ts))]
+        return next((one for one in found if one.state is not State.GONE), found[0] if found else None)
 
     def _verdict(self, sight: RowSample, version: TableVersionRow | None) -> tuple[DriftKind, str] | None:
         if version is None:
@@ -130,10 +142,10 @@ class RowValidator:
 def compare_tables(table: Table, sight: RowSample) -> tuple[DriftKind, str] | None:
     """What rows contradict in a version: its columns, their types, or which of them is the handle key."""
     row_table = sight.table
-    missing = (
-        [c.name for c in table.columns if not c.virtual and c.name not in row_table.by_name] if sight.whole else []
-    )
-    extra = [c.name for c in row_table.columns if c.name not in table.by_name]
+    sent = {sanitise_name(c.name) if sight.format == "avro" else c.name: c for c in table.columns}
+    left = [c.name for name, c in sent.items() if not c.virtual and name not in row_table.by_name]
+    missing = left if sight.whole else []
+    extra = [c.name for c in row_table.columns if c.name not in sent]
     if missing or extra:
         parts = [f"{what} {', '.join(names[:8])}" for what, names in (("without", missing), ("with", extra)) if names]
         return "columns", f"rows {' and '.join(parts)}"
