@@ -10,6 +10,8 @@ import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from pyspark.sql import functions as F
+
 from schemas.inspect.format_lookup import format_named
 from schemas.model.errors import SetupError
 from schemas.model.options import Options
@@ -126,8 +128,6 @@ def count_changes(changes: DataFrame) -> dict[str, int]:
     them: `rows.c`, `other.ddl`, `errors.NOT_FRAMED`, `skipped.tombstone`, `skipped.other table` and the like.
     SetupError USAGE for a stream (its metrics are in `StreamingQuery.lastProgress`) and for what are no change events.
     """
-    from pyspark.sql import functions as F
-
     check_frame(changes, "changes")
     if changes.isStreaming:
         details = "changes is a stream: its counts are in lastProgress['observedMetrics'] of the query"
@@ -265,8 +265,6 @@ def _events(changes: DataFrame, more: tuple[str, ...] = ()) -> DataFrame:
 
     more: others that are needed.
     """
-    from pyspark.sql import functions as F
-
     have = kinds_of(changes, CHANGE_COLUMNS)
     if missing := sorted(set(more) - have.keys()):
         raise SetupError("USAGE", details=f"change events, as decode() gives them, have a column {missing[0]}")

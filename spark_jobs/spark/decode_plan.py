@@ -7,6 +7,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from schemas.model.errors import WireError
 from schemas.model.spark_types import EXACT, SparkTypes, row_type
 from schemas.model.table import Table, TableId
@@ -65,8 +67,6 @@ def avro_decode(frame: DataFrame, side: CodecConfig, key: Sequence[str]) -> Data
 def _decode_by_kernels(
     frame: DataFrame, side: CodecConfig, key: Sequence[str], others: str = "other_tables"
 ) -> DataFrame:
-    from pyspark.sql import functions as F
-
     view = side.view
     assert view is not None
     reader = None if view.types.kinds else avro_jvm.class_of(frame.sparkSession, "BinaryRows")
@@ -83,7 +83,6 @@ def _decode_by_kernels(
 def _read_binary(changes: DataFrame, reader: Any, name: str) -> Column:
     """A side, from its binary row where it has one."""
     from pyspark.sql import Column
-    from pyspark.sql import functions as F
 
     spark: Any = changes.sparkSession
     target = avro_jvm.instance(spark, reader, len(changes.schema[name].dataType))  # type: ignore[arg-type]
@@ -104,8 +103,6 @@ def _with_tidb_types(rows: Any, table: Table, certain: bool) -> StructType:
 
 def _select_table(rows: DataFrame, id_: TableId, others: str = "other_tables") -> DataFrame:
     """Rows of the table, errors and watermarks; what else there is is counted, by the metric `others`."""
-    from pyspark.sql import functions as F
-
     odd = F.col("odd")
     same_table = is_of(id_, odd["db"], odd["table"])
     ours = odd.isNull() | odd["kind"].isin("error", "watermark") | F.coalesce(same_table, F.lit(False))
@@ -117,8 +114,6 @@ def _select_table(rows: DataFrame, id_: TableId, others: str = "other_tables") -
 def _columns(id_: TableId, key: list[str], have: list[str], side_of: Callable[[str], Column]) -> list[Column]:
     """The columns of a change event (spark_jobs.arrow.change_schema.CHANGES). have: of what the workers gave; side_of:
     the row before or after."""
-    from pyspark.sql import functions as F
-
     odd = F.col("odd")
     names = F.array(*map(F.lit, key)) if key else F.array().cast("array<string>")
     error = F.struct(
@@ -210,8 +205,6 @@ def apply_view(events: DataFrame, side: CodecConfig) -> DataFrame:
 
 def decoded_changes(frame: DataFrame, side: CodecConfig, name: str = "") -> DataFrame:
     """By the compiled readers and, for what they leave, the in-process codec. name: of its metrics."""
-    from pyspark.sql import functions as F
-
     if side.tables is not None or side.format == "avro":
         warm_changes(side.format, side.view is not None)
     columns = f"{CHANGES}, {HEADERS_COLUMN}" if "headers" in frame.columns else CHANGES
@@ -224,8 +217,6 @@ def typed_changes(events: DataFrame, table: Table, row: StructType | None = None
 
     row: the struct's type, where it has metadata.
     """
-    from pyspark.sql import functions as F
-
     of_table = is_of(table.id, F.col("db"), F.col("table"))
     ours = F.col("kind").isin("error", "watermark") | F.coalesce(of_table, F.lit(False))
     counted = events.observe(metric("other_tables", table.id), F.count(F.when(~ours, 1)).alias("rows"))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from schemas.model.errors import SetupError
 from spark_jobs.io.endpoints import lines_file
 from spark_jobs.io.message_files import NO_KEY_OR_VALUE, OTHER_TYPES
@@ -57,8 +59,6 @@ def _add_kafka_columns(frame: DataFrame, path: str) -> DataFrame:
 
     SetupError USAGE as from spark_jobs.io.message_files.read_messages.
     """
-    from pyspark.sql import functions as F
-
     untyped = _untyped_columns(path)
     kinds = {name: kind for name, kind in frame.dtypes if name not in untyped}
     if missing := sorted({"key", "value"} - {*frame.columns}):
@@ -77,8 +77,6 @@ def kafka_columns(messages: DataFrame) -> DataFrame:
     A timestamp in bigint is Kafka's own: milliseconds. SetupError USAGE without key and value, and for a column of
     another type than Kafka's.
     """
-    from pyspark.sql import functions as F
-
     if str(messages.sparkSession.conf.get("spark.sql.timestampType")) == "TIMESTAMP_NTZ":
         details = "spark.sql.timestampType is TIMESTAMP_NTZ: times would lose their zone; set it to TIMESTAMP_LTZ"
         raise SetupError("USAGE", details=details)
@@ -156,8 +154,6 @@ def with_position(frame: DataFrame, sources: Sequence[tuple[str, int]] | None) -
 
     sources: of several topics the (topic, partition) by number, which `source_number` is; None: the partition is it.
     """
-    from pyspark.sql import functions as F
-
     if sources is None:
         return frame.selectExpr(*KAFKA_SQL, "(cast(partition as bigint) << 48) | `offset` as position")
     rows = ", ".join(f"({sql_literal(topic)}, {partition}, {n})" for n, (topic, partition) in enumerate(sources))

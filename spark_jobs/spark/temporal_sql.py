@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
+from pyspark.sql import functions as F
+
 from schemas.model.spark_types import metadata_of, spark_type
 from schemas.model.table import Column as TableColumn
 from schemas.model.types import Kind
@@ -28,8 +30,6 @@ _CLOCK = r"\d\d:[0-5]\d:[0-5]\d(\.\d{1,6})?\z"
 
 def typed_view(frame: DataFrame, read: CodecConfig) -> DataFrame:
     """Change events with exact structs → with the types of the side's view."""
-    from pyspark.sql import functions as F
-
     view, zone = read.view, zone_of(read)
     assert view is not None
     columns = [c for c in view.table.columns if c.type.kind in view.types.kinds and not c.virtual]
@@ -59,8 +59,6 @@ def _error_columns(out: Mapping[str, Column], message: bool) -> Iterator[tuple[s
 
     Without the message the row was checked before: then such a row ends the query.
     """
-    from pyspark.sql import functions as F
-
     detail, wrong = F.col("_wrong"), F.col("_wrong").isNotNull()
     if not message:
         yield from ((side, F.when(wrong, F.raise_error(detail)).otherwise(out[side])) for side in _SIDES)
@@ -80,14 +78,10 @@ def _barrier(column: Column) -> Column:
     Else a filter on the result would be pushed below the conversions, with a copy of all of them and of what they are
     made from, again and again.
     """
-    from pyspark.sql import functions as F
-
     return F.when(F.spark_partition_id() >= 0, column).alias(f"{_SIDES['before']}0")
 
 
 def _row(view: TableView, side: str, typed: list[TableColumn], certain: bool) -> list[Column]:
-    from pyspark.sql import functions as F
-
     numbers = {c.name: n for n, c in enumerate(typed)}
     out = []
     for column in view.table.columns:
@@ -101,29 +95,21 @@ def _row(view: TableView, side: str, typed: list[TableColumn], certain: bool) ->
 
 def _detail(view: TableView, column: TableColumn, text: Column) -> Column:
     """The message of INVALID_VALUE (schemas.model.errors), as the worker's check has it."""
-    from pyspark.sql import functions as F
-
     reason = f" is no value of Spark's {spark_type(column, view.types)}"
     return F.concat(F.lit(f"column {column.name}: "), F.substring(text, 1, 40), F.lit(reason))
 
 
 # ---- text → Spark's types, NULL for what they can't hold
 def _date(text: Column, _zone: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d\z"), text.try_cast("date"))
 
 
 def _datetime(text: Column, _zone: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.when(text.rlike(r"^(?!0000)\d{4}-\d\d-\d\d " + _CLOCK), text.try_cast("timestamp_ntz"))
 
 
 def _timestamp(text: Column, zone: str) -> Column:
     """Java takes the first of two times, and moves one that never was: that is told by going back."""
-    from pyspark.sql import functions as F
-
     moment = F.concat(text, F.lit(f" {_spark_zone(zone)}")).try_cast("timestamp")
     when = text.rlike(r"^(?!000[01]|9999)\d{4}-\d\d-\d\d " + _CLOCK)
     if transition_dates(zone):
@@ -134,8 +120,6 @@ def _timestamp(text: Column, zone: str) -> Column:
 
 
 def _time(text: Column, _zone: str) -> Column:
-    from pyspark.sql import functions as F
-
     minus = text.startswith("-")
     sign = F.when(minus, F.lit(-1)).otherwise(F.lit(1))
     parts = F.split(F.when(minus, F.substring(text, 2, 20)).otherwise(text), ":")
@@ -159,14 +143,10 @@ def _spark_zone(zone: str) -> str:
 
 
 def _utc(clock: Column, zone: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.convert_timezone(F.lit(_spark_zone(zone)), F.lit("UTC"), clock)
 
 
 def _in_zone(utc: Column, zone: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.convert_timezone(F.lit("UTC"), F.lit(_spark_zone(zone)), utc)
 
 
@@ -175,15 +155,11 @@ def _may_fold(column: TableColumn, zone: str) -> bool:
 
 
 def _is_risky(text: Column, zone: str) -> Column:
-    from pyspark.sql import functions as F
-
     return F.substring(text, 1, 10).isin(*sorted(transition_dates(zone)))
 
 
 def _folds(text: Column, zone: str) -> Column:
     """Clocks were set back: the offset of the day after gives another time with the same text."""
-    from pyspark.sql import functions as F
-
     clock, day = text.try_cast("timestamp_ntz"), F.expr("INTERVAL '1' DAY")
     later = _utc(clock + day, zone) - day
     return _is_risky(text, zone) & (_in_zone(later, zone) == clock) & (later != _utc(clock, zone))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from pyspark.sql import functions as F
+
 from schemas.model.errors import SetupError, WireError
 from schemas.model.event import Message
 from schemas.plain.writer import json_line, plain_error
@@ -68,8 +70,6 @@ class TopicSink:
         return partition_counts(self._settings, self.fixed, (self._rule or "").partition("{")[0])
 
     def write(self, rows: DataFrame, number: int, by_time: bool) -> None:
-        from pyspark.sql import functions as F
-
         if "line" in rows.columns:
             message = [F.lit(None).cast("binary").alias("key"), F.col("line").cast("binary").alias("value")]
             empty = F.array().cast("array<struct<key:string,value:binary>>").alias("headers")
@@ -85,8 +85,6 @@ class TopicSink:
 
     def _partition(self, rows: DataFrame, topic: Column) -> Column:
         """Where a row goes; NULL, for Kafka's partitioner, in a topic that is not there yet."""
-        from pyspark.sql import functions as F
-
         topics = [self.fixed] if self.fixed else [row["topic"] for row in rows.select("topic").distinct().collect()]
         counts, count = self.counts(), F.lit(None).cast("int")
         for name in (name for name in topics if name in counts):
@@ -133,8 +131,6 @@ class TopicSink:
 
 def _with_ids(rows: DataFrame) -> DataFrame:
     """Rows whose headers end with their ids, as avro_jvm/KafkaSend.java makes them."""
-    from pyspark.sql import functions as F
-
     number = F.col("number") if "number" in rows.columns else F.lit(0)
     where = (F.expr("shiftright(position, 48)"), F.expr("position & 281474976710655"), number, "part")
     header = F.struct(F.lit(ID).alias("key"), F.concat_ws("/", *where).cast("binary").alias("value"))
@@ -144,8 +140,6 @@ def _with_ids(rows: DataFrame) -> DataFrame:
 
 def _topic_or_error(read: TopicChoice) -> Column:
     """A row's topic; a topic that is read ends the job."""
-    from pyspark.sql import functions as F
-
     from spark_jobs.io.kafka import same_topic_error
 
     topic = F.col("topic")
@@ -288,8 +282,6 @@ class OrderedSink:
 
     def _in_order(self, pieces: DataFrame) -> DataFrame:
         if self._work.until_resolved:
-            from pyspark.sql import functions as F
-
             return pieces.sort("commit_ts", F.expr("if(commit_ts is null, null, `rank`)"), *_PLACE)
         if topic_of_location(self._source) is None and not self._work.dedupe:
             return pieces  # a file's partitions are in its order already

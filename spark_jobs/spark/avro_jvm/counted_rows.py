@@ -12,6 +12,8 @@ from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from spark_jobs.arrow.change_schema import SKIPPED, UNWRITTEN
 from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.session import is_connect
@@ -28,8 +30,6 @@ def leave_out(frame: DataFrame, metric: str, kind: Column, fields: Mapping[str, 
 
     kind: a deterministic expression, NULL or a key of `fields`.
     """
-    from pyspark.sql import functions as F
-
     of = avro_jvm.class_of(frame.sparkSession, "LeftOutRows", quiet=True)
     if of is None:
         counts = [F.count(F.when(kind == one, 1)).alias(field) for one, field in fields.items()]
@@ -48,8 +48,6 @@ def without_skipped(events: DataFrame, kind: Column, name: str = "") -> DataFram
     They are counted: metric `ticdc_bridge_tombstones`, with `name` or a number of its own, has `rows` (tombstones) and
     `empty` (messages that hold nothing).
     """
-    from pyspark.sql import functions as F
-
     fields = dict(zip(SKIPPED, ("rows", "empty"), strict=True))
     skipped = F.when(kind.isin(*SKIPPED), kind)
     return leave_out(events, f"ticdc_bridge_tombstones{name or f'.{next(_numbers)}'}", skipped, fields)
@@ -60,8 +58,6 @@ def without_unwritten(messages: DataFrame) -> DataFrame:
 
     They are counted by kind (UNWRITTEN), its detail: metric `ticdc_bridge_skipped`, with a number of its own.
     """
-    from pyspark.sql import functions as F
-
     kind = F.when(F.col("error.code").isNull(), F.col("error.detail"))
     return leave_out(messages, f"ticdc_bridge_skipped.{next(_numbers)}", kind, {one: one for one in UNWRITTEN})
 
@@ -110,7 +106,6 @@ def _instance(spark: Any, of: Any, *arguments: Any) -> Any:
 def _observe(frame: DataFrame, metric: str, fields: Iterable[str], rows: Any) -> DataFrame:
     """The frame's rows as they go through `rows`, an object of CountedRows. fields: of the metric."""
     from pyspark.sql import Column, DataFrame
-    from pyspark.sql import functions as F
 
     spark: Any = frame.sparkSession
     sql, seq = spark._jvm.org.apache.spark.sql, spark._jvm.PythonUtils.toSeq

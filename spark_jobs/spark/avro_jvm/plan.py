@@ -13,6 +13,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from pyspark.sql import functions as F
+
 from schemas.formats.framing import SCHEMA_HEADERS, frame
 from schemas.model.errors import WireError
 from schemas.model.ports import SchemaId
@@ -38,8 +40,6 @@ if TYPE_CHECKING:
 
 def named_by_headers(messages: DataFrame) -> Column:
     """Whether a message's record headers say which schemas it has: its first bytes say nothing of them then."""
-    from pyspark.sql import functions as F
-
     if "headers" not in messages.columns:
         return F.lit(False)
     names = F.array(*(F.lit(name) for part in SCHEMA_HEADERS.values() for name in part))
@@ -52,8 +52,6 @@ def without_headers(messages: DataFrame, theirs: Collection[bytes], table: Table
 
     table: of which messages are wanted; those of others are counted (metric `ticdc_bridge_other_tables`).
     """
-    from pyspark.sql import functions as F
-
     header = F.substring(F.coalesce("value", "key"), 1, 5)
     has_header = header.isin(*[F.lit(h) for h in theirs]) & ~named_by_headers(messages) if theirs else F.lit(False)
     counted = messages.withColumn("_theirs", F.coalesce(has_header, F.lit(False)))
@@ -129,8 +127,6 @@ class AvroPlan:
 
         keep: with the message, as `_key` and `_value`. None where the session does not take a class of ours.
         """
-        from pyspark.sql import functions as F
-
         spark = messages.sparkSession
         reader = avro_jvm.class_of(spark, "AvroRows")
         if reader is None:
@@ -162,8 +158,6 @@ class AvroPlan:
         """Whether a message's topic is one that the schemas are registered for: of others their ids may mean another
         schema, elsewhere. A mirrored topic has the name of its cluster before its own.
         """
-        from pyspark.sql import functions as F
-
         topics = topics_of((*self.keys, *self.values)) if isinstance(self.side.schemas, HttpSchemas) else None
         if topics is None:
             return F.lit(True)
@@ -184,8 +178,6 @@ class AvroPlan:
 
     def _rescue(self, events: DataFrame) -> DataFrame:
         """Change events, with what the in-process decoder makes of the messages that the reader refuses."""
-        from pyspark.sql import functions as F
-
         kind = rescued_type(row_type(self.table))
         rescuer = rescue(self.side, self.table, arrow_schema(f"told {kind}").field("told").type)
         topic = F.when(F.col("kind").isNull(), F.coalesce("source.topic", F.lit("")))
@@ -198,8 +190,6 @@ class AvroPlan:
 
     def _told(self, name: str) -> Column:
         """A column of an event, of a refused one as Python tells it."""
-        from pyspark.sql import functions as F
-
         told = F.col(ANSWER)
         if name == "commit_time":
             return F.coalesce(name, F.timestamp_millis(F.shiftright(told["commit_ts"], 18))).alias(name)
@@ -215,8 +205,6 @@ class AvroPlan:
 
     def _columns(self, jvm_programs: JvmPrograms) -> Iterator[tuple[str, Column]]:
         """The columns of a change event. Of one that is refused, and that Python is asked about, most are NULL."""
-        from pyspark.sql import functions as F
-
         read = {name: F.col("_read")[name] for name in RESULT}
         ok, code = read["code"] == 0, read["code"]
         none = F.array().cast("array<string>")
@@ -248,8 +236,6 @@ class AvroPlan:
 
     def _error_columns(self, code: Column) -> tuple[Column, Column]:
         """Error code and detail of what the reader refuses."""
-        from pyspark.sql import functions as F
-
         theirs = [(e.code, f"{r.subject} version {r.version}: {e.detail}") for r, e in self.unreadable]
         arrays = [F.array(*map(F.lit, column)) for column in zip(*ERRORS.values(), *theirs, strict=True)]
         return F.element_at(arrays[0], code), F.element_at(arrays[1], code)
@@ -257,8 +243,6 @@ class AvroPlan:
 
 def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> Column:
     """The names of a key's columns; NULL where there is no row."""
-    from pyspark.sql import functions as F
-
     names: Any = F.when(number == 0, none)
     for n, key in enumerate(keys, 1):
         names = names.when(number == n, F.array(*map(F.lit, key)))
