@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.columnar.kernels import avro_write as kernel
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import (
     NO_COMMIT_TS,
@@ -131,8 +132,6 @@ class AvroWriter:
 
     def _run(self, rows: Rows, program: Any, commit_ts: Any) -> tuple[Binaries, Binaries, Any, Any]:
         """(keys, values, rows that are left, bits of ambiguous TIMESTAMPs)."""
-        from schemas.columnar.kernels import avro_write as kernel
-
         count, options = len(program), self._options
         arrays = (program, commit_ts, rows.op, rows.after, rows.before, rows.step, rows.place, rows.length, rows.data)
         plain = kernel.WriteRows(*(freeze(np.ascontiguousarray(array)) for array in arrays))
@@ -194,8 +193,6 @@ class _Programs:
         return len(self._of) - 1
 
     def _field(self, column: Column, cell: tuple[int, Column] | None, zoned: tuple[str, ...]) -> tuple[int, ...]:
-        from schemas.columnar.kernels import avro_write as kernel
-
         null, _ = union_of(column, self._options)
         union = {None: kernel.NOT_NULL, b"\x00": kernel.NULL_FIRST, b"\x02": kernel.VALUE_FIRST}[null]
         if cell is None:
@@ -209,8 +206,6 @@ class _Programs:
 
     def _field_kind(self, column: Column) -> tuple[int, int, int]:
         """What a field is, and its sizes."""
-        from schemas.columnar.kernels import avro_write as kernel
-
         kind = column.type.kind
         if kind is Kind.INTEGER:
             text = publish.avro_type(column, self._options)["type"] == "string"
@@ -243,8 +238,6 @@ class _Programs:
 
     def arrays(self) -> Any:
         """`avro_write.WriteSteps`."""
-        from schemas.columnar.kernels import avro_write as kernel
-
         if self._arrays is None:
             heads = np.frombuffer(bytes(self._heads) or b"\0", np.uint8)
             lists = ((self._fields, 6), (self._of, 9), (self._zones, 2), (self._pairs, 6))

@@ -13,6 +13,7 @@ import numpy as np
 
 from schemas.columnar.columns import MAX_BATCH, decimal_size
 from schemas.columnar.kernels import craft_cells
+from schemas.columnar.kernels import craft_read as kernel
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk, name_numbers
 from schemas.columnar.rows import freeze
@@ -49,8 +50,6 @@ class CraftTableReader:
         self, data: Any, starts: Any, ends: Any, index: Any, memory: ChunkMemory, taken_mask: Any
     ) -> Iterator[RowChunk]:
         """Rows of the messages in `index`."""
-        from schemas.columnar.kernels import craft_read
-
         count = len(self.columns)
         # A row has at least 14 bytes, so that memory follows what is there and not what is claimed.
         most = int((ends[index] - starts[index]).sum()) // 14 + 1
@@ -60,9 +59,9 @@ class CraftTableReader:
         while at < len(index):
             parts: list[Any] = [*memory.new_cells(2 * count, room)]
             parts += [np.empty(room, np.int64) for _ in range(4)]
-            scan = craft_read.ScanResult._make([*parts, np.zeros(len(index), np.uint8)])
-            rows, after = craft_read.scan(data, first, last, at, self._plan, scan, work)
-            positions = np.arange(at, after)[scan.status[at:after] == craft_read.TAKEN]
+            scan = kernel.ScanResult._make([*parts, np.zeros(len(index), np.uint8)])
+            rows, after = kernel.scan(data, first, last, at, self._plan, scan, work)
+            positions = np.arange(at, after)[scan.status[at:after] == kernel.TAKEN]
             bad = np.zeros(rows, np.uint8)
             chunk = self._fill(data, scan, rows, index, memory, bad)
             if bad.any():
@@ -97,8 +96,6 @@ class CraftTableReader:
 
 # ---------------------------------------------------------------------------------------------- plan
 def _plan(table: Table, columns: tuple[Column, ...], low: int, high: int) -> Any:
-    from schemas.columnar.kernels import craft_read as kernel
-
     names = list(dict.fromkeys((table.id.db, table.id.table, *(c.name for c in columns))))
     texts = [name.encode("utf-8", "surrogatepass") for name in names]
     places = {c.name: k for k, c in enumerate(columns)}
@@ -134,8 +131,6 @@ def _mask(column: Column) -> int:
 
 
 def _new_scratch(room: int, count: int) -> Any:
-    from schemas.columnar.kernels import craft_read as kernel
-
     size = max(room, count, 2)
     by_event: list[Any] = [np.empty(size, np.int64) for _ in range(8)]
     terms: list[Any] = [np.empty(_TERMS, np.int64) for _ in range(2)]

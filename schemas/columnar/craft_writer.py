@@ -13,6 +13,7 @@ import numpy as np
 
 from schemas.columnar.columns import decimal_size
 from schemas.columnar.debezium_writer import find_refused
+from schemas.columnar.kernels import craft_write as kernel
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import NO_COMMIT_TS, Binaries, Rows, RowShape, Topics, WrittenMessages, form_of, freeze
 from schemas.formats.base import Context
@@ -105,8 +106,6 @@ def _write(
 
     left and leads (`WrittenMessages`) are brought up to date.
     """
-    from schemas.columnar.kernels import craft_write as kernel
-
     count, columns = len(chosen), len(layout.codes)
     short = sides[chosen] == 2
     short &= bool(options.delete_only_output_handle_key_columns)
@@ -153,8 +152,6 @@ def _in_order(values: list[tuple[Any, Any, Any]], leads: Any) -> Binaries:
 # ---------------------------------------------------------------------------------- layouts
 def _compile_layout(shape: RowShape, options: Options) -> Any:
     """`craft_write.WriteLayout`. WireError, ValueError for a table that can't be written."""
-    from schemas.columnar.kernels import craft_write as kernel
-
     id_, columns = shape.table.id, tuple(c for c in shape.table.columns if not c.virtual)
     names = list(dict.fromkeys((id_.db, id_.table, *(c.name for c in columns))))
     cells = {column.name: n for n, column in enumerate(shape.columns)}
@@ -189,8 +186,6 @@ def _step(
     column: Column, shape: RowShape, cells: dict[str, int], elements: list[bytes], options: Options
 ) -> tuple[int, int, int]:
     """How a column's values are written: (code, a, b) of `craft_write`."""
-    from schemas.columnar.kernels import craft_write as kernel
-
     kind = column.type.kind
     own = shape.columns[cells[column.name]] if column.name in cells else column
     named = kind in (Kind.ENUM, Kind.SET)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from schemas.columnar.kernels import json_write as kernel
 from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.rows import (
     NO_COMMIT_TS,
@@ -97,8 +98,6 @@ class _Batch:
     """One batch on its way through the kernel."""
 
     def __init__(self, writer: DebeziumWriter, rows: Rows, timestamps: Any) -> None:
-        from schemas.columnar.kernels import json_write as kernel
-
         self._writer, self._rows, self._options = writer, rows, writer.options
         self._count = len(rows.shape)
         self._shape = np.ascontiguousarray(rows.shape, np.int64)
@@ -168,8 +167,6 @@ class _Batch:
 
     def _sizes(self, bare: Any) -> Any:
         """A bit for each DATETIME without fsp, as the encoder goes by a row's values; None where no table has any."""
-        from schemas.columnar.kernels import json_write as kernel
-
         lists = []
         for shape in self._rows.shapes:
             places = {c.name: n for n, c in enumerate(shape.columns)}
@@ -186,8 +183,6 @@ class _Batch:
 
     # ---- the kernel
     def write(self) -> WrittenMessages:
-        from schemas.columnar.kernels import json_write as kernel
-
         programs, zones = self._writer.compiler.arrays()
         rows = self._given._replace(program=self._program)
         keys, values = self._first_room(programs.table)
@@ -214,8 +209,6 @@ class _Batch:
 
     def _first_room(self, table: Any) -> tuple[Any, Any]:
         """Room for the literals, and for values as they mostly are; more is made when it is needed."""
-        from schemas.columnar.kernels import json_write as kernel
-
         program = self._program[self._program >= 0]
         sizes = table[program][:, [kernel.KEY_SIZE, kernel.VALUE_SIZE]].sum(axis=0)
         values = int(sizes[1]) + 24 * len(self._given.place) + 2 * len(self._given.data) + 64 * self._count

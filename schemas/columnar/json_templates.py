@@ -16,7 +16,9 @@ import numpy as np
 
 from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.json_values import RowFiller, ValueKind
+from schemas.columnar.kernels import json_cells, json_scan
 from schemas.columnar.kernels.jit import COMPILED
+from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT, LITERAL, PARTITION
 from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk
 from schemas.columnar.rows import freeze
 from schemas.model.errors import WireError
@@ -148,8 +150,6 @@ class TemplateReader:
         self, buffers: MessageBuffers, rows: Any, memory: ChunkMemory, taken_mask: Any, learning: bool
     ) -> Iterator[RowChunk]:
         """Rows, in order."""
-        from schemas.columnar.kernels import json_cells, json_scan
-
         width = len(self._format.columns)
         room = max(_CELLS // max(width, 1), 1024)
         _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)
@@ -225,8 +225,6 @@ class TemplateReader:
 
         A compressed value, which its decoder reads too, has no places at all.
         """
-        from schemas.columnar.kernels.json_scan import ANY, COMMIT, COUNT, PARTITION
-
         width = len(self._format.columns)
         wanted_slots = [*range(width * (sample.side & 1)), *range(width, width + width * (sample.side >> 1 & 1))]
         places = [*sample.key_places, *sample.value_places]
@@ -234,32 +232,28 @@ class TemplateReader:
         return slots == wanted_slots and sum(p.kind == COMMIT for p in places) == 1
 
     def _build_plan(self) -> Any:
-        from schemas.columnar.kernels import json_scan as kernel
-
         if self._plan is None:
             heads = np.array(self._heads, np.int64).reshape(-1, 5)
             text = np.frombuffer(bytes(self._text) or b"\0", np.uint8)
             steps = np.array(self._steps, np.int64).reshape(-1, 3)
             parts = (text, steps, *(np.ascontiguousarray(heads[:, k]) for k in range(5)))
-            self._plan = kernel.Templates._make((*map(freeze, parts), self._low, self._high, len(self._format.columns)))
+            self._plan = json_scan.Templates._make(
+                (*map(freeze, parts), self._low, self._high, len(self._format.columns))
+            )
         return self._plan
 
     def _build_images(self) -> Any:
-        from schemas.columnar.kernels.json_cells import Images
-
         if self._built_images is None:
             by_slot = [self._images.get(column.name, ()) for column in self._format.columns * 2]
             ends = np.cumsum(np.array([len(image) for images in by_slot for image in images], np.int64))
             firsts = np.cumsum(np.array([0, *map(len, by_slot)], np.int64))
             text = np.frombuffer(b"".join(image for images in by_slot for image in images) or b"\0", np.uint8)
-            self._built_images = Images(*map(freeze, (text, ends, firsts)))
+            self._built_images = json_cells.Images(*map(freeze, (text, ends, firsts)))
         return self._built_images
 
 
 def _parts(text: str, places: list[SampleValue]) -> Iterator[tuple[int, bytes, int]]:
     """(kind, text of a literal, slot) of a text in which values stand at `places`."""
-    from schemas.columnar.kernels.json_scan import LITERAL
-
     at = 0
     for place in places:
         if place.start > at:

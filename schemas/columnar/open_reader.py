@@ -24,7 +24,7 @@ from schemas.columnar.json_templates import (
 )
 from schemas.columnar.json_values import ValueKind
 from schemas.columnar.kernels.json_cells import ENUM, SET, UNSIGNED
-from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION
+from schemas.columnar.kernels.json_scan import COMMIT, COUNT, PARTITION, frames
 from schemas.columnar.row_chunks import MessageBuffers
 from schemas.formats.base import Context, OneTable
 from schemas.formats.framing import MAX_MESSAGE
@@ -100,8 +100,6 @@ class _Format:
         self.told = learned_table
 
     def rows(self, buffers: MessageBuffers) -> Any:
-        from schemas.columnar.kernels.json_scan import frames
-
         # What is too large or not there has an empty value or key here: no frame, so it is left.
         fine = (buffers.key_first >= 0) & (buffers.value_first >= 0)
         fine &= (buffers.key_last - buffers.key_first <= MAX_MESSAGE) & (

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.inspect.format_lookup import format_named
@@ -39,9 +40,6 @@ from spark_jobs.spark.avro_jvm.counted_rows import observed_metrics, without_unw
 from spark_jobs.spark.decode_plan import decoded_changes, typed_changes_of
 from spark_jobs.spark.frames import kafka_columns, kinds_of
 from spark_jobs.spark.transport import map_batches, map_messages
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 CHANGE_COLUMNS = (
     "kind", "op", "commit_ts", "db", "table", "schema_id", "key", "before", "after", "flags", "ddl_type", "query",

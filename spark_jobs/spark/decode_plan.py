@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructField, StructType
 
 from schemas.model.errors import WireError
 from schemas.model.spark_types import EXACT, SparkTypes, row_type
@@ -25,10 +27,6 @@ from spark_jobs.spark.avro_jvm.counted_rows import leave_out, without_skipped
 from spark_jobs.spark.sql_expressions import is_of, typed_row
 from spark_jobs.spark.temporal_sql import typed_view
 from spark_jobs.spark.transport import map_messages
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-    from pyspark.sql.types import StructType
 
 
 def typed_decode(
@@ -82,8 +80,6 @@ def _decode_by_kernels(
 
 def _read_binary(changes: DataFrame, reader: Any, name: str) -> Column:
     """A side, from its binary row where it has one."""
-    from pyspark.sql import Column
-
     spark: Any = changes.sparkSession
     target = avro_jvm.instance(spark, reader, len(changes.schema[name].dataType))  # type: ignore[arg-type]
     kind = changes._jdf.schema().apply(name).dataType()
@@ -95,8 +91,6 @@ def _read_binary(changes: DataFrame, reader: Any, name: str) -> Column:
 
 def _with_tidb_types(rows: Any, table: Table, certain: bool) -> StructType:
     """The schema; before and after say their columns' TiDB types. They come so from Python: no plan pays for it."""
-    from pyspark.sql.types import StructField, StructType
-
     schema, row = spark_schema_of(rows), tidb_row(table, certain=certain)
     return StructType([StructField(f.name, row) if f.name in ("before", "after") else f for f in schema])
 
@@ -171,7 +165,6 @@ def _avro_by_schemas(
 ) -> DataFrame | None:
     """TiCDC Avro of one table by its registered schemas; None where the codec has to read it."""
     from spark_jobs.spark.avro_jvm.plan import AvroPlan
-    from spark_jobs.spark.temporal_sql import typed_view
 
     types, missing, _ = view_options
     # A stream meets ids that nobody knows yet: the kernels read them like others, the JVM's reader leaves them.
@@ -196,8 +189,6 @@ def _avro_by_schemas(
 
 def apply_view(events: DataFrame, side: CodecConfig) -> DataFrame:
     """Change events with plain maps → before and after as structs of the table that the side has in view."""
-    from spark_jobs.spark.temporal_sql import typed_view
-
     assert side.view is not None
     row = tidb_row(side.view.table, certain=side.tables is not None)
     return typed_view(typed_changes(events, side.view.table, row), side)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
@@ -16,9 +16,6 @@ from spark_jobs.io.topics import TopicChoice
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.storage_definitions import stated_tables
 from spark_jobs.spark.sql_expressions import sql_literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 _TYPES = {
     "key": "binary", "value": "binary", "topic": "string", "partition": "int", "offset": "bigint",

@@ -9,8 +9,8 @@ Rows of a plan in the JVM are checked here: such a plan gives the message with e
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from schemas.model.spark_types import metadata_of, spark_type
@@ -19,9 +19,6 @@ from schemas.model.types import Kind
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import zone_of
 from spark_jobs.pipeline.table_view import FOLD, NOT_TYPED, TableView, transition_dates
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 KEY, VALUE = "_key", "_value"
 _SIDES = {"before": "_b", "after": "_a"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from schemas.ddl.executor.versions import DdlText
@@ -36,9 +36,6 @@ from spark_jobs.streaming.merge_batch import merge_table, take_table
 from spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
 from spark_jobs.streaming.sinks import BatchSink, OrderedSink, TableSink, TopicSink, sink_for
 from spark_jobs.streaming.typed_batch import typed_rows
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _PLACE = ("position", "number", "part")
 _COMMIT_TS: Mapping[Form, str] = {
@@ -309,8 +306,6 @@ class MicroBatchRunner:
 
     def _drop_repeats(self, out: DataFrame, number: int, summary: Summary) -> DataFrame:
         """Without changes that were there before, in this batch or an earlier one."""
-        from pyspark.sql import Window
-
         same = Window.partitionBy("id", "part").orderBy("position", "number")
         first = out.withColumn("_turn", F.row_number().over(same)).where("id is null or _turn = 1").drop("_turn")
         before = out.where("part = 0").count()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, Required, TypedDict, Unpack
+from typing import Any, Literal, Required, TypedDict, Unpack
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.inputs.table_sources import definition_source
@@ -34,9 +35,6 @@ from spark_jobs.sources.table_definitions import statements_of
 from spark_jobs.sources.table_history import HistoryTables
 from spark_jobs.spark.frames import kafka_columns
 from spark_jobs.streaming.micro_batch import MicroBatchRunner
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _NO_OPTIONS: Mapping[str, Any] = {}
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, cast
+from typing import Any, Protocol, cast
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError, WireError
@@ -27,9 +28,6 @@ from spark_jobs.runtime.spark_settings import SparkSettings
 from spark_jobs.spark import avro_jvm
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.pieces import error_of_row
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 ID = "bridge.id"
 """Header of a message that a stream wrote: partition/offset/event/part of the source, the same on every try."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from threading import Lock
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
@@ -18,9 +18,6 @@ from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.newest_columns import with_newest
 from spark_jobs.pipeline.table_view import TableView
 from spark_jobs.spark.sql_expressions import unfit_sql
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 DEFINITIONS_LOCK = Lock()
 """Definitions and registries are asked by one thread at a time."""

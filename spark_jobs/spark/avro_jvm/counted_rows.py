@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from itertools import count
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.arrow.change_schema import SKIPPED, UNWRITTEN
 from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.session import is_connect
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
 
 ANSWER = "_told"
 _numbers = count(1)
@@ -105,8 +103,6 @@ def _instance(spark: Any, of: Any, *arguments: Any) -> Any:
 
 def _observe(frame: DataFrame, metric: str, fields: Iterable[str], rows: Any) -> DataFrame:
     """The frame's rows as they go through `rows`, an object of CountedRows. fields: of the metric."""
-    from pyspark.sql import Column, DataFrame
-
     spark: Any = frame.sparkSession
     sql, seq = spark._jvm.org.apache.spark.sql, spark._jvm.PythonUtils.toSeq
     # All columns are named, so that none is pruned below the operator, which knows them by their places.

@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.formats.framing import SCHEMA_HEADERS, frame
@@ -33,9 +34,6 @@ from spark_jobs.spark import avro_jvm
 from spark_jobs.spark.avro_jvm.counted_rows import ANSWER, ask_python, leave_out
 from spark_jobs.spark.avro_jvm.program_codes import EIGHT_BYTE_ID, OTHER_TABLE, REFUSALS, RESULT
 from spark_jobs.spark.avro_jvm.programs import ERRORS, JvmPrograms, programs
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
 
 
 def named_by_headers(messages: DataFrame) -> Column:
@@ -251,13 +249,11 @@ def _names(number: Column, keys: tuple[tuple[str, ...], ...], none: Column) -> C
 
 def _read(spark: SparkSession, reader: Any, jvm_programs: JvmPrograms, table: Table, named: Column) -> Column:
     """What the reader tells of the message in `key` and `value`: struct of RESULT. named: as AvroRows has it."""
-    from pyspark.sql import Column, functions
-
     jvm: Any = spark._jvm
     sql = jvm.org.apache.spark.sql
     one = avro_jvm.instance(spark, reader, bytearray(jvm_programs.packed))
     columns = sql.classic.ExpressionUtils
-    arguments = [columns.expression(c._jc) for c in (functions.col("key"), functions.col("value"), named)]
+    arguments = [columns.expression(c._jc) for c in (F.col("key"), F.col("value"), named)]
     result_type = sql.types.DataType.fromJson(json.dumps(_rescue_type(table)))
     # Not deterministic, or a filter on the result would be pushed below it, with a second reading of each message.
     call = avro_jvm.invoke(spark, one, "read", result_type, *arguments, deterministic=False)
