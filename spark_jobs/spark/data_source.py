@@ -19,9 +19,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
+from pyspark.accumulators import _accumulatorRegistry
+from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import (
     ArrayType,
@@ -54,14 +56,18 @@ from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import MAX_LINE, is_plain_lines, parse_line
 from spark_jobs.io.object_paths import path_of
 from spark_jobs.io.storage_sink import is_storage_folder
-from spark_jobs.pipeline.arguments import check_choices, result_in_python
+from spark_jobs.pipeline.arguments import (
+    check_choices,
+    claims_of,
+    result_in_python,
+    schemas_of,
+    tables_of,
+    with_parameter_names,
+)
 from spark_jobs.pipeline.codec_config import CodecConfig, check_any_order
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
 from spark_jobs.pipeline.result import MessageResult
-from spark_jobs.pipeline.table_view import TableView
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from spark_jobs.pipeline.table_view import TableView, table_id
 
 _ROWS, _RANGE = 2000, 64 << 20  # rows of an Arrow batch that are made one by one; bytes of a file's partition
 _KNOWN = (
@@ -142,14 +148,9 @@ class SourceOptions:
     @cached_property
     def side(self) -> CodecConfig:
         """The side read; with a table, its rows in the table's columns. SetupError USAGE names the source's options."""
-        from spark_jobs.pipeline.arguments import with_parameter_names
-
         return with_parameter_names(self._read_side)()
 
     def _read_side(self) -> CodecConfig:
-        from spark_jobs.pipeline.arguments import claims_of, schemas_of, tables_of
-        from spark_jobs.pipeline.table_view import table_id
-
         options = self.given
         chosen = {"time_zone": "UTC", "on_lossy": "flag", "craft_float": "auto"}
         side = CodecConfig(
@@ -194,8 +195,6 @@ def _drop_empty_profiles() -> None:
     """In a worker of Spark's that plans a read: it would send two profiles although nothing is profiled, which
     `spark-pipelines` of Spark 4.2.1 and 4.3.0 takes for an error after a run that is complete (SPARK-59135).
     """
-    from pyspark.accumulators import _accumulatorRegistry
-
     for number in [number for number, one in _accumulatorRegistry.items() if number < 0 and not one._value]:
         del _accumulatorRegistry[number]
 

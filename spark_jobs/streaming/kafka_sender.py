@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import numpy as np
 import pyarrow
-from pyspark import AccumulatorParam
+from pyspark import AccumulatorParam, SparkContext
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from schemas.inputs.dead_letters import dead_letter, dead_letter_of
 from schemas.model.errors import SetupError
@@ -35,10 +37,6 @@ from spark_jobs.streaming.pieces import (
     message_row,
     row_of_error,
 )
-
-if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.sql import DataFrame
 
 pa: Any = pyarrow  # the stubs know less than the library
 
@@ -204,8 +202,6 @@ class SendBatches:
 # ---------------------------------------------------------------------------------------------- what failed
 def dead_letters(frame: DataFrame, work: Job, failures: Mapping[str, Any]) -> DataFrame:
     """The messages that failed (positions by code), read again, as dead letters (DEAD)."""
-    from pyspark.sql import functions as F
-
     every = np.concatenate(list(failures.values()))
     rows = frame.where(F.col("position").between(int(every.min()), int(every.max())))
     if len(every) <= _LISTED:

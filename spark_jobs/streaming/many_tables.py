@@ -12,9 +12,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 from zlib import crc32
 
+from pyspark import inheritable_thread_target
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.ddl.executor.versions import DdlText
@@ -29,9 +30,6 @@ from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlac
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.merge_batch import is_of_names
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _TABLE = "_of_table"
 _MORE = ("changelog", "versions")
@@ -262,8 +260,6 @@ def _run_together(
         run_one(work[0])
         return errors
     if work:
-        from pyspark import inheritable_thread_target
-
         inherit = inheritable_thread_target(session)
         with ThreadPoolExecutor(min(most, len(work)), "table") as pool:
             for one in work:

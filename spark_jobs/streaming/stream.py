@@ -14,7 +14,10 @@ import threading
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
 
 from schemas.ddl.executor.versions import DdlText
 from schemas.model.errors import BridgeError, SetupError
@@ -49,9 +52,6 @@ from spark_jobs.streaming.metrics import LOOPBACK, JobMetrics
 from spark_jobs.streaming.micro_batch import BatchResult, MicroBatchRunner
 from spark_jobs.streaming.signals import GRACE, StopOnSignal
 from spark_jobs.streaming.sinks import session_of
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
 
 _UNRESOLVED = 600.0
 _PLACES = ("current", "changelog", "versions")  # of a Job
@@ -209,8 +209,6 @@ class _RunningStream:
 
     def _run_once(self) -> Exception | None:
         """One life of the query; what it ended with."""
-        from pyspark.errors import PySparkException
-
         try:
             self._query = query = self._start_query()
             query.awaitTermination()
