@@ -29,7 +29,7 @@ def plain_texts(rows: Rows) -> Binaries:
 
     count = len(rows.place)
     ends = np.cumsum([len(s.columns) for s in rows.shapes], dtype=np.int64)
-    kinds = np.array([k for s in rows.shapes for k in _kinds(s)], np.uint8)
+    kinds = np.array([_kind(column) for shape in rows.shapes for column in shape.columns], np.uint8)
     shape, step = (freeze(np.ascontiguousarray(array, np.int64)) for array in (rows.shape, rows.step))
     cells = np.zeros(count, np.uint8)
     for first in (rows.after, rows.before):
@@ -45,10 +45,6 @@ def plain_texts(rows: Rows) -> Binaries:
     if wrong >= 0:
         raise ValueError(f"cell {wrong} is no value of its column")
     return Binaries(out[: offsets[-1]], offsets, valid)
-
-
-def _kinds(shape: RowShape) -> list[int]:
-    return [_kind(column) for column in shape.columns]
 
 
 def _kind(column: Column) -> int:

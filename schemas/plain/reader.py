@@ -135,7 +135,7 @@ class PlainDecoder:
             unclear = next((n for r in (before, after) for n in r or () if n in twice and n not in table.by_name), None)
             if unclear is not None:
                 raise WireError("INVALID_VALUE", column=unclear, details=f"two columns of {id_} have this name in Avro")
-            before, after, row = (_rename_columns(r, names) for r in (before, after, row))
+            before, after, row = (r and {names.get(name, name): r[name] for name in r} for r in (before, after, row))
             key = [names.get(name, name) for name in key]
             assert row is not None
         strange = next((n for r in (before, after) for n in r or () if n not in table.by_name), None)
@@ -257,10 +257,6 @@ def _element_names(text: str, elements: tuple[str, ...], single: bool, column: s
 def _is_key_only(table: Table, key: list[str], row: Row) -> bool:
     """Whether the row is only its key: what the message had no more of."""
     return bool(key) and row.keys() <= set(key) and any(not c.virtual and c.name not in row for c in table.columns)
-
-
-def _rename_columns(row: Row | None, names: dict[str, str]) -> dict[str, Value] | None:
-    return None if row is None else {names.get(name, name): value for name, value in row.items()}
 
 
 def _object(line: bytes) -> dict[str, Any]:

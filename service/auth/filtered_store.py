@@ -178,8 +178,8 @@ class FilteredReader:
         schemas = {(context_of(stored.subject), stored.id) for stored in versions}
         return Counts(len(schemas), len({one.subject for one in versions if not one.deleted}), live, deleted)
 
-    def warnings(self, subject: str | None = None) -> list[StoredWarning]:
-        return [warned for warned in self._tx.warnings(subject) if self._sees(warned.subject)]
+    def warnings(self) -> list[StoredWarning]:
+        return [warned for warned in self._tx.warnings() if self._sees(warned.subject)]
 
 
 class FilteredWriter(FilteredReader):

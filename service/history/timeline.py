@@ -16,7 +16,7 @@ def seal(book: HistoryTransaction, record: DdlRecord) -> EventOutcome:
     outcome = EventApplication(book, record).run()
     book.write(record, outcome, again=False)
     if late:
-        apply_again(book, record, _keys(outcome))
+        apply_again(book, record, {*outcome.names, *((db, "") for db in outcome.databases)})
     return outcome
 
 
@@ -45,7 +45,3 @@ def _mark(dirty: set[Key], key: Key, same: bool) -> None:
         dirty.discard(key)
     else:
         dirty.add(key)
-
-
-def _keys(outcome: EventOutcome) -> set[Key]:
-    return {*outcome.names, *((db, "") for db in outcome.databases)}

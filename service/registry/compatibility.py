@@ -128,12 +128,6 @@ def refusal(changes: list[LogicalChange], olds: list[StoredVersion], rules: conf
 _LOG = logging.getLogger("service.registry.warnings")
 
 
-def warnings_of(registry: Registry, subject: str | None = None) -> list[StoredWarning]:
-    """The warnings about a subject, or about all, oldest first."""
-    with registry.store.read() as tx:
-        return tx.warnings(subject)
-
-
 def warn(tx: StoreWriter, stored: StoredVersion, changes: Sequence[LogicalChange]) -> None:
     """Keep and log the logical changes that a version brought."""
     for change in changes:

@@ -106,8 +106,8 @@ class StoreReader(Protocol):
 
     def counts(self) -> Counts: ...
 
-    def warnings(self, subject: str | None = None) -> list[StoredWarning]:
-        """The warnings about a subject, or about all, oldest first."""
+    def warnings(self) -> list[StoredWarning]:
+        """All warnings, oldest first."""
 
     def lineage(self) -> list[Lineage]:
         """What jobs told, in the order of first times."""

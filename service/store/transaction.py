@@ -240,10 +240,9 @@ class Transaction:
         total = self._sql.execute(select(func.count()).select_from(schemas)).scalar_one()
         return Counts(total, self._sql.execute(subjects).scalar_one(), by_state[False], by_state[True])
 
-    def warnings(self, subject: str | None = None) -> list[StoredWarning]:
+    def warnings(self) -> list[StoredWarning]:
         self._reads.add(ANYTHING)
         query = select(*(warnings.c[name] for name in ("subject", "version", "kind", "message", "ts")))
-        query = query if subject is None else query.where(warnings.c.subject == subject)
         return [StoredWarning(*row) for row in self._sql.execute(query.order_by(warnings.c.seq))]
 
     def lineage(self) -> list[Lineage]:

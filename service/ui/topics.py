@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 from urllib.parse import urlencode
 
 from fastapi import Request, Response
@@ -86,13 +86,10 @@ def check_allowed(answer: ApiAnswer) -> ApiAnswer:
 
 def status_of(answer: ApiAnswer) -> int:
     """A page that says how Kafka is configured is no error."""
-    return 200 if _code(answer) == _NO_KAFKA else answer.status
+    code = answer.value.get("error_code") if isinstance(answer.value, dict) else None
+    return 200 if code == _NO_KAFKA else answer.status
 
 
 def problem_of(answer: ApiAnswer) -> str:
     """Why Kafka gave no answer, in words; "" where it did."""
     return "" if answer.is_ok else str(answer.value["message"] if isinstance(answer.value, dict) else answer.problem)
-
-
-def _code(answer: ApiAnswer) -> Any:
-    return answer.value.get("error_code") if isinstance(answer.value, dict) else None

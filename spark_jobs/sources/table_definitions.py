@@ -35,7 +35,7 @@ class TableDefinitions:
             self._by_id.setdefault(version.table.id.folded, []).append(version)
         self._by_avro: dict[TableId, list[TableId]] = {}
         for id_ in self._by_id:
-            self._by_avro.setdefault(_avro_id(id_), []).append(id_)
+            self._by_avro.setdefault(TableId(sanitise_name(id_.db), sanitise_name(id_.table)), []).append(id_)
 
     @classmethod
     def read(cls, source: Path | str, zone: str | None = None, db: str = "") -> TableDefinitions:
@@ -118,10 +118,6 @@ def _of_meta(meta: dict[str, Any]) -> list[TableVersion]:
     """The columns that its DDL steps list; a classic meta lists none. A view's columns have no type."""
     steps = [step for step in meta["steps"] if step["kind"] == "ddl" and step.get("columns")]
     return [_version(step) for step in steps if all(c["mysql_type"] for c in step["columns"])]
-
-
-def _avro_id(id_: TableId) -> TableId:
-    return TableId(sanitise_name(id_.db), sanitise_name(id_.table))
 
 
 def _newest_before(versions: list[TableVersion], commit_ts: int | None) -> TableVersion | None:

@@ -20,6 +20,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from service.cli import app
+from service.registry.model import StoredWarning
+from service.registry.registry import Registry
 from tests.support.command_process import Command
 from tests.support.postgres import DatabaseServer
 
@@ -84,6 +86,11 @@ def record(name: str, *fields: dict[str, Any], **more: Any) -> str:
 
 def column(name: str, type_: Any = "int", **more: Any) -> dict[str, Any]:
     return {"name": name, "type": type_, **more}
+
+
+def warnings_of(registry: Registry) -> list[StoredWarning]:
+    with registry.store.read() as tx:
+        return tx.warnings()
 
 
 def command(*arguments: str, cwd: Path, stdin: str = "", **variables: str) -> Result:

@@ -86,7 +86,7 @@ def _predicate(c: Cursor) -> str:
             out += f" {_COMPARISONS[c.advance().upper]} {arithmetic(c)}"
         elif c.accept("IS"):
             negated = "not " if c.accept("NOT") else ""
-            word = c.accept_any("NULL", "TRUE", "FALSE", "UNKNOWN") or _no_value(c)
+            word = c.accept_any("NULL", "TRUE", "FALSE", "UNKNOWN") or c.fail("NULL", "TRUE", "FALSE")
             out += f" is {negated}{'null' if word == 'UNKNOWN' else word.lower()}"
         else:
             negated = (
@@ -102,10 +102,6 @@ def _predicate(c: Cursor) -> str:
             if not word:
                 return out
             out += f" {negated}{_parse_test(c, word)}"
-
-
-def _no_value(c: Cursor) -> str:
-    c.fail("NULL", "TRUE", "FALSE")
 
 
 def _parse_test(c: Cursor, word: str) -> str:

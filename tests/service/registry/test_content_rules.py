@@ -19,7 +19,7 @@ from service.registry.register import NeedsFullPath, RegisterOptions, register, 
 from service.registry.registry import Registry
 from service.schema_types.base import TaggedPart
 from service.testing import running_service
-from tests.support.service import Client, column, record
+from tests.support.service import Client, column, record, warnings_of
 from tests.support.table import check_rows
 
 DECIMAL = {"type": "bytes", "logicalType": "decimal"}
@@ -226,17 +226,17 @@ def test_logical_changes(registry: Registry, caplog: pytest.LogCaptureFixture) -
         with pytest.raises(RegistryError) as refused:
             register(registry, "s", second)
         assert (refused.value.code, says in refused.value.detail) == ("INCOMPATIBLE_SCHEMA", True)
-        assert compatibility.warnings_of(registry) == []
+        assert warnings_of(registry) == []
         registry.strict_logical_types = False
         with caplog.at_level(logging.WARNING, logger="service"):
             register(registry, "s", second)
-        [warned] = compatibility.warnings_of(registry, "s")
+        [warned] = warnings_of(registry)
         assert (warned.subject, warned.version) == ("s", 2)
         assert warned.message in caplog.text
         subjects.delete_subject(registry, "s")
-        assert compatibility.warnings_of(registry) == [warned]
+        assert warnings_of(registry) == [warned]
         subjects.delete_subject(registry, "s", permanent=True)
-        assert compatibility.warnings_of(registry) == []
+        assert warnings_of(registry) == []
 
     check_rows(LOGICAL_CHANGES, check)
 
@@ -258,7 +258,7 @@ def test_what_is_no_logical_change(registry: Registry) -> None:
         number, (old, new) = row
         register(registry, f"s{number}", NewSchema(record("R", column("c", old))))
         assert register(registry, f"s{number}", NewSchema(record("R", column("c", new)))).stored.version in (1, 2)
-        assert compatibility.warnings_of(registry) == []
+        assert warnings_of(registry) == []
 
     check_rows(enumerate(NO_LOGICAL_CHANGES), check)
 
@@ -279,4 +279,4 @@ def test_imports_are_not_warned_about(registry: Registry) -> None:
     mode.update(registry, "s", "IMPORT")
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 2))), id=1))
     register(registry, "s", NewSchema(record("R", column("c", amount(10, 4))), id=2))
-    assert compatibility.warnings_of(registry) == []
+    assert warnings_of(registry) == []

@@ -13,7 +13,6 @@ from sqlalchemy import insert, select
 
 from schemas.model.errors import SetupError
 from service.registry import config, mode, subjects
-from service.registry.compatibility import warnings_of as warnings_of
 from service.registry.model import NewSchema, Reference
 from service.registry.register import register
 from service.registry.registry import Registry
@@ -23,7 +22,7 @@ from service.store.tables import facts, metadata
 from tests.service.api.test_store_outage import Load
 from tests.support.forked_service import services
 from tests.support.postgres import Postgres
-from tests.support.service import GOLDEN, column, empty_store, ended, record
+from tests.support.service import GOLDEN, column, empty_store, ended, record, warnings_of
 from tests.support.table import check_rows
 
 Url = str
