@@ -29,8 +29,6 @@ from schemas.model.names import topic_subject
 _MOST_ABSENT = 1 << 22  # cells of columns that deletes by their keys alone lack, in one batch
 _MOST_TEXTS, _HEAVIEST = 16_384, 64 << 20  # schemas that stay compiled, and their characters
 _MOST_KINDS = 65_536
-_HEADER = 5
-_TEXT_A_BYTE = 34  # the longest text of a DECIMAL (68) is of two bytes of the message, or more
 
 
 class CompiledSchemas:
@@ -137,7 +135,7 @@ class AvroReader:
         data, offsets, chosen = part
         if programs:
             unfit = np.array([where == "key" and not p.keyed for p in programs], np.bool_)
-            least = np.array([p.least + _HEADER for p in programs], np.int64)
+            least = np.array([p.least + kernel.HEADER for p in programs], np.int64)
             read = np.maximum(chosen, 0)
             chosen[(chosen >= 0) & (unfit[read] | (np.diff(offsets) < least[read]))] = kernel.UNREADABLE
         return kernel.MessagePart(data, offsets, chosen)
@@ -235,13 +233,9 @@ def _run(
         freeze(np.array(steps, np.int64).reshape(-1, kernel.STEP)),
         freeze(np.cumsum([len(program.steps) for program in programs], dtype=np.int64)),
     )
-    count, cells, text = len(value.program), 0, 0
-    for part in (value, key):
-        # A cell takes a byte of the message at least, a DECIMAL two: memory follows what is there.
-        read = part.program >= 0
-        size, program = np.diff(part.offsets)[read] - _HEADER, part.program[read]
-        cells += int(np.minimum(size, np.array([p.cells for p in programs], np.int64)[program]).sum())
-        text += int(np.minimum(size * _TEXT_A_BYTE, np.array([p.text for p in programs], np.int64)[program]).sum())
+    most = freeze(np.array([(p.cells, p.text) for p in programs], np.int64).reshape(-1, 2))
+    rooms = [kernel.room(part, most) for part in (value, key)]
+    count, cells, text = len(value.program), sum(room[0] for room in rooms), sum(room[1] for room in rooms)
     numbers = [np.empty(count, np.int64) for _ in range(6)]
     message, commit_ts, after, before, of_value, of_key = numbers
     rows = kernel.ReadRows(

@@ -37,8 +37,7 @@ from schemas.model.table import Column, Table, TableId
 from schemas.model.types import BY_NAME, Kind
 
 _MOST_PROGRAMS = 4096
-_D = ord("d")
-_OPS = (ord("c"), ord("u"), _D)
+_C, _U, _D = b"cud"
 
 
 class AvroWriter:
@@ -80,7 +79,7 @@ class AvroWriter:
         """The program of each row, -1 for rows that the encoder refuses whatever their values are."""
         # A row of which only the key is known can be written as a delete alone.
         key_only = np.array([shape.key_only for shape in rows.shapes], np.bool_)[rows.shape]
-        usable = np.isin(rows.op, _OPS) & ~(key_only & (rows.op != _D))
+        usable = ((rows.op == _C) | (rows.op == _U) | (rows.op == _D)) & ~(key_only & (rows.op != _D))
         for name, mask in rows.flags.items():
             if self._options.on_lossy == "error" and says_changed(name):
                 usable &= ~mask
@@ -124,8 +123,8 @@ class AvroWriter:
 
     def _find_empty(self, rows: Rows, program: Any) -> Any:
         """Deletes of which nothing would be left: neither key nor value."""
-        of = self._made.arrays().of[program]
-        empty = (program >= 0) & (of[:, 4] < 0) & (of[:, 6] < 0)
+        of = self._made.arrays().of
+        empty = (program >= 0) & ((of[:, 4] < 0) & (of[:, 6] < 0))[program]
         if self._options.avro_enable_watermark and self._options.enable_tidb_extension:
             empty &= rows.commit_ts < 0
         return empty

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from schemas.columnar.kernels.columns import find_few
+from schemas.columnar.kernels.jit import COMPILED
 from schemas.model.table import Column, Table
 from schemas.model.types import Kind
 
@@ -184,12 +186,19 @@ def freeze(array: Any) -> Any:
 
 def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
     """(the different numbers, where each is first, which of them each element is), as numpy.unique, which
-    sorts, where they are far apart only.
+    sorts, where they are many and far apart only.
 
-    numbers: of an integer type.
+    numbers: int64 or uint64.
     """
     if not len(numbers):
         return numbers, np.zeros(0, np.int64), np.zeros(0, np.int64)
+    if COMPILED:
+        few, first, back = np.empty(_FEW, np.int64), np.empty(_FEW, np.int64), np.empty(len(numbers), np.int64)
+        count = find_few(freeze(np.ascontiguousarray(numbers).view(np.int64)), few, first, back)
+        if count >= 0:
+            distinct = few[:count].view(numbers.dtype)
+            order = np.argsort(distinct)
+            return distinct[order], first[order], np.argsort(order)[back] if count > 1 else back
     low, high = int(numbers.min()), int(numbers.max())
     if high - low >= 1 << 16:
         distinct, first, back = np.unique(numbers, return_index=True, return_inverse=True)
@@ -201,3 +210,6 @@ def find_distinct(numbers: Any) -> tuple[Any, Any, Any]:
     place = np.empty(len(first), np.int64)
     place[there] = np.arange(len(there))
     return there.astype(numbers.dtype) + numbers.dtype.type(low), first[there], place[shifted]
+
+
+_FEW = 32

@@ -18,7 +18,7 @@ import pyarrow
 import pyarrow.compute
 
 from schemas.columnar import READERS
-from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, freeze
+from schemas.columnar.rows import Binaries, Rows, RowsReader, Topics, find_distinct, freeze
 from schemas.formats.framing import SCHEMA_HEADERS, is_carried
 from schemas.model.event import Message
 from spark_jobs.arrow.input_batches import messages_of_lines
@@ -235,8 +235,8 @@ def count_rows(rows: Rows, more: Mapping[str, Any], mask: Any, topics: Topics, s
     for op in np.flatnonzero(ops).tolist():
         summary.rows[chr(op)] += int(ops[op])
     shapes = len(rows.shapes)
-    pairs, counts = np.unique(topics.of[message] * shapes + rows.shape[mask], return_counts=True)
-    for pair, count in zip(pairs.tolist(), counts.tolist(), strict=True):
+    pairs, _, back = find_distinct(topics.of[message] * shapes + rows.shape[mask])
+    for pair, count in zip(pairs.tolist(), np.bincount(back).tolist(), strict=True):
         topic, shape = topics.names[pair // shapes], rows.shapes[pair % shapes]
         id_ = shape.table.id
         summary.used[topic, id_.db, id_.table, shape.table_version, shape.schema_id] += count

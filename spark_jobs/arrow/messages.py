@@ -64,19 +64,28 @@ _NOT = frozenset([("debezium", "debezium"), ("craft", "craft")])
 class KernelOutput:
     """What the kernels wrote, in message order.
 
-    origin (int64): each one's message in the batch; part (int32): its number among what that message gave. Arrow
-    arrays: keys and values in binary, topics in text.
+    origin (int64): each one's message in the batch; part (int32): its number among what that message gave; keys and
+    values: Arrow arrays in binary; to: where each goes.
     """
 
     origin: Any
     part: Any
     keys: Any
     values: Any
-    topics: Any
+    to: Topics
+
+    @property
+    def topics(self) -> Any:
+        """Where each goes, as an Arrow array of text."""
+        if len(self.to.names) == 1:
+            return pa.repeat(pa.scalar(self.to.names[0], pa.string()), len(self.origin))
+        return pa.array(list(self.to.names), pa.string()).take(pa.array(self.to.of))
 
     def record_batch(self, part: Any, schema: Any, /, **more: Any) -> Any:
         """A record batch of the schema: what was written, and of the messages what else the schema names."""
-        columns = {"topic": self.topics, "key": self.keys, "value": self.values, **more}
+        columns = {"key": self.keys, "value": self.values, **more}
+        if "topic" in schema.names:
+            columns["topic"] = self.topics
         same = len(self.origin) == part.num_rows and bool((self.origin == np.arange(part.num_rows)).all())
         which = None if same else pa.array(self.origin)
         arrays = []
@@ -201,5 +210,4 @@ def _kernel_output(rows: Rows, output: WrittenMessages, mask: Any, to: Topics) -
     if not mask.all():
         which = np.flatnonzero(mask)
         keys, values, message, of = keys.take(pa.array(which)), values.take(pa.array(which)), message[which], of[which]
-    topics = pa.array(list(to.names), pa.string()).take(pa.array(of)) if len(of) else pa.array([], pa.string())
-    return KernelOutput(message, numbers_in_message(message), keys, values, topics)
+    return KernelOutput(message, numbers_in_message(message), keys, values, Topics(to.names, of))

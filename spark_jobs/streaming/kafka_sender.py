@@ -193,9 +193,7 @@ class SendBatches:
         if self.topic is not None:
             count = self.counts.get(self.topic, 0)
             return pa.array(source % count) if count else pa.nulls(len(source), pa.int32())
-        topics = fast.topics.dictionary_encode()
-        by_topic = np.array([self.counts.get(topic or "", 0) for topic in topics.dictionary.to_pylist()], np.int32)
-        counts = by_topic[np.asarray(topics.indices)] if len(source) else np.zeros(0, np.int32)
+        counts = np.array([self.counts.get(topic or "", 0) for topic in fast.to.names], np.int32)[fast.to.of]
         return pa.array(source % np.maximum(counts, 1), mask=counts == 0)
 
 

@@ -14,6 +14,7 @@ import numpy as np
 import pyarrow
 import pyarrow.compute
 
+from schemas.columnar.rows import find_distinct
 from schemas.inputs.dead_letters import dead_letter
 from schemas.model.errors import BridgeError, SetupError, WireError
 from schemas.model.event import Event, Message, RowChange
@@ -288,11 +289,14 @@ class BatchCounts:
         if not {"partition", "offset"} <= set(batch.schema.names):
             return
         partitions = batch.column("source_number" if "source_number" in batch.schema.names else "partition")
-        partitions = partitions.fill_null(-1)
-        offsets = pa.table([partitions, batch.column("offset")], ["partition", "offset"])
-        for row in offsets.group_by("partition").aggregate([("offset", "max")]).to_pylist():
-            if row["offset_max"] is not None:
-                self.offsets[row["partition"]] = max(row["offset_max"], self.offsets.get(row["partition"], 0))
+        offsets = batch.column("offset")
+        if offsets.null_count:
+            partitions, offsets = partitions.filter(offsets.is_valid()), offsets.drop_null()
+        distinct, _, back = find_distinct(np.asarray(partitions.fill_null(-1)).astype(np.int64))
+        newest = np.zeros(len(distinct), np.int64)
+        np.maximum.at(newest, back, np.asarray(offsets))
+        for partition, offset in zip(distinct.tolist(), newest.tolist(), strict=True):
+            self.offsets[partition] = max(offset, self.offsets.get(partition, 0))
 
     def row(self) -> dict[str, Any]:
         return {

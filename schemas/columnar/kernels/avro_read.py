@@ -22,12 +22,15 @@ from schemas.columnar.kernels.avro_bytes import (
     unsigned_text,
     widen_float,
 )
-from schemas.columnar.kernels.jit import jit
+from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.text import is_decimal, is_sound_text
 
 Array = Any  # numpy arrays: numba knows their types
 
 STEP = 4  # a step: what it reads; branch of null in its union (-1: no union); two numbers of its own (see `value`)
+
+HEADER = 5  # bytes of the magic byte and the schema's id
+_TEXT_A_BYTE = 34  # the longest text of a DECIMAL (68) is of two bytes of the message, or more
 
 # What stands in a message's place of a schema id; ids have 32 bits.
 NOTHING, STRANGE, DELETED = 1 << 40, 1 << 41, 1 << 42
@@ -76,7 +79,7 @@ def ids(data: Array, offsets: Array, valid: Array, most: int, out: Array) -> Non
         at, size = offsets[n], offsets[n + 1] - offsets[n]
         if not valid[n]:
             out[n] = NOTHING
-        elif size >= 5 and size <= most and data[at] == 0:
+        elif size >= HEADER and size <= most and data[at] == 0:
             number = np.int64(data[at + 1]) << 24 | np.int64(data[at + 2]) << 16
             number |= np.int64(data[at + 3]) << 8 | np.int64(data[at + 4])
             out[n] = number - (number >> 31 << 32)
@@ -150,7 +153,7 @@ def extension(data: Array, pos: int, end: int, code: int, state: Array) -> int:
     return pos + size
 
 
-@jit
+@inline
 def record(
     data: Array, pos: int, end: int, step: int, last: int, base: int, scratch: int, cell: int,
     steps: Array, rows: ReadRows, work: Scratch,
@@ -215,6 +218,22 @@ def record(
 
 
 @jit
+def room(part: MessagePart, most: Array) -> Any:
+    """(cells, bytes of text) that a part's messages need at most. most: of each program, by itself.
+
+    A cell takes a byte of the message at least, a DECIMAL two: memory follows what is there.
+    """
+    cells = text = 0
+    for message in range(part.program.shape[0]):
+        program = part.program[message]
+        if program >= 0:
+            size = part.offsets[message + 1] - part.offsets[message] - HEADER
+            cells += min(size, most[program, 0])
+            text += min(size * _TEXT_A_BYTE, most[program, 1])
+    return cells, text
+
+
+@jit
 def read(
     values: MessagePart, keys: MessagePart, base: int, scratch: int, programs: ReadSteps, rows: ReadRows, work: Scratch
 ) -> Any:
@@ -229,10 +248,8 @@ def read(
         first, end, sound = cell, cell, True
         if value >= 0:
             stop = values.offsets[message + 1]
-            begin = ends[value - 1] if value else 0
-            pos, end = record(
-                values.data, values.offsets[message] + 5, stop, begin, ends[value], 0, scratch, cell, steps, rows, work
-            )
+            at, begin = values.offsets[message] + HEADER, ends[value - 1] if value else 0
+            pos, end = record(values.data, at, stop, begin, ends[value], 0, scratch, cell, steps, rows, work)
             sound = pos == stop
         elif value == MARK:
             at = values.offsets[message]
@@ -243,10 +260,8 @@ def read(
             sound = state[_COMMIT_TS] >= 0
         if sound and key >= 0:
             stop, used = keys.offsets[message + 1], state[SCRATCH]
-            begin = ends[key - 1] if key else 0
-            pos, last = record(
-                keys.data, keys.offsets[message] + 5, stop, begin, ends[key], base, scratch, end, steps, rows, work
-            )
+            at, begin = keys.offsets[message] + HEADER, ends[key - 1] if key else 0
+            pos, last = record(keys.data, at, stop, begin, ends[key], base, scratch, end, steps, rows, work)
             sound = pos == stop
             if value < 0:
                 end, state[_OP] = last, 100

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from schemas.columnar.kernels.byte_buffers import copy, put, zigzag
-from schemas.columnar.kernels.jit import jit
+from schemas.columnar.kernels.byte_buffers import copy, copy_short, put, zigzag
+from schemas.columnar.kernels.jit import inline, jit
 from schemas.columnar.kernels.temporal import is_zero_timestamp, micros, put_clock, put_date
 
 Array = Any  # numpy arrays: numba knows their types
@@ -24,11 +24,9 @@ def put_long(out: Array, at: int, number: int) -> int:
     return put(out, at, zigzag(number))
 
 
-@jit
+@inline
 def put_span(out: Array, at: int, data: Array, place: int, length: int) -> int:
-    at = put_long(out, at, length)
-    copy(out, at, data, place, length)
-    return at + length
+    return copy_short(out, put_long(out, at, length), data, place, length)
 
 
 @jit

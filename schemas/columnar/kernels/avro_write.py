@@ -20,7 +20,7 @@ from schemas.columnar.kernels.avro_values import (
     put_timestamp,
 )
 from schemas.columnar.kernels.byte_buffers import copy
-from schemas.columnar.kernels.jit import jit, jit_allocating
+from schemas.columnar.kernels.jit import inline, jit, jit_allocating
 from schemas.columnar.kernels.text import is_decimal
 
 INT, UINT, UINT_TEXT, YEAR, FLOAT, DOUBLE, DECIMAL, DECIMAL_TEXT, BIT, SPAN, TIMESTAMP, VIRTUAL, LEFT = range(13)
@@ -174,7 +174,7 @@ def _put_null(out: Array, at: int, union: int, length: int) -> int:
     return at + 1
 
 
-@jit
+@inline
 def _put_field(
     out: Array, at: int, what: int, first: int, second: int, data: Array, place: int, length: int, limbs: Array
 ) -> int:
@@ -202,7 +202,7 @@ def _put_field(
     return int(put_digits(out, at, place)) if what == UINT_TEXT else -1
 
 
-@jit
+@inline
 def _put_extension(extension: bool, before: bool, checksum: bool, op: int, commit_ts: int, out: Array, at: int) -> int:
     """What stands after the row (and the old one). Out: -1 without a commit_ts where one is needed."""
     if extension or before:

@@ -1,4 +1,4 @@
-"""Cells of rows (`schemas.columnar.rows`) → columns, for numba."""
+"""Cells of rows (`schemas.columnar.rows`) → columns, and the different numbers of a column, for numba."""
 
 from __future__ import annotations
 
@@ -34,6 +34,28 @@ def by_column(
                 lengths[column, row] = size
                 if size >= 0:
                     places[column, row] = place[cell]
+
+
+@jit
+def find_few(numbers: Array, distinct: Array, first: Array, back: Array) -> int:
+    """The different numbers (int64) in the order in which they come, where each is first, and which one each is.
+
+    Out: how many there are, -1 for more than `distinct` has room for.
+    """
+    count, last, place = 0, 0, -1
+    for n in range(numbers.shape[0]):
+        number = numbers[n]
+        if place < 0 or number != last:
+            place, last = 0, number
+            while place < count and distinct[place] != number:
+                place += 1
+            if place == count:
+                if count == distinct.shape[0]:
+                    return -1
+                distinct[place], first[place] = number, n
+                count += 1
+        back[n] = place
+    return count
 
 
 @jit

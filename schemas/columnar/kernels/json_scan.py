@@ -153,7 +153,7 @@ def _row(source: MessageRows, at: int, plan: Templates, positions: ValuePosition
     return False
 
 
-@jit
+@inline
 def _walk(
     data: Array, first: int, end: int, plan: Templates, step: int, stop: int, positions: ValuePositions, row: int
 ) -> bool:
