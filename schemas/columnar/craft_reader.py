@@ -49,7 +49,6 @@ class CraftTableReader:
     def _chunks(
         self, data: Any, starts: Any, ends: Any, index: Any, memory: ChunkMemory, taken_mask: Any
     ) -> Iterator[RowChunk]:
-        """Rows of the messages in `index`."""
         count = len(self.columns)
         # A row has at least 14 bytes, so that memory follows what is there and not what is claimed.
         most = int((ends[index] - starts[index]).sum()) // 14 + 1

@@ -149,7 +149,6 @@ class TemplateReader:
     def _chunks(
         self, buffers: MessageBuffers, rows: Any, memory: ChunkMemory, taken_mask: Any, learning: bool
     ) -> Iterator[RowChunk]:
-        """Rows, in order."""
         width = len(self._format.columns)
         room = max(_CELLS // max(width, 1), 1024)
         _, back, sizes = np.unique(rows[:, 0], return_inverse=True, return_counts=True)

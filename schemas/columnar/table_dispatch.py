@@ -19,6 +19,7 @@ from schemas.columnar.columns import MAX_BATCH
 from schemas.columnar.craft_reader import CraftTableReader
 from schemas.columnar.debezium_reader import DebeziumTableReader
 from schemas.columnar.kernels.jit import COMPILED
+from schemas.columnar.kernels.table_hash import hash_names, hash_terms
 from schemas.columnar.open_reader import OpenTableReader
 from schemas.columnar.row_chunks import ChunkMemory, MessageBuffers, RowChunk, RowsBuilder
 from schemas.columnar.rows import Binaries, Rows, RowShape, Topics, freeze
@@ -104,8 +105,6 @@ class TableDispatcher:
         return groups
 
     def _hash(self, buffers: MessageBuffers) -> Any:
-        from schemas.columnar.kernels.table_hash import hash_names, hash_terms
-
         out = np.zeros(len(buffers.value_first), np.uint64)
         if self.FORMAT == "craft":
             hash_terms(buffers.values, buffers.value_first, buffers.value_last, out)

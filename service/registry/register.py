@@ -320,7 +320,6 @@ def check_limit(number: int, what: str) -> int:
 def put(
     tx: StoreWriter, subject: str, version: int, schema_id: int, content: Content, rows: list[VersionRow]
 ) -> StoredVersion:
-    """Write a version."""
     ts = time.time_ns() // 1_000_000
     tx.put_version(context_of(subject), subject, version, schema_id, content, ts)
     # A soft-deleted version with the same schema is replaced by the new one, unless something refers to it (measured).

@@ -88,8 +88,6 @@ def batch_of_messages(chunk: list[Item], timed: bool = False) -> Any:
     for m in messages:
         if (m.partition or 0) not in _INT32 or (m.offset or 0) not in _INT64 or (m.timestamp or 0) not in _STAMPS:
             return None
-    import pyarrow as pa
-
     kinds: dict[str, Any] = {
         "key": pa.binary(), "value": pa.binary(), "topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(),
     }  # fmt: skip

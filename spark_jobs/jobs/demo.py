@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from schemas.model.errors import SetupError
 from schemas.model.ports import SchemaId
+from schemas.plain.writer import b64
 from spark_jobs.io.message_files import LineWriter
 from spark_jobs.pipeline.progress import step
 from spark_jobs.pipeline.result import Summary
@@ -228,19 +229,13 @@ def _write(messages: DataFrame, target: Path, summary: Summary) -> None:
         out.write(
             {
                 "topic": row["topic"],
-                "key_b64": _base64(row["key"]),
-                "value_b64": _base64(row["value"]),
+                "key_b64": b64(row["key"]),
+                "value_b64": b64(row["value"]),
                 "payload": json.loads(row["value"])["payload"],
             }
         )
         summary.out += 1
     out.close()
-
-
-def _base64(data: bytearray | None) -> str | None:
-    from schemas.plain.writer import b64
-
-    return b64(None if data is None else bytes(data))
 
 
 def _say(text: str) -> None:

@@ -82,7 +82,6 @@ def bits_literal(text: str) -> str:
 
 
 def unit(c: Cursor) -> str:
-    """A unit of time."""
     if c.upper not in UNITS:
         c.fail("a unit of time such as DAY")
     return c.advance().upper.lower().removeprefix("sql_tsi_")

@@ -189,7 +189,6 @@ def _one_name(c: Cursor) -> None:
 
 
 def _statistics(c: Cursor) -> None:
-    """Extended statistics."""
     c.accept("IF", "NOT", "EXISTS")
     c.name("a name of statistics")
     c.expect("(")
