@@ -10,7 +10,7 @@ import calendar
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from decimal import Decimal, InvalidOperation
+from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 from typing import Final
 
 from schemas.ddl.executor.charsets import encodable
@@ -35,6 +35,8 @@ _TAKEN: Final = re.compile(
     re.DOTALL,
 )
 SYNTAX_ERROR: Final = 1064
+_MOST_DIGITS: Final = 65
+_EXACT: Final = Context(prec=100)
 _UNSAFE: Final = frozenset(("rand", "uuid", "uuid_to_bin", "replace", "upper"))
 
 
@@ -136,14 +138,20 @@ def _number(text: str) -> Decimal | None:
 
 def _in_range(column: Column, text: str) -> bool:
     number = _number(text)
-    if number is None or not number.is_finite() or (column.unsigned and number < 0):
+    if number is None or not number.is_finite():
+        return False
+    if column.type.kind in (Kind.INTEGER, Kind.DECIMAL):
+        if number.adjusted() >= _MOST_DIGITS:
+            return False
+        number = number.quantize(Decimal(1).scaleb(-(column.scale or 0)), ROUND_HALF_UP, _EXACT)
+    if column.unsigned and number < 0:
         return False
     if column.type.kind is Kind.INTEGER:
         bits = column.type.bits
         low, high = (0, (1 << bits) - 1) if column.unsigned else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
         return low <= number <= high
     if column.length is not None and column.scale is not None:
-        return abs(number) < Decimal(10) ** (column.length - column.scale)
+        return number.copy_abs() < Decimal(10) ** (column.length - column.scale)
     return column.type.kind is not Kind.FLOAT or abs(number) < Decimal("3.4028235e38")
 
 

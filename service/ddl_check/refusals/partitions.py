@@ -249,6 +249,8 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             yield Refusal(8200, "Unsupported LAST PARTITION when MAXVALUE partition exists")
         case "ADD PARTITION" if ranged:
             kind = method.partition(" ")[0]
+            if not clause.added:
+                yield Refusal(1492, f"For {kind} partitions each partition must be defined")
             for one in clause.added:
                 yield from _of_values(one, kind, len(spread.columns) if " " in method else 0)
             yield from _of_literals(table, clause.added, method, spread.columns)
