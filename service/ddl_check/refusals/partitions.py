@@ -140,7 +140,8 @@ def _of_order(made: Sequence[PartitionDef | KnownPartition], kind: str) -> Itera
     if kind == "RANGE" and (ends != sorted(set(ends)) or dates != sorted(set(dates))):
         yield Refusal(1493, "VALUES LESS THAN value must be strictly increasing for each partition")
     listed = [number for one in made for number in one.numbers]
-    if kind == "LIST" and len(set(listed)) < len(listed):
+    nulls = [v for one in made if isinstance(one, PartitionDef) for v in one.literals if v[0].kind == "null"]
+    if kind == "LIST" and (len(set(listed)) < len(listed) or sum(len(v) == 1 for v in nulls) > 1):
         yield Refusal(1495, "Multiple definition of same constant in list partitioning")
 
 
@@ -167,6 +168,9 @@ def of_partition_names(added: Sequence[PartitionDef], names: Sequence[str]) -> I
 
 def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
     if spread.method == "KEY" or spread.method.endswith("COLUMNS"):
+        lower = [name.lower() for name in spread.names]
+        for name in dict.fromkeys(n for n in lower if lower.count(n) > 1):
+            yield Refusal(1652, f"Duplicate partition field name '{name}'")
         for name in spread.names:
             if find(table.columns, name) is None:
                 yield Refusal(1488, "Field in list of fields for partition function not found in table")
@@ -293,6 +297,7 @@ def of_exchange(table: Table, partition: str, other: Table | None) -> Iterator[R
     if spread and spread.names and partition.lower() not in map(str.lower, spread.names):
         yield Refusal(1735, f"Unknown partition '{partition}' in table '{table.id.table}'")
     if other is None:
+        yield Refusal(1146, "The table to exchange with the partition doesn't exist", certain=False)
         return
     if other.details and other.details.partitioning:
         yield Refusal(1732, f"Table to exchange with partition is partitioned: '{other.id.table}'")
