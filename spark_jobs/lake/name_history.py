@@ -7,6 +7,7 @@ another table, but for CREATE after DROP: that goes on with the name, emptied.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -74,6 +75,17 @@ def rename_chains(ordered: Iterable[DdlText]) -> tuple[dict[TableId, RenameChain
             line.name = new
         now[new.folded] = line
     return now, lines
+
+
+def shared_names(ordered: Iterable[DdlText]) -> frozenset[TableId]:
+    """The folded names that more than one table had. Of one that is dropped and made again it is the same table's."""
+    owners, now = defaultdict[TableId, set[int]](set), dict[TableId, int]()
+    for number, (_, _, old, new) in enumerate(_moves(ordered)):
+        if old is not None:
+            now[new.folded] = now.pop(old.folded, number)
+            owners[old.folded].add(now[new.folded])
+        owners[new.folded].add(now.setdefault(new.folded, number))
+    return frozenset(name for name, tables in owners.items() if len(tables) > 1)
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:

@@ -13,7 +13,7 @@ from schemas.ddl.parser.statements import CreateTable
 from schemas.model.errors import DdlError
 from schemas.model.table import TableId
 from spark_jobs.lake.column_history import sort_statements
-from spark_jobs.lake.name_history import RenameChain, rename_chains
+from spark_jobs.lake.name_history import RenameChain, rename_chains, shared_names
 
 _WORD: Final = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _OF_ALL: Final = ("database", "schema", "flashback", "recover")
@@ -32,6 +32,7 @@ class TableHistories:
             for quoted, plain in _WORD.findall(one.query.lower()):
                 self._by_word[quoted.replace("``", "`") or plain].add(number)
         self._now, self._chains = rename_chains(self.ordered)
+        self.shared = shared_names(self.ordered)
 
     def tables_named(self, id_: TableId) -> list[RenameChain]:
         """The tables that have the name, or had it and have another one now. Not one that was dropped under a name that

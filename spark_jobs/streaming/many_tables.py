@@ -29,7 +29,7 @@ from spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.merge_batch import is_of_names
+from spark_jobs.streaming.merge_batch import OWNED_AT, is_of_names, with_owners
 
 _TABLE = "_of_table"
 _MORE = ("changelog", "versions")
@@ -103,7 +103,8 @@ class ManyTables:
         if changes is None:
             return self._write_all(self._only_ddl(()) if is_new else [], summary, write_table, session)
         # Where a table's rows stand together, Spark leaves out most of what it cached of the others.
-        marked = changes.withColumn(_TABLE, F.lower(F.concat_ws(".", "db", "table")))
+        marked = with_owners(changes, self._histories.shared)
+        marked = marked.withColumn(_TABLE, F.lower(F.concat_ws(".", "db", "table")))
         marked = marked.sortWithinPartitions(_TABLE, "position").persist()
         try:
             work = self._with_changes(marked, summary)
@@ -134,10 +135,11 @@ class ManyTables:
                     one.rows += group["rows"]
                     one.newest = max((ts for ts in (one.newest, newest["commit_ts"]) if ts is not None), default=None)
         for id_, one in work.items():
-            one.changes = changes.where((F.col("kind") == "row") & F.col(_TABLE).isin(*names[id_])).drop(_TABLE)
+            one.changes = changes.where((F.col("kind") == "row") & F.col(_TABLE).isin(*names[id_]))
             if one.chain.past:  # at other times these were other tables' names
                 one.changes = one.changes.where(is_of_names(one.chain.names()))
                 one.rows = one.changes.count()
+            one.changes = one.changes.drop(_TABLE, OWNED_AT)
             others -= one.rows
         if others:
             summary.skipped[OTHER_TABLE] += others

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import functions as F
@@ -16,7 +18,7 @@ from spark_jobs.lake import tables
 from spark_jobs.lake.binlog_changes import are_by_binlog, stored_order
 from spark_jobs.lake.column_history import schema_changes, sort_statements
 from spark_jobs.lake.engines.base import AUTO, Engine
-from spark_jobs.lake.name_history import table_names
+from spark_jobs.lake.name_history import shared_names, table_names
 from spark_jobs.lake.null_values import FORMATS as NULL_VALUES
 from spark_jobs.pipeline.job import Job
 from spark_jobs.pipeline.newest_columns import newest_table, zone_of
@@ -33,6 +35,24 @@ if TYPE_CHECKING:
 
 Names = Sequence[tuple[int, TableId | None]]
 """A table's names by time: spark_jobs.lake.name_history.table_names."""
+OWNED_AT = "_owned_at"
+"""Column: the commit_ts at which a row's table has its name (with_owners)."""
+_MS = "unix_millis({0}.timestamp)"
+_LATE = f"coalesce({_MS} - shiftright({{0}}.commit_ts, 18), 0)"
+_NEAREST = (
+    f"CASE WHEN _after IS NULL THEN {_LATE.format('_before')} WHEN _before IS NULL THEN {_LATE.format('_after')}"
+    f" WHEN {_MS.format('source')} * 2 <= {_MS.format('_before')} + {_MS.format('_after')}"
+    f" THEN {_LATE.format('_before')} ELSE {_LATE.format('_after')} END"
+)
+_GUESS = f"shiftleft({_MS.format('source')} - ({_NEAREST}) + 1, 18) - 1"
+_ABOUT = (
+    "CASE WHEN _before.commit_ts > _after.commit_ts"
+    f" THEN coalesce({_GUESS}, _before.commit_ts)"
+    f" ELSE least(greatest({_GUESS}, _before.commit_ts), _after.commit_ts) END"
+)
+"""SQL: about when a change without a commit_ts was, of the rows before and after it. A changefeed sends a table's rows
+in the order of their commits, but where it begins again.
+"""
 _CONNECTORS = ("debezium-mysql", "auto")  # whose changes may have binlog positions
 _TICDC = "set enable-tidb-extension=true in the changefeed's sink URI, and merge what it sends then"
 _UNTIMED = {
@@ -54,7 +74,8 @@ def merge_table(
     the history, in any order. alone: other tables' changes are among them, which are counted.
     """
     with DEFINITIONS_LOCK:
-        steps, names = schema_changes(statements, id_), table_names(sort_statements(statements), id_)
+        ordered = sort_statements(statements)
+        steps, names = schema_changes(ordered, id_), table_names(ordered, id_)
         definition = next((t for s in reversed(steps) for t in (s.after, s.before) if t is not None), None)
         table = definition or (newest_table(work.read, id_) if changes is not None else None)
     if table is not None and changes is not None and not steps and work.read.format == "avro":
@@ -74,7 +95,8 @@ def merge_table(
             for target in targets:
                 target.follow(definition, steps)
         return 0
-    ours, counts = take_table(changes, names, summary) if alone else changes, list[int]()
+    shared = shared_names(ordered) if alone and not by_binlog else ()
+    ours, counts = take_table(changes, names, summary, shared) if alone else changes, list[int]()
     for number, target in enumerate(targets):
         told = Summary() if number else summary  # what one of them counts of the changes is so for all
         counts.append(target.merge(ours, table, steps, told))
@@ -126,21 +148,45 @@ def _with_key(table: Table, id_: TableId, changes: DataFrame) -> Table:
     return replace(table, columns=tuple(replace(c, handle_key=c.name in keys) for c in table.columns))
 
 
-def take_table(changes: DataFrame, names: Names, summary: Summary) -> DataFrame:
-    """The rows of one table; what is left out is counted."""
+def take_table(
+    changes: DataFrame, names: Names, summary: Summary, shared: Collection[TableId] = ()
+) -> DataFrame:  # fmt: skip
+    """The rows of one table; what is left out is counted. shared: as with_owners has it."""
+    marked = with_owners(changes, shared)
     ours = F.coalesce((F.col("kind") == "row") & is_of_names(names), F.lit(False))
-    for row in changes.where(~ours).groupBy("kind").count().collect():
+    for row in marked.where(~ours).groupBy("kind").count().collect():
         summary.skipped[OTHER_TABLE if row["kind"] == "row" else row["kind"]] += row["count"]
-    return changes.where(ours)
+    return marked.where(ours).drop(OWNED_AT)
+
+
+def with_owners(changes: DataFrame, shared: Collection[TableId]) -> DataFrame:
+    """The changes with OWNED_AT: the commit_ts. shared: folded names that several tables had. A row of one of them that
+    has no commit_ts (a delete from Avro, a null value) has about the one it must have had: it came to Kafka as long
+    after its commit as the nearest row of its partition, and between the rows before and after it. Of any other name it
+    has none: it is of any time.
+    """
+    if not shared:
+        return changes.withColumn(OWNED_AT, F.col("commit_ts"))
+    from pyspark.sql import Window
+
+    of_partition = Window.partitionBy(F.lower("db"), F.lower("table"), "source.topic", "source.partition")
+    ordered = of_partition.orderBy("source.offset", "position", "row")
+    known = F.when(F.expr("kind = 'row' AND commit_ts IS NOT NULL"), F.struct("commit_ts", "source.timestamp"))
+    before = F.last(known, ignorenulls=True).over(ordered.rowsBetween(Window.unboundedPreceding, -1))
+    after = F.first(known, ignorenulls=True).over(ordered.rowsBetween(1, Window.unboundedFollowing))
+    marked = changes.withColumn("_before", before).withColumn("_after", after)
+    is_shared = reduce(or_, (_is_of(id_) for id_ in shared))
+    owned = F.coalesce("commit_ts", F.when(is_shared, F.expr(_ABOUT)))
+    return marked.withColumn(OWNED_AT, owned).drop("_before", "_after")
 
 
 def is_of_names(names: Names) -> Column:
-    """Whether a row is of the table that had these names."""
-    ours = _is_of(names[-1][1])
-    for _, id_ in names[:-1]:  # Avro's deletes tell no commit_ts: any of the names
-        ours = ours | (F.col("commit_ts").isNull() & _is_of(id_))
+    """Whether a row, with OWNED_AT, is of the table that had these names."""
+    at, ours = F.col(OWNED_AT), _is_of(names[-1][1])
+    for _, id_ in names[:-1]:
+        ours = ours | (at.isNull() & _is_of(id_))
     for until, id_ in reversed(names[:-1]):
-        ours = F.when(F.col("commit_ts") <= until, _is_of(id_)).otherwise(ours)
+        ours = F.when(at <= until, _is_of(id_)).otherwise(ours)
     return ours
 
 

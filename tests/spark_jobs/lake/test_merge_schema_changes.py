@@ -18,7 +18,7 @@ from schemas.model.event import Message
 from schemas.model.table import TableId
 from spark_jobs.commands.main import main
 from spark_jobs.lake.column_history import schema_changes
-from spark_jobs.lake.name_history import table_names
+from spark_jobs.lake.name_history import shared_names, table_names
 from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_merge import ENGINES, rows
 from tests.support.table import check_rows
@@ -388,12 +388,32 @@ def test_which_table_a_name_means() -> None:
     check_rows(_NAMES, lambda row: _check_name(*row))
 
 
+_SHARED: list[tuple[list[str], set[str]]] = [
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], {"t"}),
+    (["RENAME TABLE t TO o", "CREATE TABLE t"], {"t"}),
+    (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], set()),
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t, o TO n"], {"t", "n"}),
+    (["CREATE TABLE o", "DROP TABLE o", "RENAME TABLE t TO O"], {"o"}),
+    (["RENAME TABLE a TO o, n TO a"], {"a"}),
+    (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], set()),
+]
+
+
+def test_names_that_several_tables_had() -> None:
+    check_rows(_SHARED, lambda row: _check_shared(*row))
+
+
+def _check_shared(queries: list[str], names: set[str]) -> None:
+    statements = [DdlText(n, "d", text, TYPED) for n, text in enumerate(_with_key("CREATE TABLE t", *queries))]
+    assert shared_names(statements) == {TableId("d", name) for name in names}
+
+
+def _with_key(*queries: str) -> list[str]:
+    return [text + " (id int primary key)" * text.startswith("CREATE") for text in queries]
+
+
 def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None]]) -> None:
-    key = " (id int primary key)"
-    texts = ["CREATE TABLE t", *queries]
-    statements = [
-        DdlText(n, "d", text + (key if text.startswith("CREATE") else ""), TYPED) for n, text in enumerate(texts)
-    ]
+    statements = [DdlText(n, "d", text, TYPED) for n, text in enumerate(_with_key("CREATE TABLE t", *queries))]
     found_names = table_names(statements, TableId("d", name))
     assert [id_ and id_.table for _, id_ in found_names] == [id_ for _, id_ in names]
     assert [until for until, _ in found_names[:-1]] == [until for until, _ in names[:-1]]

@@ -1,0 +1,149 @@
+"""`merge` of two tables of which one gets the name that the other had, from Avro: its deletes tell a name alone.
+
+Topics are read to any place, the rest then, and parts again. BRIDGE_SOAK=N: N rounds; BRIDGE_SEED: of other histories.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+from collections import defaultdict
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from schemas.model.event import Message
+from spark_jobs.commands.main import main
+from tests.spark_jobs.commands.test_encode import written
+from tests.spark_jobs.lake.test_merge import rows
+from tests.spark_jobs.lake.test_merge_order import BASE, Place, avro_message, write_avro_schemas
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+ROUNDS, SEED = int(os.environ.get("BRIDGE_SOAK", "2")), os.environ.get("BRIDGE_SEED", "1")
+_SECOND = 1000 << 18
+_RENAME_TS = BASE + 100 * _SECOND
+_NAMES = ("orders", "sales", "fresh")
+_BEFORE, _AFTER = ("", "A", "AB", "A-", "A-B"), ("", "N", "-", "N-", "N-P", "-N")
+"""Steps of one row: it is there from a time on, or is deleted."""
+_DDL = {
+    "two names": ["CREATE TABLE fresh LIKE orders", "RENAME TABLE orders TO sales, fresh TO orders"],
+    "a new table": ["RENAME TABLE orders TO sales", "CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)"],
+}
+
+
+class _Case(NamedTuple):
+    """Steps of a key in the table `orders`, which is `sales` then, and in `fresh`, which is `orders` then."""
+
+    sales_before: str
+    sales: str
+    orders_before: str
+    orders: str
+
+    @property
+    def by_topic(self) -> Iterator[tuple[str, int, str]]:
+        """(table's name, the second after which its steps come, steps)"""
+        yield from (("orders", 0, self.sales_before), ("sales", 101, self.sales))
+        yield from (("fresh", 0, self.orders_before), ("orders", 101, self.orders))
+
+    def is_one(self, names: str) -> bool:
+        """Whether only rows that are there are deleted, and a new table has none before it is made."""
+        pairs = ((self.sales_before, self.sales), (self.orders_before, self.orders))
+        return all(_last(old) or new[:1] != "-" for old, new in pairs) and not (names != "two names" and pairs[1][0])
+
+
+def _last(steps: str) -> str | None:
+    """The row's name after them."""
+    return None if steps[-1:] in ("", "-") else steps[-1]
+
+
+def _write_files(names: str) -> None:
+    lines = [json.loads(line) for line in Path(write_avro_schemas()).read_text().splitlines()]
+    schemas = [
+        {**one, "id": one["id"] + 2 * n, **{part: one[part].replace("orders", name) for part in ("subject", "schema")}}
+        for n, name in enumerate(_NAMES) for one in lines
+    ]  # fmt: skip
+    Path("schemas.jsonl").write_text("".join(json.dumps(one) + "\n" for one in schemas))
+    first, last = _DDL[names]
+    texts = [(1, "CREATE TABLE orders (id INT PRIMARY KEY, name TEXT)"), (_RENAME_TS - 1, first), (_RENAME_TS, last)]
+    if names == "two names":
+        texts[1] = (2, first)
+    ddl = [json.dumps({"commit_ts": ts, "db": "shop", "query": text}) + "\n" for ts, text in texts]
+    Path("ddl.jsonl").write_text("".join(ddl))
+
+
+def _logs(cases: list[_Case], chance: random.Random) -> list[list[Message]]:
+    """By topic and partition, in the order of the commits; a key is in one partition."""
+    sent, lag = list[tuple[int, Message]](), chance.choice([5, 5_000, 500_000])
+    for key, case in enumerate(cases):
+        for name, at, steps in case.by_topic:
+            for step in steps:
+                at += chance.randint(1, 20)
+                ts = BASE + at * _SECOND + (key << 18)
+                made = avro_message(key, None if step == "-" else ts, step, Place(key % 2, 0, (ts >> 18) + lag))
+                sent.append((ts, _of_table(made, name)))
+    logs = defaultdict[tuple[str, int | None], list[Message]](list)
+    for _, message in sorted(sent, key=lambda one: one[0]):
+        log = logs[str(message.topic), message.partition]
+        log.append(replace(message, offset=len(log)))
+    return list(logs.values())
+
+
+def _of_table(message: Message, name: str) -> Message:
+    """With the ids of the table's schemas."""
+    id_, key, value = 1 + 2 * _NAMES.index(name), message.key or b"", message.value
+    value = value and value[:4] + bytes([id_ + 1]) + value[5:]
+    return replace(message, topic=name, key=key[:4] + bytes([id_]) + key[5:], value=value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("names", _DDL)
+@pytest.mark.parametrize("number", range(ROUNDS))
+def test_deletes_of_a_name_that_two_tables_had(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, names: str, number: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    _write_files(names)
+    chance = random.Random(f"{SEED}/{names}/{number}")
+    every = [case for case in map(_Case._make, product(_BEFORE, _AFTER, _BEFORE, _AFTER)) if case.is_one(names)]
+    cases = chance.sample(every, min(200, len(every)))
+    logs = _logs(cases, chance)
+    ends = [chance.randint(0, len(log)) for log in logs]
+    some = [chance.randint(0, len(log)) for log in logs]
+    again = [(first, min(len(log), first + chance.randint(9, 200))) for first, log in zip(some, logs, strict=True)]
+    rest = [(end, len(log)) for end, log in zip(ends, logs, strict=True)]
+    for run in ([(0, end) for end in ends], rest, again):
+        messages = [m for log, (first, end) in zip(logs, run, strict=True) for m in log[first:end]]
+        for table in ("sales", "orders"):
+            places = [f"--{kind}=delta:{table}_{kind}" for kind in ("out", "versions", "changelog")]
+            argv = ["merge", "--table", f"shop.{table}", "--format", "avro", "--schemas", "schemas.jsonl", "--ddl"]
+            argv += ["ddl.jsonl", "--engine", "deltalake", *places, "--in", written(messages)]
+            assert main(argv) == 0
+    for table in ("sales", "orders"):
+        wrong = _differences(spark, table, cases)
+        assert not wrong, f"{len(wrong)}, such as " + "\n".join(wrong[:9])
+
+
+def _differences(spark: SparkSession, table: str, cases: list[_Case]) -> list[str]:
+    steps = [one.sales_before + one.sales if table == "sales" else one.orders_before + one.orders for one in cases]
+    expected = {key: _last(one) for key, one in enumerate(steps)}
+    versions = [row for row in rows(spark, f"{table}_versions") if row["_valid_to"] is None]
+    wrong = list[str]()
+    for kind, there in (("out", rows(spark, f"{table}_out")), ("versions", versions)):
+        made: dict[int, Any] = {row["id"]: row["name"] for row in there}
+        wrong += [
+            f"{table}, {kind}: {cases[k]}: {made.get(k)}, not {name}"
+            for k, name in expected.items()
+            if made.get(k) != name
+        ]
+    log = defaultdict[int, str](str)
+    for row in sorted(rows(spark, f"{table}_changelog"), key=lambda row: row["_kafka_timestamp"]):
+        log[row["id"]] += "-" if row["_tidb_op"] == "D" else row["name"]
+    return wrong + [f"{table}, changelog: {cases[k]}: {log[k]}" for k, one in enumerate(steps) if log[k] != one]
