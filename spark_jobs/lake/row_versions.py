@@ -9,7 +9,7 @@ that comes later it tells where that ends. Deletes without a commit_ts: spark_jo
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pyspark.sql import functions as F
 
@@ -84,16 +84,16 @@ class RowVersions(PastRows):
         events = self._events(changes, columns, keys, history)
         self._refuse_unknown_keys(events, keys)
         if not (has_bare or tombstones.have_places()):
-            there = self._events_there(events, columns, keys).where("message IS NULL")
+            there = self._events_there(events, columns, keys, history.clearing).where("message IS NULL")
             events = events.unionByName(there, allowMissingColumns=True).withColumn("message", F.col("told"))
             count = self._write(_versions(events, len(keys), history.clearing), columns, keys)
             self._keep_messages(received, history, tombstones)
             return count
         names = [f"k_{n}" for n in range(len(keys))]
         emptied = max((one.commit_ts for one in history.clearing if one.is_sure), default=-1)
-        newest = self._newest_times(keys, names)
+        newest = self._newest_times(keys, names, history.clearing)
         placed = bare_ends.place_ends(events, names, newest, tombstones, clocks_agree, emptied)
-        there = self._events_there(placed, columns, keys)
+        there = self._events_there(placed, columns, keys, history.clearing)
         marks = placed.select(*names, "_buried", "_delete_place", "late_ts", "_row_ts").dropDuplicates(names)
         turn = F.when(F.col("message").isNotNull(), F.expr(bare_ends.turn_of_stored())).otherwise(F.col("turn"))
         there = there.join(marks, names, "left").withColumn("turn", turn)
@@ -204,10 +204,12 @@ class RowVersions(PastRows):
         )  # fmt: skip
         return opening.unionByName(ending)
 
-    def _events_there(self, events: DataFrame, columns: list[Column], keys: list[Column]) -> DataFrame:
-        """The same of the versions that the table has of these keys. was: what its row at this time is (`version`, or
-        `mark` of a delete), `end` of a version; ended, ended_at, told: the version's TO_TS, TO and MESSAGE; message: of
-        a delete without a commit_ts, at the commit_ts of the version that it ended.
+    def _events_there(
+        self, events: DataFrame, columns: list[Column], keys: list[Column], clearing: list[ClearingStatement]
+    ) -> DataFrame:
+        """The same of the versions that the table has of these keys, but for their ends by `clearing`. was: what its
+        row at this time is (`version`, or `mark` of a delete), `end` of a version; ended, ended_at, told: the version's
+        TO_TS, TO and MESSAGE; message: of a delete without a commit_ts, at the commit_ts of the version that it ended.
         """
         names = [f"k_{n}" for n in range(len(keys))]
         types = {field.name: field.dataType for field in events.schema.fields}
@@ -226,7 +228,7 @@ class RowVersions(PastRows):
             F.col(TO).alias("ended_at"), "told", F.lit(1).alias("turn"), *names, *values,
         )  # fmt: skip
         ends = there.where(F.col(TO).isNotNull() & ~is_mark)
-        by_commit = ends.where(F.col(TO_TS).isNotNull()).select(
+        by_commit = ends.where(F.col(TO_TS).isNotNull() & ~_is_end_of(clearing)).select(
             F.lit(False).alias("opens"), F.col(TO_TS).alias("ts"), F.col(TO).alias("time"), *rest,
             F.lit("end").alias("was"), F.lit(0).alias("turn"), *names,
         )  # fmt: skip
@@ -237,11 +239,11 @@ class RowVersions(PastRows):
         both = begins.unionByName(by_commit, allowMissingColumns=True)
         return both.unionByName(bare, allowMissingColumns=True)
 
-    def _newest_times(self, keys: list[Column], names: list[str]) -> DataFrame:
+    def _newest_times(self, keys: list[Column], names: list[str], clearing: list[ClearingStatement]) -> DataFrame:
         """The commit_ts (_row_ts) of each key's (`names`) version that is open, or that a delete without a commit_ts
-        ended last; _open_ts: of the open one.
+        or a TRUNCATE ended last: a delete before that may not be read yet; _open_ts: of the open one.
         """
-        there = self.delta.read().where(f"{TO_TS} IS NULL")
+        there = self.delta.read().where(F.col(TO_TS).isNull() | _is_end_of(clearing))
         columns = [F.col(quote_name(c.name)).alias(name) for name, c in zip(names, keys, strict=True)]
         is_open = F.when(F.col(TO).isNull(), F.col(FROM_TS))
         times = there.select(*columns, F.col(FROM_TS).alias("_row_ts"), is_open.alias("_open_ts"))
@@ -268,10 +270,26 @@ class RowVersions(PastRows):
             at, time = one.commit_ts, COMMIT_TIME.format(one.commit_ts)
             # Of a row that was deleted by then, nothing tells when but that it was before.
             self.delta.update({TO: time}, f"{FROM_TS} <= {at} AND {MESSAGE} IS NOT NULL AND {TO} > {time}")
+            self._keep_later_ends(at, history)
             open_then = f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND ({TO_TS} IS NULL OR {TO_TS} > {at})"
             self.delta.update({TO: time, TO_TS: f"CAST({at} AS bigint)"}, open_then)
         if new:
             self.delta.set_property(CLEARED, str(max(one.commit_ts for one in new)))
+
+    def _keep_later_ends(self, at: int, history: WholeHistory) -> None:
+        """Where a version that was open at the commit_ts of a TRUNCATE has a later end, that is the end of a row which
+        came in between and is not read yet: rows without duration for them.
+        """
+        ended = self.delta.read().where(f"{FROM_TS} <= {at} AND {MESSAGE} IS NULL AND {TO_TS} > {at}")
+        if ended.isEmpty():
+            return
+        keys = [c.name for c in history.table.columns if c.handle_key]
+        texts = {FROM_TS: TO_TS, TO_TS: TO_TS, FROM: TO, TO: TO, **{name: quote_name(name) for name in keys}}
+        fields = ended.schema.fields
+        columns = [F.expr(texts.get(f.name, "NULL")).cast(f.dataType).alias(f"c_{n}") for n, f in enumerate(fields)]
+        values = [(f.name, f"c_{n}") for n, f in enumerate(fields)]
+        pairs = [(name, source) for name, source in values if name in (*keys, FROM_TS)]
+        self.delta.merge(ended.select(*columns).localCheckpoint(), Upsert(pairs, values, "false"))
 
 
 def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -> DataFrame:
@@ -324,6 +342,11 @@ def _versions(events: DataFrame, keys: int, clearing: list[ClearingStatement]) -
     same = F.expr(f"(was = 'version' AND ended <=> to_ts AND {as_told}) OR (mark_there AND NOT opens)")
     changed = F.when(F.col("gone"), is_there).otherwise(~F.coalesce(same, F.lit(False)))
     return timed.where(changed).select(*names, "ts", "time", "to_ts", "to_time", "message", "gone", *_values_of(timed))
+
+
+def _is_end_of(clearing: list[ClearingStatement]) -> Any:
+    """Whether one of these statements ended a version."""
+    return F.col(TO_TS).isin([one.commit_ts for one in clearing if one.is_sure])
 
 
 def _values_of(frame: DataFrame) -> list[str]:
