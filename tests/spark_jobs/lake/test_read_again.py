@@ -132,10 +132,9 @@ def _placed(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("format_", "known"), [
-    ("craft", 0), ("craft", 1), ("avro", 0), ("avro", 1), ("binlog", 0), ("canal-json", 1), ("debezium", 0),
-    ("debezium-avro", 1), ("open", 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("format_", "known"), [("craft", 0), ("avro", 0), ("avro", 1), ("binlog", 0), ("canal-json", 1), ("debezium", 0)]
+)
 def test_what_is_read_again(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format_: str, known: int
 ) -> None:
