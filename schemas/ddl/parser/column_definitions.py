@@ -214,8 +214,7 @@ def _on(c: Cursor, column: ColumnDef) -> ColumnDef:
     c.expect("ON", "UPDATE")
     if c.upper not in NOW:
         c.fail("CURRENT_TIMESTAMP")
-    read_now(c)
-    return replace(column, on_update=True)
+    return replace(column, on_update=True, update_digits=int(read_now(c) or 0))
 
 
 def _comment(c: Cursor, column: ColumnDef) -> ColumnDef:

@@ -72,6 +72,7 @@ class ColumnDef:
     generated: str | None = None
     stored: bool = False
     on_update: bool = False
+    update_digits: int = 0
     auto_random: bool = False
     random_bits: int = 0
     random_range: int = 0

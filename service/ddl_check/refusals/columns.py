@@ -104,7 +104,8 @@ def of_column(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator
     if defined.auto_random and defined.type.name != "bigint":
         text = f"auto_random option must be defined on `bigint` column, but not on `{defined.type.name}` column"
         yield Refusal(8216, f"Invalid auto random: {text}")
-    if defined.on_update and kind not in (Kind.DATETIME, Kind.TIMESTAMP):
+    fits = kind in (Kind.DATETIME, Kind.TIMESTAMP) and defined.update_digits == (defined.type.length or 0)
+    if defined.on_update and not fits:
         yield Refusal(1294, f"Invalid ON UPDATE clause for '{defined.name}' column")
     if defined.generated is not None:
         yield from _of_generated(defined)

@@ -186,6 +186,8 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     yield from index_refusals.of_automatic(s.columns, indexes)
     for index in s.indexes:
         yield from index_refusals.of_foreign_key(catalog, table, index)
+    if "SHARD_ROW_ID_BITS" in s.options.others and _clustered(s, indexes):
+        yield Refusal(8200, "Unsupported shard_row_id_bits for table with primary key as row id")
     if s.options.ttl is not None:
         keyed = replace(table, indexes=tuple(_primary_key(indexes)))
         yield from dependencies.of_ttl(keyed, s.options.ttl, _clustered(s, indexes))
