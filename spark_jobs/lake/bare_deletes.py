@@ -6,14 +6,10 @@ the order; between two (a topic got more partitions, a table another topic) the 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column, DataFrame
 
 PLACE = "struct<topic:string,partition:int,offset:bigint,time:timestamp,deleted_ts:bigint>"
 """Spark type of a message's place; fields are NULL where a file does not tell them. deleted_ts: of a delete, the
@@ -61,8 +57,6 @@ def place_bare_deletes(
     the order of the input decides. Another one ends also what comes again. `bound`: up to where other changes are late
     after the delete. A delete that was read before is left out. `delete_place`: of the key's last one.
     """
-    from pyspark.sql import Window
-
     bare, key = ~F.col("known"), Window.partitionBy(*names)
     of = changes.where(bare).select(*names).distinct()
     placed = changes.join(of.join(rows, [*names], "left"), [*names], "left").join(buried, [*names], "left")
@@ -105,8 +99,6 @@ def place_changes(
     As place_bare_deletes; rows None: no delete without a commit_ts is among them. message: of deletes after which null
     values may come; those stay, too, where they are older than the last TRUNCATE.
     """
-    from pyspark.sql import Window
-
     key, order = Window.partitionBy(*names), [F.desc_nulls_last("commit_ts"), F.desc("turn")]
     bound = F.lit(None).cast("bigint")
     if rows is None:

@@ -8,15 +8,12 @@ time, or where the row's next version begins, and says by which message.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from spark_jobs.lake.bare_deletes import is_early, place_bare_deletes, with_row_back
 from spark_jobs.lake.tombstones import Tombstones
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 MESSAGE = "struct<topic:string,partition:int,offset:bigint,timestamp:timestamp>"
 """Spark type of the message of a delete without a commit_ts."""
@@ -46,8 +43,6 @@ def place_ends(
     Kafka had it before that delete; `late_ts`: the newest commit_ts of these; `passed`: whether it opens a version
     after a newer change in the input: TiCDC sends that again, and the row had ended before.
     """
-    from pyspark.sql import Window
-
     deleted = tombstones.by_key(names)
     placed = events.withColumnRenamed("ts", "commit_ts")
     placed = place_bare_deletes(placed, names, newest.drop("_open_ts"), deleted, clocks_agree, emptied)
@@ -82,8 +77,6 @@ def turn_of_stored() -> str:
 
 def with_messages(events: DataFrame, names: Sequence[str]) -> DataFrame:
     """The events without these deletes; `message`: of the one that ends the version which an event opens."""
-    from pyspark.sql import Window
-
     same = Window.partitionBy(*names, "ts")
     order = F.struct("moment", "position", "row")
     bare = F.col("message").isNotNull()

@@ -7,8 +7,9 @@ place in Kafka. One that is there already is not appended again, whether a run w
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
@@ -20,9 +21,6 @@ from spark_jobs.lake.engines.base import TableColumn
 from spark_jobs.lake.past_rows import CLEARED, COMMIT_TIME, PastRows
 from spark_jobs.pipeline.result import REPEATED, Summary
 from spark_jobs.spark.sql_expressions import sql_literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 CHANGE, DAY = "_change", "_commit_date"
 """Columns of a changelog: what a change is known by; the day of its commit (UTC), or of its message where the commit is
@@ -83,8 +81,6 @@ class Changelog(PastRows):
     # ---- rows
     def _rows(self, changes: DataFrame, history: WholeHistory) -> DataFrame:
         """A row of the table for each change, once."""
-        from pyspark.sql import Window
-
         columns = [c for c in history.table.columns if not c.virtual]
         values = [
             F.when(F.col("op") == "d", self._past_value("before", c, history))

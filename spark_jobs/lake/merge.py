@@ -11,9 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zlib import crc32
 
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
@@ -31,10 +32,6 @@ from spark_jobs.lake.tombstones import COMMIT_TS, Tombstones
 from spark_jobs.pipeline.result import Summary, TableMerge
 from spark_jobs.pipeline.table_choice import NO_LAYOUT, TableLayout
 from spark_jobs.pipeline.table_view import NOT_TYPED
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _WITH_OLDEST = ("unfit", "key_only", "rows")
 """Kinds of changes of which an error names the oldest."""
@@ -292,8 +289,6 @@ class MergeTarget(RowValues):
         `buried`: up to where older changes bring no row of the key back. Where deletes have no commit_ts:
         `delete_place`, of the last one; `early`, `_buried`, `_delete_place` as Tombstones.mark_late takes them.
         """
-        from pyspark.sql import Window
-
         columns, keys = [c for c in table.columns if not c.virtual], tombstones.keys
         written_keys = [self._value("after", c, steps) for c in keys]
         new = [c.alias(f"k_{n}") for n, c in enumerate(written_keys)]

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 from zlib import crc32
 
 from pyspark.errors import AnalysisException
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from schemas.model import values
@@ -33,9 +34,6 @@ from spark_jobs.pipeline.progress import tell_slow_work
 from spark_jobs.pipeline.table_view import READ as PYTHON
 from spark_jobs.spark.sql_expressions import CAST_SQL, sql_literal
 from spark_jobs.spark.temporal_sql import READ
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
 
 APPLIED = "bridge.schema_ts"
 """Table property: the commit_ts up to which the history is followed."""

@@ -7,18 +7,14 @@ the deleted keys: a null value right after one of them, or before it, is left ou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from spark_jobs.arrow.change_schema import SOURCE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from pyspark.sql import Column, DataFrame
 
 FORMATS = ("debezium-mysql", "debezium-tidb", "auto")
 """Formats of which null values are read, beside those whose deletes they are."""

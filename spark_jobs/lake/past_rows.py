@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
@@ -17,9 +18,6 @@ from spark_jobs.lake.merge_columns import NUMBERS
 from spark_jobs.lake.row_values import INEXACT_KEY, RowValues
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_view import NOT_TYPED
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 CLEARED = "bridge.clearing_ts"
 """Table property: the newest statement that took rows away and was applied."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from schemas.model.errors import SetupError
@@ -16,9 +17,6 @@ from spark_jobs.lake.tombstones import OWN_NAMES, Tombstones
 from spark_jobs.pipeline.conversions import converter
 from spark_jobs.pipeline.table_view import OnLossy
 from spark_jobs.spark.sql_expressions import sql_literal
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
 
 _INEXACT = (
     "lossy_decimal",

@@ -11,8 +11,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from operator import and_, or_
-from typing import TYPE_CHECKING
 
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from schemas.model.names import quote_name
@@ -21,10 +22,6 @@ from spark_jobs.lake.bare_deletes import PLACE, with_row_back
 from spark_jobs.lake.column_history import SchemaChange
 from spark_jobs.lake.engines.base import Engine, LakeTable, TableColumn, Upsert
 from spark_jobs.lake.null_values import MESSAGE
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column as SparkColumn
-    from pyspark.sql import DataFrame, SparkSession
 
 COMMIT_TS = "_commit_ts"
 """Column of a merged table and of its deleted keys: the commit_ts of their newest change."""
