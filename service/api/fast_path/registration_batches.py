@@ -151,8 +151,11 @@ class RegistrationBatcher:
     def _hand_over(self, loop: asyncio.AbstractEventLoop) -> None:
         batch: list[Waiting] = []
         self._loop = loop
-        self._late = loop.call_later(min(_PATIENCE, self.store.wait_seconds), self._give_up, batch)
+        self._wait_for(loop, batch)
         self._thread.submit(self._work, loop, batch, self._waiting)
+
+    def _wait_for(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting]) -> None:
+        self._late = loop.call_later(min(_PATIENCE, self.store.wait_seconds), self._give_up, batch)
 
     def _give_up(self, batch: list[Waiting]) -> None:
         """The thread hangs, perhaps in a database that does not answer: until it is back, nobody waits for it."""
@@ -163,20 +166,30 @@ class RegistrationBatcher:
         answer_all(given_up, repeat(None))
 
     def _work(self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], waiting: deque[Waiting]) -> None:
-        """In the thread. batch: filled here with what is taken of those that wait."""
-        answers: dict[int, RegistrationAnswer | None] = {}
-        try:
-            answers = self._answers(batch, waiting)
-        finally:
-            loop.call_soon_threadsafe(self._take, loop, batch, [answers.get(id(one)) for one, _ in batch])
+        """In the thread, until nothing waits. batch: filled here with what is taken of those that wait."""
+        more: list[Waiting] | None = batch
+        while more is not None:
+            batch, more = more, None
+            answers: dict[int, RegistrationAnswer | None] = {}
+            try:
+                answers = self._answers(batch, waiting)
+                more = [] if waiting else None
+            finally:
+                loop.call_soon_threadsafe(self._take, loop, batch, [answers.get(id(one)) for one, _ in batch], more)
 
     def _take(
-        self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[RegistrationAnswer | None]
-    ) -> None:
+        self, loop: asyncio.AbstractEventLoop, batch: list[Waiting], answers: list[RegistrationAnswer | None],
+        more: list[Waiting] | None,
+    ) -> None:  # fmt: skip
+        """more: the batch that the thread has gone on to; None where it has ended."""
         if self._late is not None:
             self._late.cancel()
         answer_all(batch, answers)
-        self._loop, self._stuck = None, False
+        self._stuck = False
+        if more is not None:
+            self._wait_for(loop, more)
+            return
+        self._loop = None
         if self._waiting:
             self._hand_over(loop)
 
