@@ -72,11 +72,12 @@ class Sqlite:
         driver(connection).execute("BEGIN")
 
     def begin_setup(self, connection: Connection, wait_seconds: float) -> None:
+        driver(connection).execute("PRAGMA busy_timeout=0")
         _begin(driver(connection), wait_seconds)
 
     def finish_setup(self, connection: Connection, changed: bool) -> None:
         if changed:
-            _raise_number(connection)
+            _raise_number(connection, _number(connection))
 
     def write_session(self, forget: Callable[[], None], own: CommitNumbers) -> SqliteWrites:
         return SqliteWrites(self.engine, forget, own)
@@ -170,6 +171,7 @@ class SqliteWrites:
     def begin(self, wait_seconds: float) -> bool:
         if self._writer is None:
             self._writer = self._engine.connect()
+            driver(self._writer).execute("PRAGMA busy_timeout=0")
         if time.monotonic() < self._crowded_until:
             time.sleep(_TURN)  # so that those who ask for the lock find it free for a moment
         _begin(driver(self._writer), wait_seconds)
@@ -177,7 +179,9 @@ class SqliteWrites:
         foreign: bool = version != self._seen_by_writer
         self._note_crowd(foreign and self._seen_by_writer is not None)
         self._seen_by_writer = version
-        before, self._number = self._number, _number(self._writer)
+        before = self._number
+        if foreign:
+            self._number = _number(self._writer)
         self._rows_changed = driver(self._writer).total_changes
         return foreign and not self._own.cover(before, self._number)
 
@@ -209,7 +213,7 @@ class SqliteWrites:
             number = self._number
             try:
                 if driver(connection).total_changes != self._rows_changed:
-                    number = _raise_number(connection)
+                    number = _raise_number(connection, number)
                     self._own.add(number)
                 driver(connection).commit()
             except BaseException:
@@ -240,6 +244,7 @@ class SqliteWrites:
             self._writer = connection
         except Exception:
             drop(connection)
+            self._seen_by_writer = None
 
     def look(self, max_age: float) -> Future[None] | None:
         """Looking takes microseconds, so it is done whatever `max_age` says."""
@@ -293,9 +298,8 @@ def _begin(connection: sqlite3.Connection, wait_seconds: float) -> None:
     """IMMEDIATE takes the write lock at once: a read that turns into a write could fail half-way instead.
 
     SQLite itself asks for a taken lock ten times a second in the end, and a process that is busy writing leaves it
-    for microseconds only: whoever asks so seldom could wait for ever.
+    for microseconds only: whoever asks so seldom could wait for ever. So the connection's own patience must be 0.
     """
-    connection.execute("PRAGMA busy_timeout=0")
     until, pause = time.monotonic() + wait_seconds, _TURN
     while True:
         try:
@@ -320,8 +324,8 @@ def _number(connection: Connection) -> int:
     return int(driver(connection).execute("PRAGMA user_version").fetchone()[0])
 
 
-def _raise_number(connection: Connection) -> int:
-    """In a write transaction: another number than all before it; out: which."""
-    number = _number(connection) % _LAST_NUMBER + 1
+def _raise_number(connection: Connection, last: int) -> int:
+    """In a write transaction: another number than the last one and all before it; out: which."""
+    number = last % _LAST_NUMBER + 1
     driver(connection).execute(f"PRAGMA user_version={number}")
     return number
