@@ -8,6 +8,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
+from pyspark.sql import Window
 from pyspark.sql import functions as F
 
 from schemas.ddl.executor.versions import DdlText
@@ -167,8 +168,6 @@ def with_owners(changes: DataFrame, shared: Collection[TableId]) -> DataFrame:
     """
     if not shared:
         return changes.withColumn(OWNED_AT, F.col("commit_ts"))
-    from pyspark.sql import Window
-
     of_partition = Window.partitionBy(F.lower("db"), F.lower("table"), "source.topic", "source.partition")
     ordered = of_partition.orderBy("source.offset", "position", "row")
     known = F.when(F.expr("kind = 'row' AND commit_ts IS NOT NULL"), F.struct("commit_ts", "source.timestamp"))

@@ -27,7 +27,7 @@ INT, UINT, UINT_TEXT, YEAR, FLOAT, DOUBLE, DECIMAL, DECIMAL_TEXT, BIT, SPAN, TIM
 """What a field is. VIRTUAL: always NULL. LEFT: a value of it is for the format's own encoder."""
 NOT_NULL, NULL_FIRST, VALUE_FIRST = range(3)
 KEY, VALUE = range(2)
-_ROOM = 40  # bytes that a value which is no span takes at most
+_ROOM = 40  # bytes that a value takes at most, beside those of a span; put_span writes BLOCK of them
 MOST_ZONED = 63  # TIMESTAMP columns of a record that may be ambiguous: bits of `folds`
 
 
