@@ -41,6 +41,11 @@ class TableId(NamedTuple):
         """The name as TiDB compares it: without regard to case (lower_case_table_names=2)."""
         return TableId(self.db.lower(), self.table.lower())
 
+    @property
+    def sanitised(self) -> TableId:
+        """The name as Avro has it (`schemas.model.names.sanitise_name`)."""
+        return TableId(sanitise_name(self.db), sanitise_name(self.table))
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -143,7 +143,7 @@ def _holds(schema: str, table: TableId) -> bool:
     Envelope."""
     record = record_of(schema)
     namespace, name = str(record.get("namespace", "")), str(record.get("name", ""))
-    db, own = sanitise_name(table.db), sanitise_name(table.table)
+    db, own = table.sanitised
     return namespace.rpartition(".")[2] == db and name in (own, own + "Envelope")
 
 

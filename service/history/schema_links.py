@@ -9,7 +9,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from schemas.model.names import sanitise_name
 from schemas.model.table import TableId
 from service.history.model import TableVersionRow
 from service.history.ports import HistoryReader
@@ -32,7 +31,7 @@ def registry_drift(
     that the history does not know is none either.
     """
     subjects = [(one, _record(one.content.text)) for one in view.ticdc_subjects()]
-    names = _names(history, changefeed) if subjects else {}
+    names = tables_by_avro_name(history, changefeed) if subjects else {}
     judged = [(one, record, ids) for one, record in subjects if (ids := names.get(record[1:]))]
     judge, drifts = _Judge(derivations, view), list[Json]()
     for start in range(0, len(judged), _AT_ONCE):
@@ -63,12 +62,11 @@ def _record(schema: str) -> tuple[str, str, str]:
     return keyspace, db.lower(), str(record.get("name")).lower()
 
 
-def _names(history: HistoryReader, changefeed: str) -> dict[tuple[str, str], list[TableId]]:
-    """Tables by their names as Avro writes them."""
+def tables_by_avro_name(history: HistoryReader, changefeed: str) -> dict[tuple[str, str], list[TableId]]:
+    """A changefeed's tables by their names as Avro writes them, in small letters."""
     tables: dict[tuple[str, str], list[TableId]] = {}
     for row in history.tables(changefeed, limit=_ALL):
-        key = (sanitise_name(row.id.db).lower(), sanitise_name(row.id.table).lower())
-        tables.setdefault(key, []).append(row.id)
+        tables.setdefault(row.id.sanitised.folded, []).append(row.id)
     return tables
 
 

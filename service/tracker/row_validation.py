@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from schemas.codec.bounded_cache import BoundedCache
@@ -33,19 +33,20 @@ class RowSample:
 
 At = Callable[[str, str, int], TableVersionRow | None]
 Sent = Callable[[Table], Table]
-Sanitised = Callable[[TableId], Sequence[TableId]]
+Tables = Callable[[], Mapping[tuple[str, str], Sequence[TableId]]]
 
 
 class RowValidator:
     """Collects rows, and judges them once their versions are sealed.
 
     at: (db, table, commit_ts) → version. sent: a version's table → what rows carry of it, by column selectors.
-    sanitised: a name as Avro has it → the tables of the history that it may be.
+    tables: those of the history, by names as Avro has them (history.schema_links.tables_by_avro_name).
     """
 
-    def __init__(self, changefeed: str, at: At, sent: Sent, sanitised: Sanitised) -> None:
-        self._changefeed, self._at, self._sent, self._sanitised = changefeed, at, sent, sanitised
-        self._own_names: dict[TableId, Sequence[TableId]] = {}
+    def __init__(self, changefeed: str, at: At, sent: Sent, tables: Tables) -> None:
+        self._changefeed, self._at, self._sent, self._tables = changefeed, at, sent, tables
+        self._by_avro: Mapping[tuple[str, str], Sequence[TableId]] = {}
+        """`tables`: asked once for all rows that are judged together, if one needs them."""
         self._sights: dict[tuple[int, bool], RowSample] = {}
         self._waiting = 0
         verdicts = BoundedCache[tuple[int, bool, str, int], tuple[Table, tuple[DriftKind, str] | None]](_MOST)
@@ -76,7 +77,7 @@ class RowValidator:
 
         is_sealed: (format, commit_ts) → whether no DDL can change any more which version a row of then has.
         """
-        self._own_names.clear()
+        self._by_avro = {}
         drift: list[Drift] = []
         fitting: dict[tuple[Key, int], int] = {}
         for key, sight in list(self._sights.items()):
@@ -118,9 +119,8 @@ class RowValidator:
         version = self._at(*name, commit_ts)
         if version is not None or sight.format != "avro":
             return version
-        if name not in self._own_names:
-            self._own_names[name] = self._sanitised(name)
-        found = [one for id_ in self._own_names[name] if (one := self._at(*id_, commit_ts))]
+        self._by_avro = self._by_avro or self._tables()
+        found = [one for id_ in self._by_avro.get(name.folded, ()) if (one := self._at(*id_, commit_ts))]
         return next((one for one in found if one.state is not State.GONE), found[0] if found else None)
 
     def _verdict(self, sight: RowSample, version: TableVersionRow | None) -> tuple[DriftKind, str] | None:

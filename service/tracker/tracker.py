@@ -14,12 +14,11 @@ from schemas.formats.base import Context
 from schemas.inputs.claim_check_folder import ClaimFolder
 from schemas.model.errors import BridgeError
 from schemas.model.event import tso_physical_ms
-from schemas.model.names import sanitise_name
 from schemas.model.options import Options
 from schemas.model.ports import ClaimChecks, SchemaSource
-from schemas.model.table import TableId
 from service.changefeed.settings import ChangefeedSettings
 from service.history.model import DEFAULT_CHANGEFEED, Batch
+from service.history.schema_links import tables_by_avro_name
 from service.registry.ports import Store
 from service.registry_view import StoreSchemas
 from service.store.history_reader import HistoryStore
@@ -29,8 +28,6 @@ from service.tracker.progress import Progress
 from service.tracker.reader import EventReader
 from service.tracker.row_validation import RowValidator
 from service.tracker.sources import Source
-
-_MOST_NAMES: Final = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +63,8 @@ class Tracker:
         self._stopping = threading.Event()
         name = following.changefeed
         sent = following.settings.sent_table
-
-        def sanitised(id_: TableId) -> list[TableId]:
-            every = (row.id for row in history.tables(name, limit=_MOST_NAMES))
-            return [one for one in every if (sanitise_name(one.db), sanitise_name(one.table)) == id_]
-
-        at = partial(history.version_at, name)
-        self._observer = RowValidator(name, at, sent, sanitised)
+        tables = partial(tables_by_avro_name, history, name)
+        self._observer = RowValidator(name, partial(history.version_at, name), sent, tables)
         places = history.places().get(name, {})
         context = Context(schemas, None, Options.of({}, time_zone=following.time_zone), claims)
         self._reader = EventReader(name, following.format, context, self._observer, self.progress, places)

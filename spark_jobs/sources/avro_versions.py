@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from schemas.formats.avro.record import RecordReader, compile_record
 from schemas.model.column_ids import with_ids_of
 from schemas.model.errors import WireError
-from schemas.model.names import sanitise_name
 from schemas.model.ports import SchemaId
 from schemas.model.table import Table, TableId
 from spark_jobs.sources.schema_registry import Name, RegisteredSchema, Schemas, name_of
@@ -91,7 +90,7 @@ def topics_of(writers: Iterable[WriterSchema]) -> frozenset[str] | None:
 
 def record_of(id_: TableId) -> Name:
     """What TiCDC calls a table's records, in lower case."""
-    return sanitise_name(id_.db).lower(), sanitise_name(id_.table).lower()
+    return id_.sanitised.folded
 
 
 def unique_writers(writers: tuple[WriterSchema, ...]) -> tuple[WriterSchema, ...]:

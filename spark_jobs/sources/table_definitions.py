@@ -17,7 +17,6 @@ from schemas.inputs.table_sources import definition_text, source_statements
 from schemas.model.credentials import mask_credentials
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.event import MAX_TSO
-from schemas.model.names import sanitise_name
 from schemas.model.reasons import reason_of
 from schemas.model.table import Column, Table, TableId, TableVersion, Value
 from schemas.model.types import BY_CODE, Kind
@@ -35,7 +34,7 @@ class TableDefinitions:
             self._by_id.setdefault(version.table.id.folded, []).append(version)
         self._by_avro: dict[TableId, list[TableId]] = {}
         for id_ in self._by_id:
-            self._by_avro.setdefault(TableId(sanitise_name(id_.db), sanitise_name(id_.table)), []).append(id_)
+            self._by_avro.setdefault(id_.sanitised, []).append(id_)
 
     @classmethod
     def read(cls, source: Path | str, zone: str | None = None, db: str = "") -> TableDefinitions:

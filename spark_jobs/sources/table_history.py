@@ -23,7 +23,6 @@ from schemas.ddl.parser.lexer import SHOW, WIRE, LexicalMode
 from schemas.model.column_ids import with_ids_of
 from schemas.model.errors import DdlError, SetupError, WireError
 from schemas.model.event import MAX_TSO, ms_to_tso
-from schemas.model.names import sanitise_name
 from schemas.model.table import Table, TableId, TableVersion
 from spark_jobs.sources.http_client import SILENT, JsonClient, message_of
 from spark_jobs.sources.table_definitions import TableDefinitions
@@ -373,8 +372,7 @@ class HistoryTables(JsonClient):
                 answer = self._get_ok(f"/history/tables?{self._query(limit=_PAGE, offset=offset)}")
                 for one in self.read_field(answer, "tables", list):
                     id_ = TableId(one["db"], one["table"])
-                    avro = TableId(sanitise_name(id_.db), sanitise_name(id_.table)).folded
-                    answers.names.setdefault(avro, []).append(id_)
+                    answers.names.setdefault(id_.sanitised.folded, []).append(id_)
                 if (offset := answer.get("next_offset") or 0) == 0:
                     break
             answers.names_at = now
