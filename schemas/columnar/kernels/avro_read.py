@@ -158,10 +158,8 @@ def record(
     data: Array, pos: int, end: int, step: int, last: int, base: int, scratch: int, cell: int,
     steps: Array, rows: ReadRows, work: Scratch,
 ) -> Any:  # fmt: skip
-    """One record's cells from `cell` on → (next position, -1 where it is left; next cell).
-
-    base: what makes a position in `data` a place; scratch: the place of the scratch's first byte.
-    """
+    """One record's cells from `cell` on → (next position, or -1; next cell). base: what makes a position in `data` a
+    place; scratch: the place of the scratch's first byte."""
     place, length = rows.place, rows.length
     while step < last:
         code, null, a, b = steps[step, 0], steps[step, 1], steps[step, 2], steps[step, 3]

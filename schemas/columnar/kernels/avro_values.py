@@ -129,8 +129,7 @@ def put_decimal(
             small = small * np.uint64(10) + digit
             continue
         if not wide:
-            wide, pending, factor = True, _split_limbs(limbs, small), np.uint64(1)
-            small = np.uint64(0)
+            wide, pending, small, factor = True, _split_limbs(limbs, small), np.uint64(0), np.uint64(1)
         small, factor = small * np.uint64(10) + digit, factor * np.uint64(10)
         if factor == np.uint64(1_000_000_000):
             pending = _times_add(limbs, pending, factor, small)
@@ -143,8 +142,7 @@ def put_decimal(
             small *= np.uint64(10)
             continue
         if not wide:
-            wide, pending, factor = True, _split_limbs(limbs, small), np.uint64(1)
-            small = np.uint64(0)
+            wide, pending, small, factor = True, _split_limbs(limbs, small), np.uint64(0), np.uint64(1)
         small, factor = small * np.uint64(10), factor * np.uint64(10)
         if factor == np.uint64(1_000_000_000):
             pending = _times_add(limbs, pending, factor, small)
