@@ -12,16 +12,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from schemas.ddl.executor.versions import DdlText
-from schemas.ddl.parser.lexer import TYPED
 from schemas.model.event import Message
-from schemas.model.table import TableId
 from spark_jobs.commands.main import main
-from spark_jobs.lake.column_history import schema_changes
-from spark_jobs.lake.name_history import shared_names, table_names
 from tests.spark_jobs.commands.test_encode import found, row, written
 from tests.spark_jobs.lake.test_merge import ENGINES, rows
-from tests.support.table import check_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -343,21 +337,6 @@ def test_a_column_of_the_name_that_merge_needs(spark: SparkSession, capsys: pyte
     assert "has a column _commit_ts of its own" in capsys.readouterr().err
 
 
-_TAKING = (
-    ("ALTER TABLE T DROP PARTITION p", "DROP PARTITION"), ("ALTER TABLE u DROP PARTITION p", ""),
-    ("ALTER TABLE u EXCHANGE PARTITION p WITH TABLE t", "EXCHANGE PARTITION"),
-    ("FLASHBACK CLUSTER TO TIMESTAMP '2024-01-01 00:00:00'", "FLASHBACK TO TIMESTAMP"),
-)  # fmt: skip
-
-
-def test_what_takes_rows_away() -> None:
-    parts = "PARTITION BY RANGE (id) (PARTITION p VALUES LESS THAN (5), PARTITION q VALUES LESS THAN (9))"
-    for query, unsure in _TAKING:
-        texts = [f"CREATE TABLE t (id int primary key) {parts}", f"CREATE TABLE u (id int primary key) {parts}", query]
-        steps = schema_changes([DdlText(n, "d", text, TYPED) for n, text in enumerate(texts)], TableId("d", "t"))
-        assert [step.unsure for step in steps] == ["", *([unsure] if unsure else [])], query
-
-
 @pytest.mark.slow
 @both(default="fresh")
 def test_columns_by_show_create_table_alone(spark: SparkSession, how: str, capsys: pytest.CaptureFixture[str]) -> None:
@@ -371,55 +350,6 @@ def test_columns_by_show_create_table_alone(spark: SparkSession, how: str, capsy
     if how == "fresh":
         assert run("fresh", [(1, first), (40, later[0]), (50, later[1])], changes, 30) == 0
         assert rows(spark, "fresh") == [{"id": 1}]
-
-
-_NAMES: list[tuple[list[str], str, list[tuple[int, str | None]]]] = [
-    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "t", [(2, "n"), (0, "t")]),
-    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], "o", [(2, "t"), (0, "o")]),
-    (["RENAME TABLE t TO o", "CREATE TABLE t"], "t", [(2, None), (0, "t")]),
-    (["RENAME TABLE t TO o", "CREATE TABLE t"], "o", [(1, "t"), (0, "o")]),
-    (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], "t", [(1, "t"), (2, "o"), (0, "t")]),
-    (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], "T", [(3, "t"), (0, "U")]),
-]
-
-
-def test_which_table_a_name_means() -> None:
-    """A name that another table got is that table's; rows of the one that had it before are not taken for its."""
-    check_rows(_NAMES, lambda row: _check_name(*row))
-
-
-_SHARED: list[tuple[list[str], set[str]]] = [
-    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], {"t"}),
-    (["RENAME TABLE t TO o", "CREATE TABLE t"], {"t"}),
-    (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], set()),
-    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t, o TO n"], {"t", "n"}),
-    (["CREATE TABLE o", "DROP TABLE o", "RENAME TABLE t TO O"], {"o"}),
-    (["RENAME TABLE a TO o, n TO a"], {"a"}),
-    (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], set()),
-]
-
-
-def test_names_that_several_tables_had() -> None:
-    check_rows(_SHARED, lambda row: _check_shared(*row))
-
-
-def _check_shared(queries: list[str], names: set[str]) -> None:
-    statements = [DdlText(n, "d", text, TYPED) for n, text in enumerate(_with_key("CREATE TABLE t", *queries))]
-    assert shared_names(statements) == {TableId("d", name) for name in names}
-
-
-def _with_key(*queries: str) -> list[str]:
-    return [text + " (id int primary key)" * text.startswith("CREATE") for text in queries]
-
-
-def _check_name(queries: list[str], name: str, names: list[tuple[int, str | None]]) -> None:
-    statements = [DdlText(n, "d", text, TYPED) for n, text in enumerate(_with_key("CREATE TABLE t", *queries))]
-    found_names = table_names(statements, TableId("d", name))
-    assert [id_ and id_.table for _, id_ in found_names] == [id_ for _, id_ in names]
-    assert [until for until, _ in found_names[:-1]] == [until for until, _ in names[:-1]]
-    after = [step.after for step in schema_changes(statements, TableId("d", name))][-1]
-    assert after is not None
-    assert after.id.table == names[-1][1]
 
 
 @pytest.mark.slow
