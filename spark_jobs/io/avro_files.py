@@ -10,7 +10,6 @@ from __future__ import annotations
 import bz2
 import hashlib
 import io
-import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -22,7 +21,6 @@ from schemas.codec import avro as binary
 from schemas.codec import compression
 from schemas.codec.avro_reader import map_reader
 from schemas.codec.avro_schema import SchemaType, parse_schema, reader
-from schemas.formats.avro.record import is_extension
 from schemas.formats.framing import MAX_MESSAGE, frame
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
@@ -34,6 +32,11 @@ _SYNC = 16  # bytes of the marker after the header and after each block
 _MOST_HEADER, _MOST_BLOCK = 16 << 20, MAX_MESSAGE + (1 << 20)
 _FULL_BLOCK = 1 << 16  # bytes after which a block is written
 _METADATA = map_reader(binary.read_bytes)
+_ENVELOPE = {"key", "value", "offset", "partition", "topic", "timestamp", "headers"}
+_IN_ENVELOPE = (
+    "each record has a message's value among other fields: let the sink write values alone "
+    "(Aiven's: format.output.fields=value, format.output.envelope=false)"
+)
 
 
 class ArchivedSchema(NamedTuple):
@@ -48,17 +51,7 @@ def archived_schema(path: Path) -> ArchivedSchema:
     """The schema of a file's records, with the id that its messages have. SetupError USAGE."""
     with _opened(path) as file:
         container = _Container(file, path)
-    return ArchivedSchema(f"{origin_of(path)[0]}-value", container.id, _without_wraps(container.schema))
-
-
-def _without_wraps(text: str) -> str:
-    """The text as TiCDC writes it: Connect puts a type of its own around an extension field's, for its default."""
-    schema = json.loads(text)
-    for field in schema["fields"]:
-        kind = field["type"]
-        if is_extension(field["name"]) and isinstance(kind, dict) and "connect.parameters" not in kind:
-            field["type"] = kind["type"]
-    return json.dumps(schema)
+    return ArchivedSchema(f"{origin_of(path)[0]}-value", container.id, container.schema)
 
 
 def read_archive(path: Path) -> Iterator[Message]:
@@ -87,22 +80,25 @@ class _Container:
     def __init__(self, file: IO[bytes], path: Path) -> None:
         self._file, self._path, self._at = file, path, 0
         if self._take(len(_MAGIC), "its first four bytes") != _MAGIC:
-            self._fail("an Avro container begins with Obj and 0x01, this does not")
+            self._fail("an Avro container begins with Obj and 0x01, this does not", at=0)
         metadata = self._read_metadata()
         self._sync = self._take(_SYNC, "the header")
         codec, self.schema = metadata.get("avro.codec", "null"), metadata.get("avro.schema", "")
         if codec not in _INFLATE:
-            self._fail(f"its codec is {codec[:40]!r}, read are {', '.join(_INFLATE)}: write it again with one of them")
+            known = ", ".join(_INFLATE)
+            self._refuse(f"its codec is {codec[:40]!r}, read are {known}: write it again with one of them")
         self._inflate = _INFLATE[codec]
         if not self.schema:
-            self._fail("the header has no avro.schema: what the records are can't be known")
+            self._refuse("the header has no avro.schema: what the records are can't be known")
         try:
             parsed = parse_schema(self.schema)
             if parsed.kind != "record":
                 raise ValueError(f"a record is needed, this is a {parsed.kind}")
+            if {f.name for f in parsed.fields} <= _ENVELOPE and any(f.name == "value" for f in parsed.fields):
+                raise ValueError(_IN_ENVELOPE)
             self._ends = _ends_of(parsed)
         except ValueError as error:
-            self._fail(f"its schema is neither TiCDC's nor Debezium's: {reason_of(error)}"[:300])
+            self._refuse(f"its schema is neither TiCDC's nor Debezium's: {reason_of(error)}"[:300])
         self.id = str(UUID(bytes=hashlib.sha256(self.schema.encode("utf-8", "surrogateescape")).digest()[:16]))
 
     def records(self) -> Iterator[bytes]:
@@ -182,6 +178,9 @@ class _Container:
             self._fail(f"the file ends in {what}: {len(data)} bytes are there")
         self._at += size
         return data
+
+    def _refuse(self, reason: str) -> NoReturn:
+        raise SetupError("USAGE", details=f"{self._path}: {reason}")
 
     def _fail(self, reason: str, at: int | None = None) -> NoReturn:
         details = f"{self._path}: at byte {self._at if at is None else at}: {reason}"

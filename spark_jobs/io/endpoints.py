@@ -36,6 +36,7 @@ from spark_jobs.io.message_files import (
     MAX_LINE,
     LineWriter,
     archive_files,
+    files_not_read,
     is_plain_lines,
     message_line,
     opened,
@@ -48,8 +49,8 @@ from spark_jobs.io.topics import TopicChoice
 
 _NO_OPTIONS = Options()
 _NO_FILES = (
-    "this directory has no files of a stream (000000000000.jsonl, …), no Avro files and none of a storage sink "
-    "(CDC000001.json or .csv, meta/schema_….json); give a message file by its name"
+    "this directory has no files of a stream (000000000000.jsonl, …), no Avro files of values and none of a "
+    "storage sink (CDC000001.json or .csv, meta/schema_….json); give a message file by its name"
 )
 
 
@@ -72,6 +73,8 @@ def read_source(
         files = sorted(path.glob("[0-9]" * 12 + ".jsonl")) or archive_files(place)
         if path.is_dir() and not files:
             raise SetupError("USAGE", details=f"{place}: {_NO_FILES}")
+        if path.is_dir() and files[0].suffix == ".avro" and (others := files_not_read(path)):
+            print(f"warning: {others}", file=sys.stderr)
         return chain.from_iterable(map(read_messages, files or [path]))
     return _read_topics(topics, kafka)
 

@@ -96,6 +96,8 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         if nullable and (len(branches) != 2 or "null" not in branches):
             raise ValueError(f"field {name!r} is a union of other than null and one type")
         kind: Any = next((b for b in branches if b != "null"), None) if nullable else branches
+        if isinstance(kind, dict) and is_extension(name) and not _tidb_type(kind):
+            kind = kind["type"]  # Connect's sinks and converters wrap it, for the default
         if name == publish.BEFORE and isinstance(kind, dict) and kind.get("type") == "record":
             before = _record(kind, where)
             read: binary.Reader = partial(read_fields, before.fields)
@@ -107,8 +109,7 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
         else:
             if isinstance(kind, str) and kind not in binary.READERS:
                 raise ValueError(f"field {name!r} has the type {kind!r}, which the schema does not define")
-            parameters = kind.get("connect.parameters") if isinstance(kind, dict) else None
-            if not isinstance(parameters, dict) or not isinstance(parameters.get("tidb_type"), str):
+            if not _tidb_type(kind):
                 raise ValueError(_NO_TYPE.format(name=name))
             try:
                 column = _column(name, kind, field, nullable)
@@ -130,6 +131,12 @@ def _record(schema: Mapping[str, Any], where: str) -> RecordReader:
     return RecordReader(TableId(db, table), keyspace, tuple(fields), tuple(columns), tuple(extension), before)
 
 
+def _tidb_type(kind: Any) -> str:
+    """The type that TiCDC says of a column, "" where it says none."""
+    parameters = kind.get("connect.parameters") if isinstance(kind, dict) else None
+    return str(parameters.get("tidb_type") or "") if isinstance(parameters, dict) else ""
+
+
 def _type_name(schema: Any) -> str:
     """What a schema that is no record is."""
     kind = schema.get("type") if isinstance(schema, dict) else schema
@@ -145,8 +152,7 @@ _NO_TYPE = (
 
 
 def _column(name: str, kind: Mapping[str, Any], field: Mapping[str, Any], nullable: bool) -> Column:
-    parameters = kind["connect.parameters"]
-    tidb_type = parameters["tidb_type"]
+    parameters, tidb_type = kind["connect.parameters"], _tidb_type(kind)
     unsigned = tidb_type.endswith(" UNSIGNED")
     if tidb_type.removesuffix(" UNSIGNED") not in BY_AVRO_NAME:
         raise ValueError(f"its tidb_type is {tidb_type[:60]!r}, which TiCDC does not write")

@@ -20,6 +20,8 @@ from schemas.formats.framing import unframe
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from spark_jobs.io.avro_files import ArchiveWriter, archived_schema, read_archive
+from spark_jobs.io.endpoints import read_source
+from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import archive_files
 from tests.support.fuzz import SEED
 from tests.support.golden import Golden
@@ -104,17 +106,10 @@ _SNAPPED = compression.snap(_TEXT) + bytes(4)
 _ARRAY = SCHEMA.replace('"string"', '{"type":"array","items":"boolean"}')
 DAMAGED: list[tuple[str, bytes]] = [
     ("byte 0: the file ends in its first four bytes: 0 bytes", b""),
-    ("byte 4: an Avro container begins with Obj", b'{"key_b64":null}'),
+    ("byte 0: an Avro container begins with Obj", b'{"key_b64":null}'),
     ("the file ends in its header", _container(b"")[:40]),
     ("more than 65536 items", b"Obj\x01" + binary.write_long(70_000) + bytes(200_000)),
     ("its header has more than 16777216 bytes", b"Obj\x01\x02\x02a" + binary.write_long(1 << 40) + bytes(40 << 20)),
-    ("no avro.schema", _container(b"", None)),
-    ("codec is 'zstandard', read are null, deflate, snappy, bzip2, xz", _container(b"", codec="zstandard")),
-    ("neither TiCDC's nor Debezium's: ", _container(b"", "{")),
-    ("a record is needed, this is a string", _container(b"", '"string"')),
-    ("a type 'enum'", _container(b"", SCHEMA.replace('"string"', '{"type":"enum","name":"e","symbols":["a"]}'))),
-    ("a record without fields", _container(b"", SCHEMA.replace('{"name":"a","type":"string"}', ""))),
-    ("a field that is always null", _container(b"", SCHEMA.replace('"string"', '"null"'))),
     ("a block of 1099511627776 bytes, at most", _container(_block(1, b"", 1 << 40))),
     ("a block of -1 bytes", _container(_block(1, b"", -1))),
     ("the file ends in a block of 9 bytes: 4 bytes", _container(_block(1, _TEXT, 9, b""))),
@@ -135,6 +130,18 @@ DAMAGED: list[tuple[str, bytes]] = [
 ]
 
 
+REFUSED: list[tuple[str, bytes]] = [
+    ("no avro.schema", _container(b"", None)),
+    ("codec is 'zstandard', read are null, deflate, snappy, bzip2, xz", _container(b"", codec="zstandard")),
+    ("neither TiCDC's nor Debezium's: ", _container(b"", "{")),
+    ("a record is needed, this is a string", _container(b"", '"string"')),
+    ("a type 'enum'", _container(b"", SCHEMA.replace('"string"', '{"type":"enum","name":"e","symbols":["a"]}'))),
+    ("a record without fields", _container(b"", SCHEMA.replace('{"name":"a","type":"string"}', ""))),
+    ("a field that is always null", _container(b"", SCHEMA.replace('"string"', '"null"'))),
+    ("the sink write values alone", _container(b"", SCHEMA.replace('"a"', '"value"'))),
+]
+
+
 def test_damage_is_told_with_its_place(tmp_path: Path) -> None:
     def check(row: tuple[str, bytes]) -> None:
         path = tmp_path / "bad.avro"
@@ -146,6 +153,32 @@ def test_damage_is_told_with_its_place(tmp_path: Path) -> None:
         assert "fetch the file again" in caught.value.detail
 
     check_rows(DAMAGED, check, lambda row: row[0])
+
+
+def test_another_writers_file_is_refused_and_need_not_be_fetched_again(tmp_path: Path) -> None:
+    def check(row: tuple[str, bytes]) -> None:
+        path = tmp_path / "other.avro"
+        path.write_bytes(row[1])
+        with pytest.raises(SetupError) as caught:
+            list(read_archive(path))
+        assert row[0] in caught.value.detail
+        assert "fetch" not in caught.value.detail
+
+    check_rows(REFUSED, check, lambda row: row[0])
+
+
+def test_what_is_read_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Keys and headers beside the values (store.kafka.keys), what is hidden or unfinished: no message comes of them."""
+    values = ["year=2024/t+0+0000000000.avro", "year=2024/_t+0+0000000000.avro", "_t/db.keys.avro"]
+    told = ["year=2024/t+0+0000000000.keys.avro", "t+0+0.headers.avro", "+tmp/t/1_tmp.avro", "t.avro.gz"]
+    for name in (*values, *told, "_SUCCESS", "_1.avro", ".1.avro", ".t.avro.crc"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_bytes(_container(_block(1, _TEXT)) if name in values else b"")
+    assert len(list(read_source(str(tmp_path), KafkaClient()))) == 3
+    said = capsys.readouterr().err
+    assert "not read: 4 files that are not finished Avro files of values: " + ", ".join(sorted(told)[:3]) in said
+    with pytest.raises(SetupError, match=r"wrote keys there: the messages are in t\+0\+0000000000\.avro"):
+        archive_files(str(tmp_path / told[0]))
 
 
 def test_records_with_arrays_are_found_by_reading_them(tmp_path: Path) -> None:
@@ -174,14 +207,23 @@ def test_random_damage_gives_messages_or_one_error(tmp_path: Path) -> None:
 # ---- what Kafka Connect makes of schemas
 def _as_connect(text: str) -> str:
     """TiCDC's schema as AvroData writes it again: its own attributes, and a type around a field with a default."""
+    return _with_defaults(text, lambda default: {"connect.default": default})
+
+
+def _as_newer_connect(text: str) -> str:
+    """Releases that keep a field's default where it was leave a mark in the type instead."""
+    return _with_defaults(text, lambda _: {"connect.parameters": {"io.confluent.connect.avro.field.default": "true"}})
+
+
+def _with_defaults(text: str, attributes: Callable[[Any], dict[str, Any]]) -> str:
     schema = json.loads(text)
     for field in schema["fields"]:
-        default = field.get("default")
-        if default is not None and isinstance(field["type"], str):
-            field["type"] = {"type": field["type"], "connect.default": default}
-        elif default is not None and isinstance(field["type"], dict):
-            field["type"]["connect.default"] = default
-    return json.dumps({**schema, "connect.name": f"{schema['namespace']}.{schema['name']}"})
+        default, kind = field.get("default"), field["type"]
+        if default is not None and not isinstance(kind, list):
+            field["type"] = kind = dict(kind) if isinstance(kind, dict) else {"type": kind}
+            for name, value in attributes(default).items():
+                kind[name] = {**kind.get(name, {}), **value} if isinstance(value, dict) else value
+    return json.dumps({**schema, "connect.version": 1, "connect.name": f"{schema['namespace']}.{schema['name']}"})
 
 
 def _debezium_as_connect(text: str) -> str:
@@ -200,6 +242,9 @@ def _debezium_as_connect(text: str) -> str:
 ARCHIVES: list[tuple[Golden, Callable[[str], str]]] = [
     (Golden("avro", "wide.ext1"), _as_connect),
     (Golden("avro", "wide.ext0.str"), _as_connect),
+    (Golden("avro", "wide.ext1"), _as_newer_connect),
+    (Golden("avro", "checksum.checksum"), _as_newer_connect),
+    (Golden("avro", "wide.before.ext1"), _as_newer_connect),
     (Golden("avro", "wide.ext1"), str),
     (Golden("debezium-avro", "wide.str.ext"), str),
     (Golden("debezium-avro", "wide.str.ext"), _debezium_as_connect),
