@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from schemas.ddl.executor.apply import affected_tables
@@ -27,7 +28,8 @@ from service.ddl_check.report import (
     StatementReport,
     worst_verdict,
 )
-from service.ddl_check.statements import ParsedStatement, Session, split, understand, unknown_mode_set
+from service.ddl_check.session import Session, unknown_mode_set
+from service.ddl_check.statements import SYNTAX_ERROR, ParsedStatement, StatementText, split, understand
 from service.ddl_check.table_changes import TableChange, changes
 from service.ddl_check.table_check import TableCheck
 from service.ddl_check.verdicts import SubjectVerdict
@@ -36,9 +38,8 @@ from service.registry_view import RegistryView
 
 MAX_COLUMNS = 60_000
 """Columns of all touched tables, before and after, over all statements: a report shows each of them."""
-SYNTAX_ERROR, WRONG_VALUE = 1064, 1231
-_OF_FOREIGN_KEYS = (1701, 1824, 3730)
-"""Errors that TiDB does not give while foreign_key_checks are off (upstream `pkg/ddl/foreign_key.go`, fkCheck)."""
+WRONG_VALUE = 1231
+MAX_CHANGES = 20
 _PART = re.compile(r"`((?:[^`]|``)+)`|([\w$]+)")
 _NAMED = re.compile(
     r"\b(?:TABLE|ON)\s+((?:`(?:[^`]|``)+`|[\w$]+)(?:\s*\.\s*(?:`(?:[^`]|``)+`|[\w$]+))?)", re.IGNORECASE
@@ -54,7 +55,7 @@ def check(question: CheckInput, view: RegistryView) -> CheckReport:
     if not pieces:
         raise SetupError("USAGE", details="there is no statement in the text")
     run = _Run(question, view)
-    return CheckReport(tuple(run.statement(understand(piece, run.session), piece.sql) for piece in pieces), run.notes())
+    return CheckReport(tuple(run.statements(pieces)), run.notes())
 
 
 class _Run:
@@ -87,14 +88,26 @@ class _Run:
             )
         return tuple(texts)
 
+    def statements(self, pieces: Sequence[StatementText]) -> Iterator[StatementReport]:
+        """Where sql_mode changes what a backslash is, the rest is split anew."""
+        waiting, changed = deque(pieces), 0
+        while waiting:
+            piece, before = waiting.popleft(), self.session.mode.backslashes
+            yield self.statement(understand(piece, self.session), piece.sql)
+            if self.session.mode.backslashes is not before and waiting:
+                changed += 1
+                if changed > MAX_CHANGES:
+                    details = f"sql_mode changes what a backslash is more than {MAX_CHANGES} times; check in parts"
+                    raise SetupError("USAGE", details=details)
+                waiting = deque(split(self.question.sql, self.session.mode, piece.end))
+
     def statement(self, one: ParsedStatement, sql: str) -> StatementReport:
-        mode = unknown_mode_set(sql)
-        if mode:
+        if mode := unknown_mode_set(self.session.assignments(sql)):
             refusal = Refusal(WRONG_VALUE, f"Variable 'sql_mode' can't be set to the value of '{mode}'")
             return _refused(one, (refusal,))
         self.session = self.session.after_statement(sql)
         if one.refused:
-            return _refused(one, (Refusal(SYNTAX_ERROR, one.error),))
+            return _refused(one, (Refusal(one.refused, one.error),))
         if one.error:
             self._lose(one)
             reason = (
@@ -150,7 +163,7 @@ class _Run:
         if self.session.mode is WIRE:
             return []
         found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
-        found = [r for r in found if self.session.foreign_key_checks or r.number not in _OF_FOREIGN_KEYS]
+        found = [r for r in found if not self.session.permits(r.number, r.text)]
         found += of_introducers(one.sql, self.session.mode)
         found += of_policy(statement, self.policies)
         return [*of_gone(self.question.catalog, self.catalog, statement, one.db), *found]

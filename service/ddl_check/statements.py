@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
 from schemas.ddl.parser.action_types import action_type
-from schemas.ddl.parser.lexer import OP, LexicalMode, position, tokens, unknown_mode
+from schemas.ddl.parser.lexer import END, OP, LexicalMode, position, readable_tokens, tokens
 from schemas.ddl.parser.statement_parser import parse
 from schemas.ddl.parser.statements import (
     AlterDatabase,
@@ -29,28 +29,31 @@ from schemas.ddl.parser.statements import (
 )
 from schemas.model.errors import DdlError
 from service.ddl_check.descriptions import CLAUSES, describe_statement
+from service.ddl_check.session import Session, set_note
 
 MAX_STATEMENTS: Final = 1000
+SYNTAX_ERROR: Final = 1064
 
 
 class StatementText(NamedTuple):
-    """One statement of a text; line counts from 1."""
+    """One statement of a text; line counts from 1. end: where it ends in the text."""
 
     sql: str
     line: int
+    end: int = 0
 
 
-def split(text: str, mode: LexicalMode) -> list[StatementText]:
-    """The statements of a text, without the `;` between them. A text that is no SQL stays in one piece.
+def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
+    """The statements of a text from a place on, without the `;` between them. What is no SQL stays in one piece.
 
     DdlError DDL_NOT_APPLICABLE for more than MAX_STATEMENTS.
     """
     try:
-        all_tokens = tokens(text, mode)
+        found = readable_tokens(text[start:], mode)
     except DdlError:
-        return [_piece(text, 0, len(text))] if text.strip() else []
-    pieces, start, first = list[StatementText](), 0, None
-    for token in all_tokens[:-1]:
+        return [_piece(text, start, len(text))] if text[start:].strip() else []
+    pieces, first, offset = list[StatementText](), None, start
+    for token in (one._replace(start=one.start + offset, end=one.end + offset) for one in found if one.kind != END):
         if token.kind == OP and token.upper == ";":
             if first is not None:
                 pieces.append(_piece(text, first, token.start))
@@ -62,15 +65,14 @@ def split(text: str, mode: LexicalMode) -> list[StatementText]:
             first = start + opened.start() if opened else token.start
         if len(pieces) > MAX_STATEMENTS:
             raise DdlError("DDL_NOT_APPLICABLE", details=f"more than {MAX_STATEMENTS} statements; check them in parts")
-    if first is not None:
-        pieces.append(_piece(text, first, len(text)))
+    if first is not None or (start < len(text) and not (found and found[-1].kind == END)):
+        pieces.append(_piece(text, start if first is None else first, len(text)))
     return pieces
 
 
 def _piece(text: str, start: int, end: int) -> StatementText:
-    return StatementText(
-        text[start:end].strip(), position(text, start + len(text[start:end]) - len(text[start:end].lstrip()))[0]
-    )
+    written = text[start:end]
+    return StatementText(written.strip(), position(text, start + len(written) - len(written.lstrip()))[0], end)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +80,8 @@ class ParsedStatement:
     """A statement as it was understood.
 
     kind: its first words. reaches: whether TiCDC sends it (upstream ticdc `pkg/filter/ddl.go`). statement None: it is
-    no DDL (`rows` says whether its rows reach the changefeed), or it was not understood (`error` says why). refused:
-    TiDB's own grammar does not have it.
+    no DDL (`note` says what it does), or it was not understood (`error` says why). refused: TiDB's error number, where
+    TiDB runs none of its kind.
     """
 
     sql: str
@@ -92,7 +94,7 @@ class ParsedStatement:
     reaches: bool = True
     note: str = ""
     error: str = ""
-    refused: bool = False
+    refused: int = 0
 
 
 _KINDS: dict[type, str] = {
@@ -121,69 +123,45 @@ _NO_DDL: dict[str, str] = {
     "BACKUP": "It changes nothing",
 }  # fmt: skip
 
+# What TiDB reads and does not do (upstream `pkg/planner/core/planbuilder.go`).
+_NOT_DONE = {"OPTIMIZE TABLE": (8200, "OPTIMIZE TABLE is not supported")}
 # What changes in TiDB without an event (upstream ticdc `pkg/filter/ddl.go` has what is sent).
 _NOT_SENT = {
     "SET TIFLASH REPLICA", "CACHE", "NOCACHE", "ATTRIBUTES", "PARTITION", "STATS_OPTIONS", "COMPACT",
     "ANALYZE PARTITION", "AUTO_RANDOM_BASE", "ADD STATS_EXTENDED", "DROP STATS_EXTENDED", "ALTER CHECK", "DROP CHECK",
     "VALIDATION", "ENABLE KEYS", "DISABLE KEYS", "ORDER BY", "ALGORITHM", "LOCK", "FORCE",
 }  # fmt: skip
-_SET_MODE = re.compile(
-    r"SET\s+(?:(?:SESSION|LOCAL)\s+|@@(?:(?:SESSION|LOCAL)\.)?)?SQL_MODE\s*:?=\s*(['\"])([\w,\s]*)\1\s*", re.IGNORECASE
-)
-_SET_CHECKS = re.compile(
-    r"SET\s+(?:SESSION\s+|@@(?:SESSION\.)?)?FOREIGN_KEY_CHECKS\s*:?=\s*'?(0|1|ON|OFF|DEFAULT)'?\s*", re.IGNORECASE
-)
-_USE = re.compile(r"USE\s+(?:`((?:[^`]|``)+)`|([\w$]+))\s*", re.IGNORECASE)
-
-
-@dataclass(frozen=True, slots=True)
-class Session:
-    """Where statements are typed: the current database, how their text is read, and the sql_mode.
-
-    sql_mode None: TiDB's default. foreign_key_checks: on by default.
-    """
-
-    db: str
-    mode: LexicalMode
-    sql_mode: str | None = None
-    foreign_key_checks: bool = True
-
-    def after_statement(self, sql: str) -> Session:
-        """After USE, SET sql_mode and SET foreign_key_checks; anything else changes nothing."""
-        used = _USE.fullmatch(sql)
-        if used:
-            return replace(self, db=(used[1] or "").replace("``", "`") or used[2])
-        checks = _SET_CHECKS.fullmatch(sql)
-        if checks:
-            return replace(self, foreign_key_checks=checks[1].upper() not in ("0", "OFF"))
-        chosen = _SET_MODE.fullmatch(sql)
-        return replace(self, mode=LexicalMode.of_sql_mode(chosen[2]), sql_mode=chosen[2]) if chosen else self
-
-
-def unknown_mode_set(sql: str) -> str:
-    """The mode of a SET sql_mode that TiDB does not know; "" for any other statement."""
-    chosen = _SET_MODE.fullmatch(sql)
-    return unknown_mode(chosen[2]) if chosen else ""
 
 
 def understand(piece: StatementText, session: Session) -> ParsedStatement:
-    """A statement, understood or not."""
-    sql, db = piece.sql, session.db
-    words = re.match(r"[(\s]*([A-Za-z]+)\s*([A-Za-z]*)", sql)
-    first = words[1].upper() if words else ""
-    note = _NO_DDL.get(first) or _NO_DDL.get(f"{first} {words[2].upper()}" if words else "")
+    """A statement, understood or not; of EXECUTE the one that it runs."""
+    sql, db = session.executed(piece.sql) or piece.sql, session.db
+    try:
+        words = [token.upper for token in tokens(sql, session.mode) if token.upper != "("][:2]
+    except DdlError as error:
+        return _not_read(sql, piece.line, db, "nothing known", error)
+    first, two = words[0], " ".join(words)
+    note = _NO_DDL.get(first) or _NO_DDL.get(two)
     if note:
+        note += set_note(session.assignments(sql))
         return ParsedStatement(sql, piece.line, db, first, reaches=False, note=note)
+    if two in _NOT_DONE:
+        number, text = _NOT_DONE[two]
+        return ParsedStatement(sql, piece.line, db, two, error=text, refused=number)
     try:
         statement = parse(sql, session.mode, db)
     except DdlError as error:
-        refused = error.code == "DDL_REFUSED"
-        return ParsedStatement(sql, piece.line, db, first or "nothing known", error=error.detail, refused=refused)
+        return _not_read(sql, piece.line, db, first or "nothing known", error)
     result = ParsedStatement(
         sql, piece.line, db, _kind(statement), statement=statement, ddl_type=action_type(statement)
     )
     note = _unsent_reason(statement)
     return replace(result, clauses=tuple(_words(statement)), reaches=not note, note=note)
+
+
+def _not_read(sql: str, line: int, db: str, kind: str, error: DdlError) -> ParsedStatement:
+    refused = SYNTAX_ERROR if error.code == "DDL_REFUSED" else 0
+    return ParsedStatement(sql, line, db, kind, error=error.detail, refused=refused)
 
 
 def _kind(statement: Statement) -> str:

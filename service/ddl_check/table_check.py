@@ -25,7 +25,8 @@ from service.ddl_check.refusals.statements import refusals
 from service.ddl_check.report import SAFE, STOP, UNKNOWN, ReportedSchemas, Verdict, worst_verdict
 from service.ddl_check.rewriting import rewrite_not_null
 from service.ddl_check.risks import risks
-from service.ddl_check.statements import ParsedStatement, Session
+from service.ddl_check.session import Session
+from service.ddl_check.statements import ParsedStatement
 from service.ddl_check.table_changes import TableChange
 from service.ddl_check.target_schemas import (
     SubjectTarget,

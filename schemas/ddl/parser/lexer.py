@@ -15,6 +15,7 @@ skipped.
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -151,6 +152,16 @@ def tokens(text: str, mode: LexicalMode) -> list[Token]:
     if len(text) > MAX_LENGTH:
         raise DdlError("DDL_TOO_LONG", length=len(text), limit=MAX_LENGTH)
     return _Lexer(text, mode).run()
+
+
+def readable_tokens(text: str, mode: LexicalMode) -> list[Token]:
+    """The tokens before what is no SQL; all, with END as the last, where there is none such. DdlError DDL_TOO_LONG."""
+    if len(text) > MAX_LENGTH:
+        raise DdlError("DDL_TOO_LONG", length=len(text), limit=MAX_LENGTH)
+    lexer = _Lexer(text, mode)
+    with suppress(DdlError):
+        lexer.run()
+    return lexer.out
 
 
 class _Lexer:

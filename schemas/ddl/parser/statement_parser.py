@@ -37,7 +37,7 @@ from schemas.ddl.parser.statements import (
 )
 from schemas.ddl.parser.table_elements import elements, encryption, index_options, table_options
 from schemas.ddl.parser.table_elements import parts as index_parts
-from schemas.ddl.parser.views import create_view
+from schemas.ddl.parser.views import NOT_TIDBS, create_view
 from schemas.model.errors import DdlError
 
 Temporary = Literal["", "local", "global"]
@@ -322,6 +322,8 @@ def _to_time(c: Cursor) -> Statement:
 # ---- the rest
 def _without_rows(c: Cursor, verb: str, or_replace: bool = False) -> Statement:
     """Statements about other things than tables: read to their end, because nothing in them changes a table."""
+    if c.upper in NOT_TIDBS:
+        c.refuse(f"TiDB has no {verb} {c.upper}")
     for words in _OTHER_OBJECTS:
         if c.accept(*words):
             what = " ".join(words)

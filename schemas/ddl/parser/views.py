@@ -8,6 +8,8 @@ from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.lexer import END
 from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, ViewSelect
 
+# Of MySQL, and not in TiDB's grammar.
+NOT_TIDBS = ("TRIGGER", "EVENT", "FUNCTION", "AGGREGATE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO")
 _SELECTS = ("SELECT", "(", "WITH", "TABLE", "VALUES")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH")
 # Where one of these stands, the SELECT is no plain one.
@@ -49,10 +51,16 @@ def _before_name(c: Cursor) -> None:
     if c.accept("DEFINER"):
         c.expect("=")
         at = c.at
-        while c.token.kind != END and c.upper not in ("SQL", "VIEW"):  # a user's name: u@h, 'u'@'h', CURRENT_USER()
+        while c.token.kind != END and c.upper not in (
+            "SQL",
+            "VIEW",
+            *NOT_TIDBS,
+        ):  # a user's name: u@h, 'u'@'h', CURRENT_USER()
             c.advance()
         if c.at == at:
             c.fail("a user")
+        if c.upper in NOT_TIDBS:
+            c.refuse(f"TiDB has no CREATE {c.upper}")
     if c.accept("SQL"):
         c.expect("SECURITY")
         if not c.accept_any("DEFINER", "INVOKER"):

@@ -1,0 +1,73 @@
+"""Scripts whose USE, SET and PREPARE decide what the statements after them mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from schemas.ddl.executor.catalog import new_catalog
+from schemas.model.errors import SetupError
+from service.ddl_check.check import check
+from service.ddl_check.check_input import CheckInput, with_snapshots
+from tests.support.dry_runs import feed, nothing_registered
+from tests.support.table import check_rows
+
+TABLES = (
+    "CREATE TABLE `t` (`id` bigint NOT NULL AUTO_INCREMENT, `a` int, PRIMARY KEY (`id`))",
+    "CREATE TABLE `boss` (`id` int NOT NULL, PRIMARY KEY (`id`))",
+    "CREATE TABLE `child` (`id` int NOT NULL, `b` int, PRIMARY KEY (`id`), KEY `k` (`b`), "
+    "CONSTRAINT `f` FOREIGN KEY (`b`) REFERENCES `boss` (`id`))",
+)
+LONG = "ALTER TABLE t ADD x VARCHAR(2) DEFAULT 'abc'"  # 1067 in strict mode
+REMOVED = "ALTER TABLE t MODIFY id BIGINT NOT NULL"
+# A script, and of its last statement TiDB's error, 0 where TiDB takes it, -1 where that is not known.
+SCRIPTS = (
+    ("/*!40101 SET NAMES utf8 */; /*!40014 SET @o=@@UNIQUE_CHECKS, UNIQUE_CHECKS=0 */; ALTER TABLE t ADD c INT", 0),
+    ("/*!40014 SET @OLD=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0 */; DROP TABLE boss", 0),
+    ("SET @OLD=@@FOREIGN_KEY_CHECKS, FOREIGN_KEY_CHECKS=0; SET FOREIGN_KEY_CHECKS=@OLD; DROP TABLE boss", 3730),
+    ("SET NAMES utf8mb4, FOREIGN_KEY_CHECKS = 'OFF'; DROP TABLE boss", 0),
+    ("SET FOREIGN_KEY_CHECKS=0; SET FOREIGN_KEY_CHECKS=DEFAULT; DROP TABLE boss", 3730),
+    *((f"SET {words}; {LONG}", 0) for words in (
+        "@OLD=@@SQL_MODE, SQL_MODE=''", "@@SESSION.sql_mode=''", "session `sql_mode` := ''", "LOCAL sql_mode = ANSI",
+    )),
+    (f"SET @OLD=@@SQL_MODE, SQL_MODE=''; SET SQL_MODE=@OLD; {LONG}", 1067),
+    (f"SET GLOBAL sql_mode=''; {LONG}", 1067), (f"SET @sql_mode=''; {LONG}", 1067),
+    (f"SET sql_mode=(SELECT REPLACE(@@sql_mode, 'ANSI', '')); {LONG}", 1067),
+    ("SET NAMES utf8, sql_mode='ANSI,NOTHING'", 1231),
+    (REMOVED, 8200), (f"SET @@tidb_allow_remove_auto_inc = 1; {REMOVED}", 0),
+    ("SET tidb_enable_auto_increment_in_generated = ON; ALTER TABLE t ADD g INT AS (id + 1)", 0),
+    ("USE shop -- where they are\n; ALTER TABLE t ADD y INT", 0), ("USE `other` ; ALTER TABLE t ADD y INT", -1),
+    ("PREPARE s FROM 'ALTER TABLE t ADD z INT'; EXECUTE S; ALTER TABLE t DROP COLUMN z", 0),
+    ("PREPARE s FROM 'ALTER TABLE t ADD z INT'; DEALLOCATE PREPARE s; EXECUTE s", -1),
+    ('SET @q = "ALTER TABLE t ADD a INT"; PREPARE s FROM @q; EXECUTE s', 1060),
+    ("SET @q = IF(1, 'x', 'ALTER TABLE t ADD a INT'); PREPARE s FROM @q; EXECUTE s; ALTER TABLE t ADD c INT", -1),
+    (r"SET sql_mode='NO_BACKSLASH_ESCAPES'; ALTER TABLE t COMMENT 'a\'; ALTER TABLE t ADD b VARCHAR(9) DEFAULT 'x\'",
+     0),
+    ("SELECT 'open; ALTER TABLE t DROP COLUMN a", -1), ("ALTER TABLE t ADD c INT; DROP TABLE 'open", -1),
+    ("OPTIMIZE TABLE t", 8200), ("CREATE TRIGGER r AFTER DELETE ON t FOR EACH ROW SET @a = 1; DROP TABLE t", 0),
+)  # fmt: skip
+
+
+def test_scripts() -> None:
+    def check_row(row: tuple[str, int]) -> None:
+        sql, number = row
+        form = check(
+            CheckInput(sql, "shop", with_snapshots(new_catalog(), TABLES, "shop"), feed()), nothing_registered()
+        )
+        last = form.form().get("statements", [form.form()])[-1]
+        verdict = "refused" if number > 0 else "cannot judge" if number else "safe"
+        assert last["verdict"] == verdict, last["reason"]
+        assert number <= 0 or number in [refusal["number"] for refusal in last["refusals"]]
+
+    check_rows(SCRIPTS, check_row)
+
+
+def test_a_mode_that_is_not_known_is_told() -> None:
+    sql = "SET sql_mode = CONCAT(@@sql_mode, ',ANSI'); ALTER TABLE t ADD c INT"
+    form = check(CheckInput(sql, "shop", with_snapshots(new_catalog(), TABLES, "shop"), feed()), nothing_registered())
+    assert "sql_mode is not known here" in form.form()["statements"][0]["reason"]
+
+
+def test_backslashes_that_change_too_often_are_refused() -> None:
+    sql = "SET sql_mode='NO_BACKSLASH_ESCAPES'; SET sql_mode='';" * 30
+    with pytest.raises(SetupError, match="check in parts"):
+        check(CheckInput(sql, "shop", new_catalog(), feed()), nothing_registered())
