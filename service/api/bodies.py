@@ -225,11 +225,11 @@ def list_of(entity: str, kind: Kind) -> Kind:
 
 
 def set_of(kind: Kind) -> Kind:
-    """A list, sorted and each element once; null is refused."""
+    """A list, sorted and each element once; null is refused, also as an element."""
     elements = list_of("TreeSet", kind)
 
     def read(value: Any) -> list[Any]:
-        if value is None:
+        if value is None or (isinstance(value, list) and None in value):
             raise mismatch_error("TreeSet", value)
         return sorted(set(elements.read(value)))
 

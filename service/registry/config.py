@@ -189,7 +189,7 @@ def update(registry: Registry, subject: str | None, changes: Mapping[str, Any]) 
 
 def delete(registry: Registry, subject: str | None) -> Config:
     """Remove a config and return what it was. Raises READ_ONLY, and SUBJECT_NOT_FOUND if a subject has none."""
-    scope = scope_of(subject)
+    scope = subject or SERVER
     with registry.store.write() as tx:
         own = tx.configs([scope]).get(scope)
         if own is None and scope not in DEFAULTED:

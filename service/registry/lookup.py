@@ -98,7 +98,7 @@ def find_same(
 ) -> LookupResult | None:
     """The version of the subject with this content (and id), or with one that is alike."""
     same = tx.by_content(subject, content, deleted=deleted, schema_id=schema_id)
-    if same is not None:
+    if same is not None and content.has_parts_of(same.content):
         return LookupResult(same)
     for stored in tx.lookalikes(subject, content.likeness, deleted=deleted):
         if schema_id in (None, stored.id) and means_the_same(registry, tx, content, stored):

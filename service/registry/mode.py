@@ -108,9 +108,9 @@ def delete(registry: Registry, subject: str | None, *, recursive: bool = False) 
     """Remove a mode and return what it was; `recursive`: also those of all names in a context (the server's: in the
     default one), and None if it had none itself.
 
-    Raises INVALID_SUBJECT, SUBJECT_NOT_FOUND if a subject or context has none.
+    Raises SUBJECT_NOT_FOUND if a subject or context has none.
     """
-    scope = scope_of(subject)
+    scope = subject or SERVER
     with registry.store.write() as tx:
         own = tx.modes([scope]).get(scope)
         if own is None and scope not in DEFAULTED and not recursive:

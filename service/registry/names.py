@@ -5,6 +5,7 @@ A config or a mode is set for a subject, `:.ctx:`, `:.:` (the server) or `:.__GL
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from schemas.model.errors import RegistryError
@@ -14,8 +15,7 @@ LATEST: Final = -1
 GLOBAL_CONTEXT: Final = ".__GLOBAL"
 _RESERVED: Final = frozenset({"__GLOBAL", "__EMPTY"})
 _DEFAULT_PREFIX: Final = ":.:"
-_FIRST_PRINTABLE = " "
-_DELETE = "\x7f"
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
 def normalize_subject(subject: str) -> str:
@@ -34,8 +34,7 @@ def check_subject(subject: str) -> str:
 
 def check_name(subject: str) -> str:
     """The subject or context, if it may have a config or a mode. Raises INVALID_SUBJECT."""
-    control = any(character < _FIRST_PRINTABLE or character == _DELETE for character in subject)
-    if control or name_of(subject) in _RESERVED:
+    if _CONTROL.search(subject) or name_of(subject) in _RESERVED:
         raise RegistryError("INVALID_SUBJECT", subject=subject)
     return subject
 

@@ -165,7 +165,7 @@ def find_repeat(
         return None  # carries the number of the version to come, so it is new
     _, content = parse_for_storage(registry, tx, subject, full, rules, options)
     same = tx.by_content(subject, content)
-    return LookupResult(same, completed=full != new) if same else None
+    return LookupResult(same, completed=full != new) if same and content.has_parts_of(same.content) else None
 
 
 def same_version(
@@ -296,10 +296,16 @@ def replace_deleted(tx: StoreWriter, subject: str, version: int, schema_id: int 
 
 
 def assign_id(tx: StoreWriter, subject: str, given_id: int | None, content: Content) -> int:
-    """The id of a schema: the one given, or the one that the context has for it, or a new one."""
+    """The id of a schema: the one given, or the one that the context has for it, or a new one.
+
+    Raises ID_TAKEN, as Confluent does, where another schema has its identity.
+    """
     context = context_of(subject)
     existing_id = tx.id_of(context, content) if given_id is None else None
     if existing_id is not None:
+        existing = tx.schema(context, existing_id) if content.references or content.metadata else None
+        if existing is not None and not content.has_parts_of(existing):
+            raise RegistryError("ID_TAKEN", id=existing_id, context=context_text(subject))
         return existing_id
     schema_id = check_limit(tx.new_id(context), "schema id") if given_id is None else given_id
     stored_content = None if given_id is None else tx.schema(context, given_id)

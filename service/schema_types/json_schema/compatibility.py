@@ -157,7 +157,7 @@ class _Comparison:
         if original.is_reference_to_reference() != update.is_reference_to_reference() and not any(
             isinstance(node_of(one.target()), model.Combined) for one in (original, update)
         ):
-            return self.type_changed(original, update)
+            return self.type_changed(original.referred(), update.referred())
         original, update = original.target(), update.target()
         self.spend(1)
         pair = (id(original), id(update))

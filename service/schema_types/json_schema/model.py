@@ -130,6 +130,10 @@ class SchemaLocation:
         """Whether this is one of several things that an object says."""
         return self.parent is not None and self.raw is self.parent.raw
 
+    def referred(self) -> SchemaLocation:
+        """The place itself or what its own reference leads to."""
+        return self.node.target if isinstance(self.node, Ref) else self
+
     def is_reference_to_reference(self) -> bool:
         return isinstance(self.node, Ref) and isinstance(self.node.target.node, Ref)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from typing import Final
-from urllib.parse import unquote, urldefrag, urljoin
+from urllib.parse import unquote, unquote_plus, urldefrag, urljoin
 
 from service.schema_types.java_text import Json
 from service.schema_types.json_schema.model import Document, InvalidSchema, SchemaLocation
@@ -53,7 +53,7 @@ _META_SCHEMA: Final = re.compile(r"https?://json-schema\.org/(?:schema|draft-0[4
 _MODERN_META_SCHEMA: Final = re.compile(r"https?://json-schema\.org/(?:schema|draft[-/][\w-]+/)")
 _FILE: Final = re.compile(r"[\w-][\w.-]*")
 _PATH: Final = re.compile(r"https?://[\w.:-]+/[\w./-]*\Z")
-_INDEX: Final = re.compile(r"0|[1-9]\d{0,8}")
+_INDEX: Final = re.compile(r"\d{1,9}")
 
 
 def join_uri(base: str, reference: str) -> str:
@@ -105,12 +105,14 @@ class Library:
         whole = join_uri(place.base, reference)
         address, fragment = urldefrag(whole)
         if reference.startswith("#"):
-            # A pointer counts from the embedded schema with an id around it, and failing that from the whole text.
+            # A pointer counts from the whole text or from the embedded schema with an id around it: in older drafts
+            # from the whole text first, as Confluent's parsers have it.
+            starts = [self.find_embedded(place.document, place.base), whole_of(place.document)]
+            inside = (self.find_inside(start, fragment) for start in starts[:: 1 if place.document.modern else -1])
             return (
                 self.find_embedded(place.document, whole)
                 or self.find_embedded(place.document, reference)
-                or self.find_inside(self.find_embedded(place.document, place.base), fragment)
-                or self.find_inside(whole_of(place.document), fragment)
+                or next((found for found in inside if found), None)
             )
         return self.find_embedded(place.document, whole) or self.find_inside(
             self.find_embedded(place.document, address) or self.document(address, urldefrag(reference).url), fragment
@@ -139,11 +141,15 @@ class Library:
             return location
         document, value, base = location
         if not fragment.startswith("/"):
-            return self.find_embedded(document, join_uri(base, f"#{fragment}")) or self.find_embedded(
-                document, f"#{fragment}"
-            )
-        for step in fragment[1:].split("/"):
-            inner = child_values(value, unquote(step).replace("~1", "/").replace("~0", "~"))
+            anchor = f"#{fragment}"
+            embedded = self.find_embedded(document, join_uri(base, anchor)) or self.find_embedded(document, anchor)
+            if embedded or document.modern:
+                return embedded
+        if not document.modern:
+            # Confluent's parser of the older drafts ignores what stands before the first slash, and slashes at the end.
+            fragment = fragment.rstrip("/")
+        for step in fragment.split("/")[1:]:
+            inner = child_values(value, step)
             if not inner:
                 return (document, True, base) if self._meta_schema.match(document.uri) else None
             value = inner[0]
@@ -156,12 +162,16 @@ def whole_of(document: Document) -> Found:
 
 
 def child_values(value: Json, step: str) -> list[Json]:
-    """The member of an object or the item of a list, alone in a list; [] if it isn't there."""
-    if isinstance(value, dict):
-        return [value[step]] if step in value else []
-    if isinstance(value, list) and _INDEX.fullmatch(step):
-        return value[int(step) :][:1]
-    return []
+    """What a step of a JSON pointer leads to: a member of an object or an item of a list, alone in a list; [] if none.
+
+    A plus also stands for a space, as Confluent's parsers read it.
+    """
+    if isinstance(value, list):
+        return value[int(step) :][:1] if _INDEX.fullmatch(step) else []
+    if not isinstance(value, dict):
+        return []
+    names = (decode(step).replace("~1", "/").replace("~0", "~") for decode in (unquote, unquote_plus))
+    return [value[name] for name in names if name in value][:1]
 
 
 def ids_of(document: Document) -> dict[str, tuple[dict[str, Json], str]]:
@@ -180,7 +190,7 @@ def ids_of(document: Document) -> dict[str, tuple[dict[str, Json], str]]:
                 by_uri.setdefault(join_uri(base, own), (value, base))
             elif isinstance(own, str) and own:
                 by_uri.setdefault(base, (value, base))
-            for keyword in ("$anchor", "$dynamicAnchor"):
+            for keyword in ("$anchor", "$dynamicAnchor") if document.modern else ():
                 anchor = value.get(keyword)
                 if isinstance(anchor, str):
                     by_uri.setdefault(join_uri(base, f"#{anchor}"), (value, base))

@@ -219,6 +219,18 @@ def test_request_id(shared_client: Client) -> None:
     assert len(shared_client.get("/").headers["x-request-id"]) == 36
 
 
+def test_names_that_are_none(shared_client: Client) -> None:
+    for name in ("a%C2%85b", "__GLOBAL"):
+        for method, path, body in (
+            ("POST", f"/subjects/{name}/versions", b'{"schema":"\\"int\\""}'),
+            ("PUT", f"/config/{name}", b'{"compatibility":"NONE"}'),
+            ("PUT", f"/mode/{name}", b'{"mode":"READONLY"}'),
+        ):
+            assert shared_client.send(method, path, body).error == (422, 42208)
+        for kind in ("config", "mode"):
+            assert shared_client.send("DELETE", f"/{kind}/{name}").error == (404, 40401)
+
+
 BAD_BODIES: list[tuple[bytes | None, tuple[int, int]]] = [
     (None, (422, 422)),
     (b"null", (422, 422)),
@@ -242,6 +254,8 @@ BAD_BODIES: list[tuple[bytes | None, tuple[int, int]]] = [
         )
     ),
     (b'{"schema":"\\"int\\"","metadata":{"tags":{"a":null}}}', (400, 400)),
+    (b'{"schema":"\\"int\\"","metadata":{"tags":{"a":[null]}}}', (400, 400)),
+    (b'{"schema":"\\"int\\"","metadata":{"sensitive":[null,"a"]}}', (400, 400)),
     (b'{"schema":"\\"int\\"","propagateSchemaTags":"yes"}', (400, 400)),
     (b'{"schema":"\\"int\\"","schemaTagsToAdd":[{"schemaEntity":{"entityType":"zz"},"tags":[]}]}', (400, 400)),
     (b'{"schema":"\\"int\\"","id":7}', (422, 42205)),

@@ -128,6 +128,18 @@ def test_with_references(registry: Registry) -> None:
     assert lookup(registry, "outer", NewSchema(json.dumps(written_out))).stored == first
 
 
+def test_metadata_that_confluent_runs_together(registry: Registry) -> None:
+    """Its MD5 is that of other metadata: never taken for that, and refused, since it would have the same guid."""
+    first, second = ({"properties": properties} for properties in ({"a": "bc"}, {"ab": "c"}))
+    assert register(registry, "s", NewSchema('"int"', metadata=first)).stored.version == 1
+    for subject in ("s", "other"):
+        with pytest.raises(RegistryError, match="Overwrite new schema with id 1"):
+            register(registry, subject, NewSchema('"int"', metadata=second))
+    with pytest.raises(RegistryError, match="Schema not found"):
+        lookup(registry, "s", NewSchema('"int"', metadata=second))
+    assert register(registry, "other", NewSchema('"int"', metadata=first)).stored.id == 1
+
+
 def test_a_number_that_only_the_sent_one_records(registry: Registry) -> None:
     """It has to be that of the version."""
     register(registry, "s", NewSchema('"int"', metadata={"properties": {"k": "v"}}))

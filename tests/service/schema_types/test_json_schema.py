@@ -257,6 +257,34 @@ PAIRS: list[tuple[Any, Any, list[str]]] = [
         {"properties": {"a": {"$ref": "#/definitions/A"}}, "definitions": {"A": {"$ref": "#/definitions/B"}, "B": {}}},
         ["TYPE_CHANGED #/properties/a"],
     ),
+    (
+        {"properties": {"a": {"$ref": "#/definitions/A"}}, "definitions": {"A": {"$ref": "#/definitions/B"}, "B": {}}},
+        {"properties": {"a": {"$ref": "#/definitions/B"}}, "definitions": {"B": {}}},
+        [],
+    ),
+    # Before draft 2019 it ignores what stands before the first slash of a fragment, and slashes at the end.
+    *(
+        ({"properties": {"a": {"$ref": reference}}, **more}, {"properties": {"a": {"type": "null"}}}, changed)
+        for more, whole, part in (
+            (
+                {"definitions": {"b": {"type": "null"}}},
+                ("#none", "#/", "#none/"),
+                ("#/definitions/b/", "#c/definitions/b"),
+            ),
+            ({"definitions": {"b": {"$anchor": "b"}}}, ("#b",), ()),
+        )
+        for references, changed in ((whole, ["TYPE_CHANGED #/properties/a"]), (part, []))
+        for reference in references
+    ),
+    # A pointer counts from the whole text, not from the embedded schema around it.
+    (
+        {"items": {"$id": "urn:a", "items": {"$ref": "#/items/items"}}, "definitions": {"b": {}}},
+        {
+            "items": {"$id": "urn:a", "items": {"$ref": "#/definitions/b"}, "definitions": {"b": {"type": "null"}}},
+            "definitions": {"b": {}},
+        },
+        [],
+    ),
     ({"type": "object"}, {"$ref": "#"}, ["TYPE_CHANGED #/"]),
     # A change inside a circle is named as often as Confluent names it.
     (
@@ -338,6 +366,8 @@ def test_references_by_name() -> None:
 INSIDE: list[dict[str, Any]] = [
     {"$ref": "#/definitions/a~1b%20c", "definitions": {"a/b c": {}}},
     {"$ref": "#/items/1", "items": [{}, {"type": "string"}]},
+    {"$ref": "#/items/01", "items": [{}, {"type": "string"}]},
+    {"$ref": "#/definitions/a+b", "definitions": {"a b": {}}},
     {"$ref": "#id", "definitions": {"x": {"$id": "#id"}}},
     {"$ref": "part.json", "definitions": {"x": {"$id": "part.json"}}},
     {"$ref": "#"},
