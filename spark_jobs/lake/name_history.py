@@ -29,6 +29,14 @@ class NamePeriod(NamedTuple):
     name: TableId | None
 
 
+class NameOwner(NamedTuple):
+    """A table, by a number, whose name one was in rows with after < commit_ts ≤ until."""
+
+    table: int
+    after: int
+    until: int
+
+
 @dataclass(eq=False)
 class RenameChain:
     """One table through its renames."""
@@ -77,15 +85,24 @@ def rename_chains(ordered: Iterable[DdlText]) -> tuple[dict[TableId, RenameChain
     return now, lines
 
 
-def shared_names(ordered: Iterable[DdlText]) -> frozenset[TableId]:
-    """The folded names that more than one table had. Of one that is dropped and made again it is the same table's."""
-    owners, now = defaultdict[TableId, set[int]](set), dict[TableId, int]()
-    for number, (_, _, old, new) in enumerate(_moves(ordered)):
+def shared_names(ordered: Iterable[DdlText]) -> dict[TableId, list[NameOwner]]:
+    """The folded names that more than one table had, and which had it when, in order. Of one that is dropped and made
+    again it is the same table's.
+    """
+    owners, now = defaultdict[TableId, list[NameOwner]](list), dict[TableId, int]()
+    for number, (_, commit_ts, old, new) in enumerate(_moves(ordered)):
+        table = now.get(new.folded, number)
         if old is not None:
-            now[new.folded] = now.pop(old.folded, number)
-            owners[old.folded].add(now[new.folded])
-        owners[new.folded].add(now.setdefault(new.folded, number))
-    return frozenset(name for name, tables in owners.items() if len(tables) > 1)
+            table = now.pop(old.folded, number)
+            last = owners[old.folded].pop() if owners[old.folded] else NameOwner(table, -1, NEVER_ENDS)
+            owners[old.folded].append(last._replace(until=commit_ts))
+        if now.get(new.folded) != table:
+            if new.folded in now:  # it was dropped before: when, no row tells
+                owners[new.folded].append(owners[new.folded].pop()._replace(until=commit_ts))
+            owners[new.folded].append(NameOwner(table, commit_ts, NEVER_ENDS))
+        now[new.folded] = table
+    lasting = {name: [one for one in had if one.after < one.until] for name, had in owners.items()}
+    return {name: had for name, had in lasting.items() if len({one.table for one in had}) > 1}
 
 
 def table_names(ordered: Iterable[DdlText], id_: TableId) -> list[tuple[int, TableId | None]]:

@@ -148,14 +148,28 @@ class Checkpoint:
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
-        path = self.folder / "watermarks" / f"{number - 1:012d}.json"
-        if not path.exists():
-            return {}
-        return {int(k): v for k, v in json.loads(path.read_text(encoding="utf-8")).items()}
+        return {int(k): v for k, v in self._kept_before("watermarks", number).items()}
 
     def keep_watermarks(self, number: int, watermarks: dict[int, int]) -> None:
-        _write(self.folder / "watermarks" / f"{number:012d}.json", json.dumps(watermarks))
-        (self.folder / "watermarks" / f"{number - 2:012d}.json").unlink(missing_ok=True)
+        self._keep("watermarks", number, watermarks)
+
+    # ---- the last row of each partition of a name
+    def last_rows_before(self, number: int) -> dict[str, dict[str, int | None]]:
+        """What spark_jobs.streaming.row_owners keeps."""
+        return self._kept_before("last_rows", number)
+
+    def keep_last_rows(self, number: int, rows: dict[str, dict[str, int | None]]) -> None:
+        self._keep("last_rows", number, rows)
+
+    def _kept_before(self, kind: str, number: int) -> dict[str, Any]:
+        """What the batch before this one kept."""
+        path = self.folder / kind / f"{number - 1:012d}.json"
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+        return kept
+
+    def _keep(self, kind: str, number: int, values: Mapping[Any, Any]) -> None:
+        _write(self.folder / kind / f"{number:012d}.json", json.dumps(values))
+        (self.folder / kind / f"{number - 2:012d}.json").unlink(missing_ok=True)
 
     # ---- rows, as Parquet
     def rows(self, kind: str, number: int) -> str | None:

@@ -29,7 +29,7 @@ from spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming.checkpoint import Checkpoint
-from spark_jobs.streaming.merge_batch import OWNED_AT, is_of_names, with_owners
+from spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
 
 _TABLE = "_of_table"
 _MORE = ("changelog", "versions")
@@ -88,11 +88,12 @@ class ManyTables:
         self._histories = TableHistories([])
 
     def write(
-        self, changes: DataFrame | None, statements: Sequence[DdlText], summary: Summary,
+        self, changes: DataFrame | None, number: int, statements: Sequence[DdlText], summary: Summary,
         write_table: Callable[[TableWork], int], session: SparkSession,
     ) -> list[TableWork]:  # fmt: skip
         """Changes (spark_jobs.arrow.change_schema.CHANGES with maps, and `position`; None: there are none) to their
-        tables; what was done, by table. statements: all that are known. write_table: gives the keys or rows written.
+        tables; what was done, by table. number: of the micro-batch. statements: all that are known. write_table: gives
+        the keys or rows written.
 
         SetupError as it raises it; STOPPED where two tables would go to one place.
         """
@@ -103,7 +104,7 @@ class ManyTables:
         if changes is None:
             return self._write_all(self._only_ddl(()) if is_new else [], summary, write_table, session)
         # Where a table's rows stand together, Spark leaves out most of what it cached of the others.
-        marked = with_owners(changes, self._histories.shared)
+        marked = RowOwners(self._checkpoint, number).mark(changes, self._histories.shared)
         marked = marked.withColumn(_TABLE, F.lower(F.concat_ws(".", "db", "table")))
         marked = marked.sortWithinPartitions(_TABLE, "position").persist()
         try:
@@ -119,27 +120,31 @@ class ManyTables:
         """The tables of the changes; what is of none of them is counted."""
         timed = F.when(~F.array_contains("flags", BINLOG_ORDER), F.col("commit_ts")).alias("commit_ts")
         largest = F.max(F.struct(timed, "db", "table"))
-        groups = changes.groupBy("kind", _TABLE).agg(F.count(F.lit(1)).alias("rows"), largest.alias("newest")).collect()
+        counts = F.count(F.lit(1)).alias("rows"), F.count_if(IS_ESTIMATED).alias("estimated")
+        groups = changes.groupBy("kind", _TABLE).agg(*counts, largest.alias("newest")).collect()
         work, names, others = dict[TableId, TableWork](), dict[TableId, list[str]](), 0
         for group in groups:
             if group["kind"] != "row":
                 summary.skipped[group["kind"]] += group["rows"]
                 continue
             others += group["rows"]
-            newest = group["newest"]
+            newest, is_ours = group["newest"], False
             for chain in self._histories.tables_named(TableId(newest["db"], newest["table"])):
                 one = work.get(chain.name.folded) or self._work_of(chain)
                 if one is not None:
+                    is_ours = True
                     work[chain.name.folded] = one
                     names.setdefault(chain.name.folded, []).append(group[_TABLE])
                     one.rows += group["rows"]
                     one.newest = max((ts for ts in (one.newest, newest["commit_ts"]) if ts is not None), default=None)
+            if is_ours and group["estimated"]:
+                summary.flags[TABLE_ESTIMATED] += group["estimated"]
         for id_, one in work.items():
             one.changes = changes.where((F.col("kind") == "row") & F.col(_TABLE).isin(*names[id_]))
             if one.chain.past:  # at other times these were other tables' names
                 one.changes = one.changes.where(is_of_names(one.chain.names()))
                 one.rows = one.changes.count()
-            one.changes = one.changes.drop(_TABLE, OWNED_AT)
+            one.changes = one.changes.drop(_TABLE, OWNED_AT, IS_ESTIMATED)
             others -= one.rows
         if others:
             summary.skipped[OTHER_TABLE] += others

@@ -34,6 +34,7 @@ from spark_jobs.streaming.kafka_sender import KafkaSender, dead_letters
 from spark_jobs.streaming.many_tables import ManyTables, TableWork
 from spark_jobs.streaming.merge_batch import merge_table, take_table
 from spark_jobs.streaming.pieces import Form, PieceBatches, error_of_row, pieces_type
+from spark_jobs.streaming.row_owners import RowOwners
 from spark_jobs.streaming.sinks import BatchSink, OrderedSink, TableSink, TopicSink, sink_for
 from spark_jobs.streaming.typed_batch import typed_rows
 
@@ -193,11 +194,11 @@ class MicroBatchRunner:
             return self._write_tables(self._tables, changes, number, work, summary)
         if not count:
             sink.write_nothing(number)
-            return self._merge(None, work, summary) if self._work.merge else 0
+            return self._merge(None, number, work, summary) if self._work.merge else 0
         if isinstance(self._work.read.tables, HistoryTables):
             self._work.read.tables.forget_newest()  # the batch's rows may have a newer version
         if self._work.merge:
-            return self._merge(out.select("change.*", "position"), work, summary)
+            return self._merge(out.select("change.*", "position"), number, work, summary)
         by_time = self._work.until_resolved
         if in_order:
             # All rows of a key come from one partition of the source: there they get their order back.
@@ -211,7 +212,7 @@ class MicroBatchRunner:
         else:
             changes = out.select("change.*")
             if self._table is not None:
-                changes, count = self._apply_view(changes, work, summary)
+                changes, count = self._apply_view(changes, number, work, summary)
             sink.write(changes.drop("error"), number, by_time)
         return count
 
@@ -238,20 +239,21 @@ class MicroBatchRunner:
             commit_ts, resolved if whole else None,
         )  # fmt: skip
 
-    def _apply_view(self, changes: DataFrame, work: Job, summary: Summary) -> tuple[DataFrame, int]:
+    def _apply_view(self, changes: DataFrame, number: int, work: Job, summary: Summary) -> tuple[DataFrame, int]:
         """The changes of one table, its columns as they are now."""
         assert self._table is not None
-        ours = take_table(changes, [(0, self._table)], summary)
+        ours = take_table(changes, [(0, self._table)], summary, RowOwners(self._checkpoint, number))
         frame = typed_rows(ours, self._table, work.read)
         return frame, frame.count()
 
-    def _merge(self, changes: DataFrame | None, work: Job, summary: Summary) -> int:
+    def _merge(self, changes: DataFrame | None, number: int, work: Job, summary: Summary) -> int:
         """The changes (None: there are none) applied to the Delta table; how many keys were written."""
         assert self._table is not None
         assert self._target is not None
         # A micro-batch has a session of its own: its views are not seen from another.
         session = self._spark if changes is None else changes.sparkSession
-        return merge_table(session, work, self._table, self._target, changes, self._history(), summary)
+        owners = RowOwners(self._checkpoint, number)
+        return merge_table(session, work, self._table, self._target, changes, self._history(), summary, owners)
 
     def _history(self) -> list[DdlText]:
         """All DDL that is known."""
@@ -274,14 +276,14 @@ class MicroBatchRunner:
             if work.merge:
                 own = replace(work, changelog=one.changelog, versions=one.versions, layout=one.layout or work.layout)
                 return merge_table(
-                    session, own, one.id, location, one.changes, one.statements, one.summary, alone=False
+                    session, own, one.id, location, one.changes, one.statements, one.summary, None
                 )  # fmt: skip
             assert one.changes is not None
             rows = typed_rows(one.changes.drop("position"), one.id, work.read)
             TableSink(location, self._checkpoint, dead=False).write(rows.drop("error"), number, False)
             return one.rows
 
-        done = tables.write(changes, self._history() if work.merge else (), summary, write_table, session)
+        done = tables.write(changes, number, self._history() if work.merge else (), summary, write_table, session)
         summary.tables = [TableProgress(str(one.id), one.rows, one.out, one.newest) for one in done]
         return sum(one.out for one in done)
 

@@ -6,7 +6,7 @@ from schemas.ddl.executor.versions import DdlText
 from schemas.ddl.parser.lexer import TYPED
 from schemas.model.table import TableId
 from spark_jobs.lake.column_history import schema_changes
-from spark_jobs.lake.name_history import shared_names, table_names
+from spark_jobs.lake.name_history import NEVER_ENDS, shared_names, table_names
 from tests.support.table import check_rows
 
 _TAKING = (
@@ -39,24 +39,27 @@ def test_which_table_a_name_means() -> None:
     check_rows(_NAMES, lambda row: _check_name(*row))
 
 
-_SHARED: list[tuple[list[str], set[str]]] = [
-    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], {"t"}),
-    (["RENAME TABLE t TO o", "CREATE TABLE t"], {"t"}),
-    (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], set()),
-    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t, o TO n"], {"t", "n"}),
-    (["CREATE TABLE o", "DROP TABLE o", "RENAME TABLE t TO O"], {"o"}),
-    (["RENAME TABLE a TO o, n TO a"], {"a"}),
-    (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], set()),
+_SHARED: list[tuple[list[str], dict[str, list[tuple[int, int]]]]] = [
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t"], {"t": [(0, 2), (2, 0)]}),
+    (["RENAME TABLE t TO o", "CREATE TABLE t"], {"t": [(0, 1), (2, 0)]}),
+    (["RENAME TABLE t TO o", "CREATE TABLE t", "RENAME TABLE t TO p"], {"t": [(0, 1), (2, 3)]}),
+    (["RENAME TABLE t TO o", "ALTER TABLE o RENAME TO t"], {}),
+    (["CREATE TABLE n", "RENAME TABLE t TO o, n TO t, o TO n"], {"t": [(0, 2), (2, 0)], "n": [(1, 2), (2, 0)]}),
+    (["CREATE TABLE o", "DROP TABLE o", "RENAME TABLE t TO O"], {"o": [(1, 3), (3, 0)]}),
+    (["RENAME TABLE a TO o, n TO a"], {"a": [(-1, 1), (1, 0)]}),
+    (["DROP TABLE t", "CREATE TABLE t", "RENAME TABLE t TO U"], {}),
 ]
+"""Names that several tables had, and from when to when each had it; 0: to the end."""
 
 
 def test_names_that_several_tables_had() -> None:
     check_rows(_SHARED, lambda row: _check_shared(*row))
 
 
-def _check_shared(queries: list[str], names: set[str]) -> None:
+def _check_shared(queries: list[str], names: dict[str, list[tuple[int, int]]]) -> None:
     statements = [DdlText(n, "d", text, TYPED) for n, text in enumerate(_with_key("CREATE TABLE t", *queries))]
-    assert shared_names(statements) == {TableId("d", name) for name in names}
+    found_names = {id_.table: [one[1:] for one in had] for id_, had in shared_names(statements).items()}
+    assert found_names == {n: [(after, until or NEVER_ENDS) for after, until in had] for n, had in names.items()}
 
 
 def _with_key(*queries: str) -> list[str]:
