@@ -127,13 +127,14 @@ class ForeignKey:
 
 class KnownPartition(NamedTuple):
     """A partition. numbers: of its values, those that are whole numbers and stand alone. single: it has one value, or
-    a list of single ones. text: of LESS THAN with one text."""
+    a list of single ones. text: of LESS THAN with one text. policy: of placement."""
 
     name: str
     numbers: tuple[int, ...] = ()
     has_maxvalue: bool = False
     single: bool = True
     text: str = ""
+    policy: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +160,7 @@ class TableDetails:
     clustered: of the primary key, None where it is not written. ttl: the column. checks, expressions: name of the CHECK
     or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
     column; random: its bits and its range. prefixed: columns of which an index has a prefix only. everywhere: indexes
-    that are GLOBAL. cached: by ALTER TABLE … CACHE.
+    that are GLOBAL. cached: by ALTER TABLE … CACHE. policy: of placement.
     """
 
     clustered: bool | None = None
@@ -173,6 +174,13 @@ class TableDetails:
     prefixed: tuple[str, ...] = ()
     everywhere: tuple[str, ...] = ()
     cached: bool = False
+    policy: str = ""
+
+    @property
+    def policies(self) -> tuple[str, ...]:
+        """Placement policies of the table and its partitions, as far as they are known."""
+        spread = self.partitioning.partitions if self.partitioning else ()
+        return tuple(name for name in (self.policy, *(one.policy for one in spread)) if name)
 
 
 @dataclass(frozen=True)

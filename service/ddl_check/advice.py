@@ -72,14 +72,14 @@ def _of_columns(
     if nullable:
         fill = "A" if all(c.virtual for c in strict) else "Fill it afterwards; a"
         text = f"Allow NULL in {names}. {fill} later NOT NULL would be refused again under BACKWARD"
-        yield Advice("allow-null", text, (nullable.rstrip(";") + ";",), True)
+        yield Advice("allow-null", text, (nullable,), True)
     without = [c for c in strict if not c.has_default_value and not c.virtual]
     if without and all(c.type.kind in _EXAMPLES and c.type.name not in _NO_DEFAULT for c in without):
         given = attempt({c.name.lower(): f"NOT NULL DEFAULT {_EXAMPLES[c.type.kind]}" for c in without})
         if given:
             names = ", ".join(f"`{c.name}`" for c in without)
             text = f"Give {names} a default: readers fill it into rows that are in the topic already"
-            yield Advice("give-default", text, (given.rstrip(";") + ";",), True)
+            yield Advice("give-default", text, (given,), True)
     decimals = [c for c in strict if c.type.kind is Kind.DECIMAL]
     if decimals and target.options.avro_decimal_handling_mode == "precise":
         text = (

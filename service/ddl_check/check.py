@@ -165,7 +165,7 @@ class _Run:
         found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
         found = [r for r in found if not self.session.permits(r.number, r.text)]
         found += of_introducers(one.sql, self.session.mode)
-        found += of_policy(statement, self.policies)
+        found += of_policy(self.catalog, statement, self.policies)
         return [*of_gone(self.question.catalog, self.catalog, statement, one.db), *found]
 
     def _find_doubt(self, id_: TableId, statement: Statement) -> str:

@@ -11,7 +11,10 @@ _BEFORE_NAME = ("ADD", "COLUMN", "EXISTS")
 
 
 def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> str:
-    """words: what stands instead of NOT NULL, by the column's name in lower case. "" where one has no NOT NULL."""
+    """The statement with `;` at its end, "" where one of the columns has no NOT NULL.
+
+    words: what stands instead of NOT NULL, by the column's name in lower case.
+    """
     try:
         found = tokens(sql, mode)
     except DdlError:
@@ -19,14 +22,16 @@ def rewrite_not_null(sql: str, mode: LexicalMode, words: Mapping[str, str]) -> s
     edits: dict[str, tuple[int, int, str]] = {}
     for at in _definitions(found):
         name = str(found[at].value).lower()
-        place = _not_null(found, at + 1) if name in words else None
+        place = _not_null(sql, found, at + 1) if name in words else None
         if place is not None:
-            edits[name] = (*place, words[name])
+            edits[name] = (*place[:2], words[name] + place[2])
     if edits.keys() != words.keys():
         return ""
+    tail = sql[found[-2].end :]
     for start, end, text in sorted(edits.values(), reverse=True):
         sql = sql[:start] + text + sql[end:]
-    return sql
+    # A `;` in the comment of a line would be part of it.
+    return sql if found[-2].upper == ";" else f"{sql}\n;" if "--" in tail or "#" in tail else f"{sql};"
 
 
 def _definitions(found: Sequence[Token]) -> Iterator[int]:
@@ -43,8 +48,8 @@ def _definitions(found: Sequence[Token]) -> Iterator[int]:
         in_list = in_list and depth > 0
 
 
-def _not_null(found: Sequence[Token], at: int) -> tuple[int, int] | None:
-    """Where NOT NULL stands in the definition that goes on at a token."""
+def _not_null(sql: str, found: Sequence[Token], at: int) -> tuple[int, int, str] | None:
+    """Where NOT NULL stands in the definition that goes on at a token, and the comment between its words."""
     depth = 0
     while found[at].kind != END:
         upper = found[at].upper
@@ -52,6 +57,7 @@ def _not_null(found: Sequence[Token], at: int) -> tuple[int, int] | None:
             return None
         depth += (upper == "(") - (upper == ")")
         if depth == 0 and upper == "NOT" and found[at + 1].upper == "NULL":
-            return found[at].start, found[at + 1].end
+            between = sql[found[at].end : found[at + 1].start]
+            return found[at].start, found[at + 1].end, between if between.strip() else ""
         at += 1
     return None

@@ -24,7 +24,8 @@ from schemas.model.table import ForeignKey, KnownPartition, Partitioning, Table,
 
 def details_of_create(s: CreateTable, table: Table) -> TableDetails:
     """Of a CREATE TABLE. CHECKs are kept where TiDB shows them; by default it keeps none of what is typed."""
-    made = TableDetails(ttl=s.options.ttl or "", partitioning=_partitioning(s.partition, table), cached=s.cached)
+    spread = _partitioning(s.partition, table)
+    made = TableDetails(ttl=s.options.ttl or "", partitioning=spread, cached=s.cached, policy=s.options.policy or "")
     made = _with_columns(made, s.columns)
     for index in s.indexes:
         made = _with_index(made, index, table.id)
@@ -78,7 +79,9 @@ def _partitioning(spread: PartitionBy | None, table: Table) -> Partitioning | No
 
 
 def _partitions(made: Iterable[PartitionDef]) -> tuple[KnownPartition, ...]:
-    return tuple(KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single, one.text) for one in made)
+    return tuple(
+        KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single, one.text, one.policy) for one in made
+    )
 
 
 def _known(names: Iterable[str], table: Table) -> tuple[str, ...]:
@@ -139,7 +142,12 @@ def _drop_index(details: TableDetails, clause: DropIndex, _: Table) -> TableDeta
 
 
 def _set_options(details: TableDetails, clause: SetOptions, _: Table) -> TableDetails:
-    return details if clause.options.ttl is None else replace(details, ttl=clause.options.ttl)
+    ttl, policy = clause.options.ttl, clause.options.policy
+    return replace(
+        details,
+        ttl=details.ttl if ttl is None else ttl,
+        policy=details.policy if policy is None else policy,
+    )
 
 
 def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Table) -> TableDetails:
@@ -158,6 +166,9 @@ def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Tabl
         case "DROP CHECK":
             return replace(details, checks=tuple(one for one in details.checks if one[0].lower() not in gone))
     spread = details.partitioning
+    if spread is not None and clause.what == "PARTITION":  # of one of them, by an option that may be its policy
+        partitions = tuple(one._replace(policy="") for one in spread.partitions)
+        return replace(details, partitioning=replace(spread, partitions=partitions))
     if spread is None or clause.what not in _PARTITION_NAMES:
         return details
     return replace(details, partitioning=replace(spread, partitions=_after(spread, clause, gone)))

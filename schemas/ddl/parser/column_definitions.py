@@ -51,6 +51,15 @@ def charset_words(c: Cursor) -> bool:
     return c.accept("CHARSET") or c.accept("CHARACTER", "SET") or c.accept("CHAR", "SET")
 
 
+def placement_policy(c: Cursor) -> str:
+    """After PLACEMENT POLICY: a policy's name, "" for the default one."""
+    if c.accept("SET", "DEFAULT"):
+        return ""
+    c.skip_equals()
+    name = c.word_or_text("a policy")
+    return "" if name.lower() == "default" else name
+
+
 def data_type(c: Cursor) -> DataType:
     """A type with its attributes."""
     words, name = next((row for row in _BY_WORD.get(c.upper, ()) if _follows(c, row[0])), ((), ""))

@@ -19,13 +19,14 @@ class PartitionValue(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class PartitionDef:
     """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". literals: its values, each a tuple; single: one of
-    LESS THAN, or a list of single ones. subpartitions: how many are written.
+    LESS THAN, or a list of single ones. subpartitions: how many are written. policy: of placement.
     """
 
     name: str
     values: str = ""
     literals: tuple[tuple[PartitionValue, ...], ...] = field(default=(), compare=False)
     subpartitions: int = 0
+    policy: str = field(default="", compare=False)
 
     @property
     def single(self) -> bool:

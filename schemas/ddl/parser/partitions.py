@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
-from schemas.ddl.parser.column_definitions import charset_words
+from schemas.ddl.parser.column_definitions import charset_words, placement_policy
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import arithmetic, expression
 from schemas.ddl.parser.lexer import BITS, END, NUMBER, OP, STRING
@@ -180,7 +180,7 @@ def definition(c: Cursor) -> PartitionDef:
         one = replace(one, values="IN")
     else:
         one = replace(one, values=c.accept_any("HISTORY", "CURRENT"))
-    options(c)
+    one = replace(one, policy=options(c))
     count = 0
     if c.accept("("):
         while True:
@@ -194,8 +194,9 @@ def definition(c: Cursor) -> PartitionDef:
     return replace(one, subpartitions=count)
 
 
-def options(c: Cursor) -> None:
-    """The options of one partition, or of a subpartition."""
+def options(c: Cursor) -> str:
+    """The options of one partition, or of a subpartition. Gives its placement policy, "" for the default one."""
+    policy = ""
     while True:
         if c.accept("COMMENT") or c.accept("DATA", "DIRECTORY") or c.accept("INDEX", "DIRECTORY"):
             c.skip_equals()
@@ -207,14 +208,12 @@ def options(c: Cursor) -> None:
             c.skip_equals()
             c.integer()
         elif c.accept("PLACEMENT", "POLICY") or c.accept("DEFAULT", "PLACEMENT", "POLICY"):
-            if not c.accept("SET", "DEFAULT"):
-                c.skip_equals()
-                c.word_or_text("a policy")
+            policy = placement_policy(c)
         elif charset_words(c):
             c.skip_equals()
             c.word_or_text("a character set")
         else:
-            return
+            return policy
 
 
 _NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_METHOD", "TABLESPACE", "AFFINITY",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Literal
 
 from schemas.ddl.parser import alter_clauses, partition_clauses, partitions
-from schemas.ddl.parser.column_definitions import charset_words
+from schemas.ddl.parser.column_definitions import charset_words, placement_policy
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.lexer import NUMBER, STRING, TYPED, LexicalMode
 from schemas.ddl.parser.other_objects import OBJECTS, sequence_options
@@ -104,9 +104,9 @@ def _create_database(c: Cursor) -> Statement:
     return CreateDatabase(name, lenient, *_database_options(c))
 
 
-def _database_options(c: Cursor) -> tuple[str, str]:
-    """Character set and collation, "" where not written."""
-    charset = collate = ""
+def _database_options(c: Cursor) -> tuple[str, str, str]:
+    """Character set, collation and placement policy, "" where not written."""
+    charset = collate = policy = ""
     while True:
         c.accept("DEFAULT")
         if charset_words(c):
@@ -118,13 +118,11 @@ def _database_options(c: Cursor) -> tuple[str, str]:
         elif c.accept("ENCRYPTION"):
             encryption(c)
         elif c.accept("PLACEMENT", "POLICY"):
-            if not c.accept("SET", "DEFAULT"):
-                c.skip_equals()
-                c.word_or_text("a value")
+            policy = placement_policy(c)
         elif c.accept("SET"):
             alter_clauses.tiflash_replica(c)
         else:
-            return charset, collate
+            return charset, collate, policy
 
 
 def _create_table(c: Cursor, temporary: Temporary) -> Statement:

@@ -115,7 +115,8 @@ class IndexDef:
 class TableOptions:
     """The options of a table that rows can feel, and its engine; None where not written.
 
-    ttl: the column of TTL. affinity: its value. others: words of the options that are written besides.
+    ttl: the column of TTL. affinity: its value. policy: of placement, "" for the default one. others: words of the
+    options that are written besides.
     """
 
     charset: str | None = None
@@ -124,6 +125,7 @@ class TableOptions:
     engine: str | None = None
     ttl: str | None = None
     affinity: str | None = None
+    policy: str | None = field(default=None, compare=False)
     others: tuple[str, ...] = field(default=(), compare=False)
 
 
@@ -248,6 +250,7 @@ class CreateDatabase:
     if_not_exists: bool = False
     charset: str = ""
     collate: str = ""
+    policy: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,6 +260,7 @@ class AlterDatabase:
     name: str
     charset: str = ""
     collate: str = ""
+    policy: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -322,8 +326,8 @@ class NamedObject(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class CreateRelation:
     """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view. columns: the names
-    that a view gives its columns, () where its SELECT does. select: None where it is no plain one. numbers: those of a
-    sequence's options.
+    that a view gives its columns, () where its SELECT does. selects: one, or those of a UNION; () where one is no plain
+    one. numbers: those of a sequence's options.
     """
 
     kind: Literal["view", "sequence"]
@@ -332,7 +336,7 @@ class CreateRelation:
     if_not_exists: bool = False
     has_variables: bool = field(default=False, compare=False)
     columns: tuple[str, ...] = field(default=(), compare=False)
-    select: ViewSelect | None = field(default=None, compare=False)
+    selects: tuple[ViewSelect, ...] = field(default=(), compare=False)
     numbers: Numbers = field(default=(), compare=False)
 
 

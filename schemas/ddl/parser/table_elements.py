@@ -7,7 +7,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Literal
 
-from schemas.ddl.parser.column_definitions import charset_words, check_constraint, column_definition, references
+from schemas.ddl.parser.column_definitions import (
+    charset_words,
+    check_constraint,
+    column_definition,
+    placement_policy,
+    references,
+)
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
 from schemas.ddl.parser.lexer import NUMBER, STRING, WORD
@@ -304,8 +310,9 @@ def table_option(c: Cursor, options: TableOptions) -> TableOptions | None:
         return _charset_option(c, options)
     phrase = next((words for words in _PHRASES if c.accept(*words)), ())
     if phrase:
-        if phrase == ("PLACEMENT", "POLICY") and c.accept("SET", "DEFAULT"):
-            return options
+        if phrase == ("PLACEMENT", "POLICY"):
+            others = options.others if c.upper == "SET" else (*options.others, " ".join(phrase))
+            return replace(options, policy=placement_policy(c), others=others)
         c.skip_equals()
         return _word_option(c, replace(options, others=(*options.others, " ".join(phrase))))
     if c.token.kind == WORD and c.upper in _OPTIONS and c.peek().upper != "(":

@@ -12,10 +12,11 @@ from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, V
 NOT_TIDBS = ("TRIGGER", "EVENT", "FUNCTION", "AGGREGATE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO")
 _SELECTS = ("SELECT", "(", "WITH", "TABLE", "VALUES")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH")
+_BETWEEN = ("UNION", "EXCEPT", "INTERSECT")
 # Where one of these stands, the SELECT is no plain one.
 _NOT_PLAIN = frozenset(
     """
-    SELECT UNION EXCEPT INTERSECT WINDOW OVER INTO NATURAL USING SQL_CACHE SQL_NO_CACHE SQL_BUFFER_RESULT
+    SELECT WINDOW OVER INTO NATURAL USING SQL_CACHE SQL_NO_CACHE SQL_BUFFER_RESULT
 """.split()
 )
 
@@ -29,11 +30,11 @@ def create_view(c: Cursor, or_replace: bool) -> CreateRelation:
     if c.upper not in _SELECTS:
         c.fail("SELECT")
     at = c.at
-    select = _plain_select(c)
+    selects = _plain_selects(c)
     c.rest()
     _check_option(c, at)
     variables = any(token.upper.startswith("@") for token in c.all[at:])
-    return replace(view, has_variables=variables, columns=tuple(columns), select=select)
+    return replace(view, has_variables=variables, columns=tuple(columns), selects=selects)
 
 
 def _check_option(c: Cursor, at: int) -> None:
@@ -68,11 +69,25 @@ def _before_name(c: Cursor) -> None:
     c.expect("VIEW")
 
 
-def _plain_select(c: Cursor) -> ViewSelect | None:
-    """SELECT columns FROM tables …, without subqueries and the like; None for any other. Then nothing is read."""
-    if any(token.upper in _NOT_PLAIN for token in c.all[c.at + 1 :]):
-        return None
-    return c.attempt(_read_select)
+def _plain_selects(c: Cursor) -> tuple[ViewSelect, ...]:
+    """SELECT columns FROM tables …, without subqueries and the like, or several with UNION and the like between them.
+
+    () where one is any other; then nothing is read.
+    """
+    starts, depth = [c.at], 0
+    for place, token in enumerate(c.all[c.at :], c.at):
+        depth += (token.upper == "(") - (token.upper == ")")
+        if token.upper in _BETWEEN and not depth:
+            starts.append(place + 1 + (c.all[place + 1].upper in ("ALL", "DISTINCT")))
+    if any(token.upper in _NOT_PLAIN and place not in starts for place, token in enumerate(c.all[c.at :], c.at)):
+        return ()
+    return c.attempt(lambda c: tuple(_read_from(c, start) for start in starts)) or ()
+
+
+def _read_from(c: Cursor, start: int) -> ViewSelect:
+    while c.at < start:
+        c.advance()
+    return _read_select(c)
 
 
 def _read_select(c: Cursor) -> ViewSelect:
@@ -85,8 +100,8 @@ def _read_select(c: Cursor) -> ViewSelect:
         while c.accept(",") or _join(c):
             tables.append(_table(c))
             if c.accept("ON"):
-                c.skip_expression("JOIN", "INNER", "CROSS", "LEFT", "RIGHT", *_AFTER_FROM)
-    if c.token.kind != END and c.upper not in (*_AFTER_FROM, ";"):
+                c.skip_expression("JOIN", "INNER", "CROSS", "LEFT", "RIGHT", *_AFTER_FROM, *_BETWEEN)
+    if c.token.kind != END and c.upper not in (*_AFTER_FROM, *_BETWEEN, ";"):
         c.fail("the end of the statement")
     return ViewSelect(tuple(items), tuple(tables))
 
@@ -114,7 +129,7 @@ def _item(c: Cursor) -> ViewItem:
     if path and path[-1] == "*":
         return ViewItem("*", path[:-1])
     if not path:
-        c.skip_expression("AS", "FROM")
+        c.skip_expression("AS", "FROM", *_BETWEEN)
     if c.accept("AS"):
         return ViewItem(c.word_or_text("an alias"), path)
     if path and c.is_name():
@@ -138,7 +153,7 @@ def _read_path(c: Cursor) -> tuple[str, ...]:
         names.append(str(c.advance().value))
         if not c.accept("."):
             break
-    ends = c.upper in (",", "FROM", "AS", ";") or c.token.kind == END
+    ends = c.upper in (",", "FROM", "AS", ";", *_BETWEEN) or c.token.kind == END
     if not names or not (ends or (names[-1] != "*" and c.is_name())):
         c.fail("a column")
     return tuple(names)

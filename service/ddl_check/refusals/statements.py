@@ -25,6 +25,7 @@ from schemas.ddl.parser.statements import (
     NoRowEffect,
     RenameTables,
     Statement,
+    TableName,
     TruncateTable,
 )
 from schemas.model.table import Index, Table, TableId
@@ -51,7 +52,7 @@ from service.ddl_check.refusals.definitions import (
 )
 from service.ddl_check.refusals.partitions import of_partitioning
 from service.ddl_check.refusals.sequences import conflict, is_conflict, of_altered_sequence
-from service.ddl_check.refusals.views import of_view
+from service.ddl_check.refusals.views import SYSTEM, of_view
 
 
 def refusals(catalog: Catalog, statement: Statement, db: str, modes: SqlModes) -> list[Refusal]:
@@ -83,6 +84,7 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
         case CreateTable():
             yield from _of_create(catalog, statement, db, modes)
         case CreateRelation():
+            yield from _of_database(catalog, statement.table, db)
             yield from of_table_name(statement.table)
             if not (statement.replace or statement.if_not_exists):
                 yield from of_taken(catalog, statement.table, db)
@@ -106,6 +108,12 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
             if catalog.table(id_) is None and catalog.exists(id_):
                 yield Refusal(1146, f"Table '{id_}' doesn't exist")
             yield from dependencies.of_leaving_table(catalog, id_, (), truncated=True)
+
+
+def _of_database(catalog: Catalog, name: TableName, db: str) -> Iterator[Refusal]:
+    """A database other than the current one, which is written before the name of something new."""
+    if name.db and name.db.lower() not in (*SYSTEM, db.lower()) and catalog.databases.get(name.db) is None:
+        yield Refusal(1049, f"Unknown database '{name.db}'", certain=False)
 
 
 def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]:
@@ -143,6 +151,7 @@ def _of_drop(catalog: Catalog, s: DropTables, db: str) -> Iterator[Refusal]:
 # ---- CREATE TABLE
 def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> Iterator[Refusal]:
     yield from of_table_name(s.table)
+    yield from _of_database(catalog, s.table, db)
     if not s.if_not_exists and s.temporary != "local":
         yield from of_taken(catalog, s.table, db)
     if s.like is not None:

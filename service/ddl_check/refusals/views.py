@@ -14,7 +14,7 @@ from schemas.model.table import Table
 from service.ddl_check.refusals.columns import Refusal
 from service.ddl_check.refusals.definitions import of_twice
 
-_SYSTEM: Final = frozenset(("information_schema", "mysql", "performance_schema", "metrics_schema", "sys"))
+SYSTEM: Final = frozenset(("information_schema", "mysql", "performance_schema", "metrics_schema", "sys"))
 _Sources = dict[str, Table | None]
 """Tables by alias in lower case; None: its columns are not known."""
 
@@ -22,24 +22,23 @@ _Sources = dict[str, Table | None]
 def of_view(catalog: Catalog, view: CreateRelation, db: str) -> Iterator[Refusal]:
     if view.has_variables:
         yield Refusal(1351, "View's SELECT contains a variable or parameter")
-    if view.select is None:
-        yield from of_twice(view.columns)
-        return
-    sources: _Sources = {}
-    for name, alias in view.select.tables:
-        source = name.in_db(db)
-        if source.db.lower() not in _SYSTEM and not catalog.exists(source):
-            yield Refusal(1146, f"Table '{source}' doesn't exist", certain=False)
-        sources[alias.lower()] = catalog.table(source)
-    unknown = list(_of_unknown(view.select, sources))
-    yield from unknown
-    names = None if unknown else _names(view.select, sources)
-    if names is None:
-        yield from of_twice(view.columns)
-        return
-    if view.columns and len(view.columns) != len(names):
+    made = list[list[str] | None]()
+    for select in view.selects:
+        sources: _Sources = {}
+        for name, alias in select.tables:
+            source = name.in_db(db)
+            if source.db.lower() not in SYSTEM and not catalog.exists(source):
+                yield Refusal(1146, f"Table '{source}' doesn't exist", certain=False)
+            sources[alias.lower()] = catalog.table(source)
+        unknown = list(_of_unknown(select, sources))
+        yield from unknown
+        made.append(None if unknown else _names(select, sources))
+    names = made[0] if made else None
+    if len({len(one) for one in made if one is not None}) > 1:
+        yield Refusal(1222, "The used SELECT statements have a different number of columns")
+    if names is not None and view.columns and len(view.columns) != len(names):
         yield Refusal(1353, "View's SELECT and view's field list have different column counts")
-    yield from of_twice(view.columns or [name for name in names if name])
+    yield from of_twice(view.columns or [name for name in names or () if name])
 
 
 def _of_unknown(select: ViewSelect, sources: _Sources) -> Iterator[Refusal]:
