@@ -41,7 +41,8 @@ class TableWork:
     """What a batch does for a table. changes: None: there are none, and its place follows its DDL alone.
 
     statements: its history. rows: read of it; newest: their largest commit_ts; out: keys or rows written. layout: of a
-    table that is made, if it is not the job's. changelog, versions: the places of these, None for none.
+    table that is made, if it is not the job's. changelog, versions: the places of these, None for none. refused: why it
+    has no place: then it is not written, as one that fails.
     """
 
     chain: RenameChain
@@ -54,6 +55,7 @@ class TableWork:
     layout: TableLayout | None = None
     changelog: str | None = None
     versions: str | None = None
+    refused: SetupError | None = None
     summary: Summary = field(default_factory=Summary)
 
     @property
@@ -78,11 +80,11 @@ class ManyTables:
         self, choice: TableChoice, rules: Mapping[str, str | None], places: Sequence[TablePlace], most: int,
         follows: bool, checkpoint: Checkpoint | None,
     ) -> None:  # fmt: skip
-        """SetupError USAGE where two runs of a checkpoint chose tables that can't both be whole."""
         self._choice, self._rules, self._own_places = choice, rules, places
         self._most, self._follows = most, follows
         self._checkpoint = checkpoint
-        self._earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
+        earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
+        self._earlier = [TableChoice(tuple(patterns)) for patterns in earlier]
         self._places = checkpoint.table_places() if checkpoint else {}
         self._statements: tuple[DdlText, ...] | None = None
         self._histories = TableHistories([])
@@ -95,7 +97,7 @@ class ManyTables:
         tables; what was done, by table. number: of the micro-batch. statements: all that are known. write_table: gives
         the keys or rows written.
 
-        SetupError as it raises it; STOPPED where two tables would go to one place.
+        SetupError as it raises it, or for a table that can't have its place; after the other tables are written.
         """
         is_new = self._statements != tuple(statements)
         if is_new:
@@ -157,6 +159,7 @@ class ManyTables:
             one
             for one in tables
             if one is not None
+            and one.refused is None
             and len(one.statements) > 1
             and self._place(one.chain).get("history") != one.digest
             and any(map(_may_be_there, one.places))
@@ -166,8 +169,12 @@ class ManyTables:
         """None for a table that is not chosen."""
         if self._first_name(chain) is None:
             return None
-        place, own = self._place(chain), self._own_place(chain)
+        own = self._own_place(chain)
         layout = own.layout if own else None
+        try:
+            place = self._place(chain)
+        except SetupError as error:
+            return TableWork(chain, "", (), refused=error)
         work = TableWork(chain, str(place["location"]), self._histories.statements_of(chain), layout=layout)
         for kind in _MORE:
             if self._rule(kind, own) is not None:
@@ -191,21 +198,19 @@ class ManyTables:
         """Where a table is, which a checkpoint keeps: its name may come in other letters later."""
         name = self._first_name(chain)
         assert name is not None
-        place, own = self._places.get(str(name.folded)), self._own_place(chain)
-        if place is None:
-            self._check_whole(name)
-            place = self._places[str(name.folded)] = {}
+        self._check_whole(name)
+        own, place = self._own_place(chain), self._places.get(str(name.folded), {})
         for kind in ("location", *_MORE):
             if kind not in place and (rule := self._rule(kind, own)) is not None:
                 place[kind] = location_by_rule(rule, name)
-        return place
+        return self._places.setdefault(str(name.folded), place)
 
     def _check_whole(self, name: TableId) -> None:
         """SetupError STOPPED for a table whose earlier changes the stream read when it was not chosen."""
-        for patterns in self._earlier:
-            if not TableChoice(tuple(patterns)).takes(name):
+        for choice in self._earlier:
+            if not choice.takes(name):
                 details = (
-                    f"an earlier run of this --checkpoint took --tables {','.join(patterns)}, and read its changes"
+                    f"an earlier run of this --checkpoint took --tables {choice}, and read its changes"
                     " without it: merge it from the beginning with another --checkpoint, and leave it out here"
                 )
                 raise SetupError("STOPPED", where=str(name), details=details)
@@ -215,20 +220,22 @@ class ManyTables:
         self, work: list[TableWork], summary: Summary, write_table: Callable[[TableWork], int],
         session: SparkSession,
     ) -> list[TableWork]:  # fmt: skip
+        errors: dict[TableId, Exception] = {one.id: one.refused for one in work if one.refused}
         by_place = dict[str, TableWork]()
-        for one, place in [(each, place) for each in work for place in each.places]:
+        for one, place in [(each, place) for each in work if each.refused is None for place in each.places]:
             other = by_place.setdefault(place, one)
             if other is not one:
                 details = (
                     f"{other.id} would go to {place} too: --out gives both that place, or one was renamed and"
                     f" keeps it. Leave one of them out (--tables '…,!{one.id}'), and write it by a job of its own"
                 )
-                raise SetupError("STOPPED", where=str(one.id), details=details)
+                errors[one.id] = errors[other.id] = SetupError("STOPPED", where=str(one.id), details=details)
 
         def write_one(one: TableWork) -> None:
             one.out = write_table(one)
 
-        errors, held = _run_together(write_one, work, self._most, session), summary.held
+        held, able = summary.held, [one for one in work if one.id not in errors]
+        errors |= _run_together(write_one, able, self._most, session)
         for one in work:
             if one.id not in errors:
                 self._place(one.chain)["history"] = one.digest

@@ -1,0 +1,53 @@
+"""Many tables in one job, of which some can have no place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from schemas.model.errors import SetupError
+from spark_jobs.arrow.change_schema import CHANGES
+from spark_jobs.pipeline.result import Summary
+from spark_jobs.pipeline.table_choice import TableChoice, TablePlace
+from spark_jobs.streaming.checkpoint import Checkpoint
+from spark_jobs.streaming.many_tables import ManyTables, TableWork
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_PLACES = [TablePlace(TableChoice(("shop.items",)), "iceberg:lake.shop.orders")]
+_RULES = {"location": "iceberg:lake.{schema}.{table}", "changelog": None, "versions": None}
+_EVERY, _WITHOUT = TableChoice(("*.*",)), TableChoice(("*.*", "!crm.left"))
+_TABLES = ["shop.orders", "shop.items", "shop.my table", "crm.left", "crm.other"]
+
+
+def _write(spark: SparkSession, folder: Path, choice: TableChoice, tables: list[str]) -> list[str]:
+    """A run with a row of each; the tables that it wrote. The last one is the error that it ended with, if it did."""
+    names = [dict(zip(("db", "table"), id_.split("."), strict=True)) for id_ in tables]
+    made = [{"kind": "row", "position": n, **one} for n, one in enumerate(names)]
+    changes, written = spark.createDataFrame(made, CHANGES + ", position bigint").coalesce(1), list[str]()
+
+    def write_table(one: TableWork) -> int:
+        written.append(str(one.id))
+        return one.rows
+
+    job = ManyTables(choice, _RULES, _PLACES, 1, True, Checkpoint(folder, {}))
+    try:
+        job.write(changes, 0, (), Summary(), write_table, spark)
+    except SetupError as error:
+        written.append(error.code)
+    return written
+
+
+def test_tables_that_can_have_no_place(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By its name, where another one goes, and since it was left out for a while: the other tables are written."""
+    assert _write(spark, tmp_path, _EVERY, ["crm.left"]) == ["crm.left"]
+    assert _write(spark, tmp_path, _WITHOUT, ["crm.left"]) == []
+    assert _write(spark, tmp_path, _EVERY, _TABLES) == ["crm.other", "STOPPED"]
+    told = capsys.readouterr().err
+    assert "error table shop.my table: --out iceberg:lake.{schema}.{table}: 'my table' can't be a name there" in told
+    assert "error table crm.left: stopped at crm.left: an earlier run of this --checkpoint took --tables" in told
+    assert told.count("would go to iceberg:lake.shop.orders too") == 2
+    assert "1 of 5 tables of the batch are written; they are not written twice, 4 failed" in told
