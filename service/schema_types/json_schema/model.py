@@ -35,7 +35,8 @@ class ValueNumbers:
     def _shape(self, value: Json) -> int:
         if isinstance(value, dict | list):
             return self._known[id(value)]
-        return self._number_key(dump_json(value))
+        is_number = isinstance(value, int | Decimal) and not isinstance(value, bool)
+        return self._number_key((value,) if is_number else dump_json(value))  # 1 and 1.0 are one
 
     def _number(self, value: dict[str, Json] | list[Json]) -> int:
         if isinstance(value, dict):
@@ -123,8 +124,24 @@ class SchemaLocation:
             # One of several things that an object says: the object's other keywords are no part of it.
             own_keywords = {keyword} if self.node is None else _KEYWORDS.get(type(self.node), {keyword})
             said = own_keywords & self.raw.keys()
-            return own, whole, keyword, frozenset((key, self.document.shapes.of(self.raw[key])) for key in said)
-        return own, whole, keyword, self.document.shapes.of(self.raw)
+            return own, whole, keyword, frozenset((key, self.shape(key, self.raw[key])) for key in said)
+        if not isinstance(self.raw, dict):
+            return (self.raw,)
+        return (frozenset((key, self.shape(key, value)) for key, value in self.raw.items() if self.says(key, value)),)
+
+    def shape(self, keyword: str, value: Json) -> Any:
+        """The same for values of a keyword that mean the same: an enum has no order."""
+        shapes = self.document.shapes
+        return frozenset(map(shapes.of, value)) if keyword == "enum" and isinstance(value, list) else shapes.of(value)
+
+    def says(self, keyword: str, value: Json) -> bool:
+        """Whether Confluent's parsers keep a keyword: not its default, nor what the draft does not know."""
+        modern, said = self.document.modern, "" if value and value is not True else dump_json(value)
+        if isinstance(self.node, Ref) and not modern:
+            return True  # what stands beside a `$ref` is not read
+        if keyword == "format":
+            return isinstance(value, str) and value in _FORMATS.get(self.document.draft, frozenset())
+        return (keyword, said) not in _SILENT[modern] and not (modern and keyword in _NOT_KEPT)
 
     def is_part(self) -> bool:
         """Whether this is one of several things that an object says."""
@@ -240,6 +257,26 @@ class Array(Node):
     unique: bool = False
 
 
+_ALWAYS_SILENT: Final = frozenset(
+    {("additionalProperties", "true"), ("uniqueItems", "false"), ("required", "[]")}
+    | {("properties", "{}"), ("patternProperties", "{}")}
+)
+_SILENT: Final = {
+    False: _ALWAYS_SILENT
+    | {("additionalItems", "true"), ("dependencies", "{}")}
+    | {("exclusiveMinimum", "false"), ("exclusiveMaximum", "false")},
+    True: _ALWAYS_SILENT | {("default", "null"), ("dependentRequired", "{}"), ("dependentSchemas", "{}")},
+}
+"""Keywords with the value that says what is so without them; True: since draft 2019-09."""
+_NOT_KEPT: Final = frozenset({"$id", "readOnly", "writeOnly", "deprecated"})
+_FORMATS_OF_4: Final = frozenset({"date-time", "uri", "email", "ipv4", "ipv6", "hostname"})
+_FORMATS_OF_6: Final = _FORMATS_OF_4 | {"json-pointer", "uri-reference", "uri-template"}
+_FORMATS: Final = {
+    4: _FORMATS_OF_4,
+    6: _FORMATS_OF_6,
+    7: _FORMATS_OF_6 | {"date", "time", "regex", "relative-json-pointer"},
+}
+"""By draft: what its parser knows; of later drafts it keeps none."""
 _KEYWORDS: Final[dict[type[Node], frozenset[str]]] = {
     Ref: frozenset({"$ref", "$dynamicRef"}),
     Not: frozenset({"not"}),

@@ -350,6 +350,44 @@ BY_NAME: list[tuple[str, str, str | None]] = [
 ]
 
 
+# Two schemas, the drafts, and whether Confluent takes them for one where they stand in one combination.
+ONE_OR_TWO: list[tuple[Any, Any, tuple[int, ...], bool]] = [
+    ({"type": "string"}, {"type": "string", "format": "uuid"}, (4, 7, 2020), True),
+    ({"type": "string"}, {"type": "string", "format": "date"}, (4, 2020), True),
+    ({"type": "string"}, {"type": "string", "format": "date"}, (7,), False),
+    ({"type": "string"}, {"type": "string", "format": "email"}, (4, 7), False),
+    ({"type": "integer"}, {"type": "integer", "format": "int32"}, (4, 7, 2020), True),
+    ({"$ref": "#"}, {"$ref": "#", "format": "zz"}, (4, 7), False),
+    ({"enum": ["a", 1]}, {"enum": [1.0, "a"]}, (4, 7, 2020), True),
+    ({"enum": [1]}, {"enum": [True]}, (7, 2020), False),
+    ({"type": "number", "minimum": 1}, {"type": "number", "minimum": 1.0}, (4, 7, 2020), True),
+    ({"type": "object"}, {"type": "object", "properties": {}, "additionalProperties": True}, (4, 7, 2020), True),
+    ({"type": "object"}, {"type": "object", "required": []}, (7, 2020), True),
+    ({"type": "object"}, {"type": "object", "additionalProperties": {}}, (7,), False),
+    ({"type": "array"}, {"type": "array", "uniqueItems": False}, (4, 7, 2020), True),
+    ({"type": "array"}, {"type": "array", "additionalItems": True}, (4, 7), True),
+    ({"type": "array"}, {"type": "array", "additionalItems": True}, (2020,), False),
+    ({"type": "string"}, {"type": "string", "readOnly": True, "default": None}, (2020,), True),
+    ({"type": "string"}, {"type": "string", "readOnly": True}, (7,), False),
+    ({"type": "string"}, {"type": "string", "title": "t"}, (4, 7, 2020), False),
+    ({"type": "string"}, {"type": "string", "x": 1}, (4, 7, 2020), False),
+]
+
+
+def test_what_is_one_in_a_combination() -> None:
+    def check(row: tuple[Any, Any, tuple[int, ...], bool]) -> None:
+        first, second, drafts, one = row
+        for draft in drafts:
+            before: Any = {
+                "$schema": {**DRAFT, 7: META.format(7)}[draft],
+                "anyOf": [{"type": "null"}, {"type": "boolean"}],
+            }
+            found = differences(before, {**before, "anyOf": [first, second]})
+            assert ("SUM_TYPE_NARROWED #/" in found) == one, draft
+
+    check_rows(ONE_OR_TWO, check)
+
+
 def test_references_by_name() -> None:
     def check(row: tuple[str, tuple[str, str, str | None]]) -> None:
         draft, (reference, name, schema_id) = row
