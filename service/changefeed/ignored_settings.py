@@ -18,6 +18,7 @@ _FILTER: Final = "ticdc pkg/filter"
 _LARGE: Final = "sink.kafka-config.large-message-handle."
 _ROW_KEY: Final = "sink.kafka-config.codec-config.output-row-key"
 _OF_ROWS: Final = ("all dml", "insert", "update", "delete")
+_PORT: Final = re.compile(r":\d+\Z")
 _SYSTEM: Final = re.compile(
     r"`?(?:information_schema|performance_schema|metrics_schema|inspection_schema|mysql|sys|tidb_cdc)`?\..*",
     re.IGNORECASE,
@@ -71,6 +72,15 @@ def _is_local(p: DoctorInput) -> bool:
     return claims and bool(place) and (place.startswith(("file:", "local:")) or "://" not in place)
 
 
+def _without_port(p: DoctorInput) -> list[str]:
+    return [host for host in p.feed.hosts if not _PORT.search(host)] if p.feed.on_kafka else []
+
+
+def _redo_level(p: DoctorInput) -> list[str]:
+    level = p.feed.get("consistent.level") or "none"
+    return [level] if level not in ("none", "eventual") else []
+
+
 IGNORED: Final = (
     # ---- rows
     DoctorRule("rows-filtered", "warning", _kept_back,
@@ -108,6 +118,12 @@ IGNORED: Final = (
          "claim-check-storage-uri is a folder on the disk of each TiCDC server: the files of a table lie where it was "
          "written, and nobody else has them", "Use an object store, or a folder that all servers and readers share",
          "ticdc pkg/sink/kafka/claimcheck"),
+    DoctorRule("broker-without-port", "error", _without_port,
+         "Brokers without a port: {what}. TiCDC's client for Kafka takes none by itself and can't connect",
+         "Write HOST:PORT for each broker", _KAFKA),
+    DoctorRule("redo-level-unknown", "warning", _redo_level,
+         "consistent.level {what} is none that TiCDC knows: it keeps no redo log, and says nothing",
+         "Write level = 'eventual', or leave it out", "ticdc pkg/redo/config.go"),
     DoctorRule("other-sinks", "info", _of_other_sinks,
          "Settings of other sinks that do nothing with Kafka: {what}", "Leave them out", "ticdc pkg/config/sink.go"),
 )  # fmt: skip

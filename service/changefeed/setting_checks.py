@@ -101,11 +101,15 @@ def _out_of_bounds(key: Key, value: Any) -> str:
         return ""
     unit = "s" if key.form == "duration" else ""
     if key.least is not None and number < key.least:
-        least = "more than 0" if 0 < key.least < 1 else f"at least {key.least:g}{unit}"
+        least = "more than 0" if 0 < key.least < 1 else f"at least {_shown(key.least)}{unit}"
         return f"{key.name} is {value}: it must be {least}"
     if key.most is not None and number > key.most:
-        return f"{key.name} is {value}: it must be at most {key.most:g}{unit}"
+        return f"{key.name} is {value}: it must be at most {_shown(key.most)}{unit}"
     return ""
+
+
+def _shown(number: float) -> str:
+    return str(int(number)) if number == int(number) else str(number)
 
 
 # ---- settings together

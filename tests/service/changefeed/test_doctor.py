@@ -180,6 +180,9 @@ CASES: dict[str, tuple[Case, Case]] = {
         ("open-protocol", "[sink.mysql-config]\nworker-count=5"),
         ("open-protocol", '{"sink": {"csv": {"quote": "x"}}}'),
     ),
+    "redo-level-unknown": (
+        ("open-protocol", "[consistent]\nlevel='strong'"), ("open-protocol", "[consistent]\nlevel='none'"),
+    ),
     "insecure": (("open-protocol&insecure-skip-verify=true", ""), ("open-protocol", "")),
     "password-in-uri": (
         ("open-protocol&sasl-password=x", ""),
@@ -229,12 +232,20 @@ def test_kafka_over_tls_needs_more_than_its_scheme() -> None:
         assert ("scheme-without-tls" in ids(one)) is found
 
 
+def test_each_broker_has_a_port() -> None:
+    for brokers, found in (("k", True), ("k:9092,[::1]", True), ("u:1@k", True), ("k:9092,[::1]:9", False)):
+        one = DoctorInput(read(f"kafka://{brokers}/t?protocol=simple"))
+        assert ("broker-without-port" in ids(one)) is found
+    assert "broker-without-port" not in ids(DoctorInput(read("mysql://root@tidb/")))
+
+
 def test_bootstraps_need_the_protocol_in_small_letters() -> None:
     assert "simple-bootstrap" in ids(DoctorInput(feed("Simple")))
 
 
 def test_every_rule_is_tried() -> None:
     elsewhere = {
+        "broker-without-port",
         "scheme-without-tls",
         "topic-collision",
         "level-none",
