@@ -28,7 +28,7 @@ _TIME = re.compile(r"(-?)(\d\d\d?):(\d\d):(\d\d)(?:\.(\d{1,6}))?\Z", re.ASCII)
 _INTEGER = re.compile(r"-?(?:0|[1-9]\d{0,19})\Z", re.ASCII)
 _REAL = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?\Z", re.ASCII)
 _DECIMAL = re.compile(r"-?\d{1,65}(?:\.\d{1,65})?\Z", re.ASCII)
-_OFFSET = re.compile(r"([+-])(\d\d):(\d\d)\Z", re.ASCII)
+_OFFSET = re.compile(r"([+-])([01]\d|2[0-3]):([0-5]\d)\Z", re.ASCII)
 ZERO_TIMESTAMP = "0000-00-00 00:00:00"
 
 

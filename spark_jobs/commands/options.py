@@ -156,7 +156,7 @@ def lineage(p: argparse.ArgumentParser) -> None:
     p.add_argument("--job", metavar="NAME", help="the job's name in metrics and lineage (the command)")
 
 
-_PLAIN_NAME = re.compile(r"[\w$-]+")
+_NO_FILE = re.compile(r"[^/\\.:]+")
 
 
 class _TablesAction(argparse.Action):
@@ -166,7 +166,7 @@ class _TablesAction(argparse.Action):
         self, _p: argparse.ArgumentParser, args: argparse.Namespace, value: Any, _o: str | None = None
     ) -> None:
         if means_definitions(value):
-            if _PLAIN_NAME.fullmatch(value) and value != "stream" and not Path(value).exists():
+            if _NO_FILE.fullmatch(value) and value != "stream" and not Path(value).exists():
                 details = f"--tables {value}: no file or folder has this name; a table is DB.{value}"
                 raise SetupError("USAGE", details=details)
             args.ddl = definition_source(value)

@@ -344,9 +344,9 @@ def test_utc_goes_to_a_zone_and_back_unless_it_happened_twice(second: int, zone:
         assert back == text
 
 
-@each("name", ["", "Nowhere/At_All", "+25:00", "+8:00", "../UTC", "Asia", "/etc/passwd", "UTC+1", "\0"])
+@each("name", ["", "Nowhere/At_All", "+25:00", "+08:60", "+8:00", "../UTC", "Asia", "/etc/passwd", "UTC+1", "\0"])
 def test_no_such_zone(name: str) -> None:
-    with pytest.raises(ValueError, match=r"zone|offset"):
+    with pytest.raises(ValueError, match="no time zone"):
         values.zone(name)
 
 

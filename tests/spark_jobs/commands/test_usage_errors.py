@@ -81,6 +81,7 @@ _WRONG: tuple[tuple[list[str], str], ...] = (
     (["--kafka-config", "latin1.json", "--in", "kafka:T"], "not UTF-8"),
     (["--trigger", "soon"], "--trigger soon: 5s"),
     (["--tables", "bills"], "a table is DB.bills"),
+    (["--tables", "*"], "a table is DB.*"),
     (["--tables", "no.sql"], "no.sql"),
     (["--spark", "--in", "no.jsonl"], "no.jsonl: No such file"),
 )
