@@ -16,6 +16,10 @@ class PartitionValue(NamedTuple):
     text: str = ""
 
 
+def _part(value: PartitionValue) -> int | str | None:
+    return None if value.kind == "maxvalue" else int(value.text) if value.kind == "int" else value.text
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionDef:
     """One partition. values: LESS THAN, IN, HISTORY, CURRENT or "". literals: its values, each a tuple; single: one of
@@ -40,6 +44,16 @@ class PartitionDef:
     @property
     def has_maxvalue(self) -> bool:
         return any(one.kind == "maxvalue" for values in self.literals for one in values)
+
+    @property
+    def rows(self) -> tuple[tuple[int | str | None, ...], ...]:
+        """Of each value its part for each column: whole numbers, texts, None for MAXVALUE. Without values that have
+        anything else."""
+        found = self.literals
+        if self.values == "LESS THAN":
+            found = (tuple(one for v in self.literals for one in v),)
+        plain = [v for v in found if all(one.kind in ("int", "text", "maxvalue") for one in v)]
+        return tuple(tuple(_part(one) for one in v) for v in plain if v)
 
     @property
     def numbers(self) -> tuple[int, ...]:

@@ -270,7 +270,7 @@ def _of_parent(table: Table, parent: Table, index: IndexDef) -> Iterator[Refusal
         return
     for part, there in zip(index.parts, columns, strict=True):
         own = find(table.columns, part)
-        if own is not None and there is not None and _form(own) != _form(there):
+        if own is not None and there is not None and not _are_alike(own, there):
             text = f"column '{own.name}' and referenced column '{there.name}' in foreign key constraint '{name}'"
             yield Refusal(3780, f"Referencing {text} are incompatible.")
         if there is not None and there.virtual:
@@ -289,6 +289,9 @@ def _is_whole(table: Table, columns: tuple[str, ...], index: Index) -> bool:
     return not any(c.lower() in prefixed and c not in others for c in columns)
 
 
-def _form(column: Column) -> tuple[object, ...]:
-    """What must be the same on both sides: type, sign and character set; lengths and scales may differ."""
-    return (column.type, column.unsigned, column.charset, column.collate)
+def _are_alike(column: Column, other: Column) -> bool:
+    """Whether both sides have the same type, sign and character set, as far as it is known; lengths may differ."""
+    if not (column.charset and other.charset):
+        return (column.type, column.unsigned) == (other.type, other.unsigned)
+    first, second = ((c.type, c.unsigned, c.charset, c.collate) for c in (column, other))
+    return first == second

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence, Set
+from itertools import pairwise
 from typing import Any, Final
 
 from schemas.ddl.executor.indexes import find
@@ -49,7 +50,9 @@ _ARGUMENTS: Final = {
     "unix_timestamp": (Kind.TIMESTAMP,),
 }  # fmt: skip
 """Function → the types of which a column has to be among its arguments (upstream checkPartitionExprArgs)."""
-_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
+_DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
+_PLAIN: Final = re.compile(r"[0-9a-z]*")  # in every collation in this order
+_Row = tuple[int | str | None, ...]
 
 
 def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
@@ -132,17 +135,31 @@ def _wrong_kinds(column: Column) -> tuple[str, ...]:
 
 
 def _of_order(made: Sequence[PartitionDef | KnownPartition], kind: str) -> Iterator[Refusal]:
-    """Of the values of partitions, as far as they are whole numbers."""
+    """Of the values of partitions, as far as they are known and no collation decides."""
     if kind == "RANGE" and any(one.has_maxvalue and one.single for one in made[:-1]):
         yield Refusal(1481, "MAXVALUE can only be used in last partition definition")
-    ends = [number for one in made if one.single for number in one.numbers]
-    dates = [one.text for one in made if _DATE.fullmatch(one.text)]
-    if kind == "RANGE" and (ends != sorted(set(ends)) or dates != sorted(set(dates))):
+    rows = [row for one in made for row in one.rows]
+    if kind == "RANGE" and any(_is_less(row, later) is False for row, later in pairwise(rows)):
         yield Refusal(1493, "VALUES LESS THAN value must be strictly increasing for each partition")
-    listed = [number for one in made for number in one.numbers]
     nulls = [v for one in made if isinstance(one, PartitionDef) for v in one.literals if v[0].kind == "null"]
-    if kind == "LIST" and (len(set(listed)) < len(listed) or sum(len(v) == 1 for v in nulls) > 1):
+    if kind == "LIST" and (len(set(rows)) < len(rows) or sum(len(v) == 1 for v in nulls) > 1):
         yield Refusal(1495, "Multiple definition of same constant in list partitioning")
+
+
+def _is_less(row: _Row, later: _Row) -> bool | None:
+    """Whether one end comes before another; None where a collation decides."""
+    for part, other in zip(row, later, strict=False):
+        if part == other:
+            continue
+        if part is None or other is None:
+            return other is None
+        if isinstance(part, int) and isinstance(other, int):
+            return part < other
+        for plain in (_DATE, _PLAIN):
+            if plain.fullmatch(str(part)) and plain.fullmatch(str(other)):
+                return str(part) < str(other)
+        return None
+    return False
 
 
 def _widths(one: PartitionDef) -> set[int]:
