@@ -71,13 +71,18 @@ def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
         return schemas_of(args.registry, args.schemas, registry_wait(args), format_)
     from spark_jobs.io.avro_files import archived_schema
 
-    headers = map(archived_schema, files)
+    headers = [archived_schema(file) for file in files]
+    if args.command == "merge" and not all(one.has_deletes for one in headers):
+        print(f"warning: {place}: deletes are null values, which these files lack: {_NO_DELETES}", file=sys.stderr)
     archived = [RegisteredSchema(one.subject, 1, one.id, one.schema) for one in headers]
     if not (args.registry or args.schemas):
         return FileSchemas(archived)
     schemas = schemas_of(args.registry, args.schemas, registry_wait(args), format_)
     schemas.add_known(archived)
     return schemas
+
+
+_NO_DELETES = "rows that were deleted stay in the table; merge the topic, or files with the old row"
 
 
 def view_of(args: argparse.Namespace) -> TableView | None:

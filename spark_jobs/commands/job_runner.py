@@ -24,7 +24,6 @@ from spark_jobs.io.locations import (
     topic_of_location,
     topics_of_location,
 )
-from spark_jobs.io.message_files import archive_files
 from spark_jobs.io.object_paths import path_of
 from spark_jobs.io.storage_sink import is_storage_folder
 from spark_jobs.jobs import in_process
@@ -73,10 +72,8 @@ def run_job(args: argparse.Namespace, work: Job, statements: Sequence[DdlText] =
     in_spark = bool(args.spark or args.stream or to_table)
     written = place, args.checkpoint, *work.more_places
     settings = spark_settings(args, in_spark, args.source, args.out, *written)
-    if (archive_files(args.source) or args.out.endswith(".avro")) and (
-        args.spark or args.stream or table_location_of(args.out)
-    ):
-        details = "Avro files are read and written in this process: leave out --spark, --stream, delta: and iceberg:"
+    if args.out.endswith(".avro") and (args.spark or args.stream):
+        details = f"{args.out}: an Avro file is written in this process: leave out --spark and --stream"
         raise SetupError("USAGE", details=details)
     trigger = None if args.trigger == "now" else seconds(args.trigger, "--trigger")
     if args.stream or args.checkpoint:

@@ -21,6 +21,7 @@ from schemas.codec import avro as binary
 from schemas.codec import compression
 from schemas.codec.avro_reader import map_reader
 from schemas.codec.avro_schema import SchemaType, parse_schema, reader
+from schemas.formats.avro.schema import BEFORE
 from schemas.formats.framing import MAX_MESSAGE, frame
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
@@ -45,6 +46,11 @@ class ArchivedSchema(NamedTuple):
     subject: str
     id: str
     schema: str
+
+    @property
+    def has_deletes(self) -> bool:
+        """Whether a delete is a record, too: those of TiCDC's Avro without the old row are null values."""
+        return not {"before", BEFORE}.isdisjoint(f.name for f in parse_schema(self.schema).fields)
 
 
 def archived_schema(path: Path) -> ArchivedSchema:

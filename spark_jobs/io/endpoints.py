@@ -145,7 +145,7 @@ def lines_file(place: str, options: Options, plain: bool, tables: TableSource | 
     ends. plain: they are lines of the plain form. tables: as `read_source`. SetupError USAGE.
     """
     path = path_of(place)
-    if path.is_file() and is_plain_lines(path):
+    if path.suffix != ".avro" and path.is_file() and is_plain_lines(path):
         return path
     if not path.exists():
         raise SetupError("USAGE", details=f"{place}: No such file or directory")

@@ -19,6 +19,7 @@ from schemas.codec import compression
 from schemas.formats.framing import unframe
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
+from spark_jobs.commands.main import main
 from spark_jobs.io.avro_files import ArchiveWriter, archived_schema, read_archive
 from spark_jobs.io.endpoints import read_source
 from spark_jobs.io.locations import KafkaClient
@@ -280,6 +281,24 @@ def test_an_archived_topic_is_decoded_as_its_messages(tmp_path: Path) -> None:
     check_rows(ARCHIVES, check)
 
 
+@pytest.mark.slow  # two Spark jobs
+def test_spark_reads_an_archived_topic_as_this_process_does(
+    spark: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    golden = Golden("avro", "pk_int.ext1")
+    text, bodies = _values(golden)
+    path = tmp_path / "tidb_test_pk_int+0+0000000000.avro"
+    path.write_bytes(_container(_block(len(bodies), _deflated(b"".join(bodies))), _as_newer_connect(text), "deflate"))
+    words = ["--format", "avro", "--time-zone", golden.zone, "--ddl", str(golden.meta_file), "--in"]
+    here = run_quietly(["decode", *words, str(path)])
+    assert here[1].count('"kind": "row"') == len(bodies)
+    for place in (path, tmp_path):
+        assert run_quietly(["decode", *words, str(place), "--spark"]) == here
+    lake = f"delta:{tmp_path / 'lake'}"
+    assert main(["merge", *words, str(path), "--table", "test.pk_int", "--out", lake]) == 0
+    assert "deletes are null values, which these files lack: rows that were deleted stay" in capsys.readouterr().err
+
+
 def _plain(row: Any) -> Any:
     return row and {k: {"hex": v.hex()} if isinstance(v, bytes) else v for k, v in row.items()}
 
@@ -291,16 +310,13 @@ def test_where_avro_files_do_not_go(tmp_path: Path) -> None:
     def check(words: list[str]) -> None:
         error = io.StringIO()
         with contextlib.redirect_stderr(error):
-            from spark_jobs.commands.main import main
-
             assert main(words) == 2
         assert "avro" in error.getvalue().lower()
 
     decode, out = ["decode", "--format", "avro", "--in", str(path)], str(tmp_path / "x.avro")
     check_rows(
         [
-            [*decode, "--spark", "--out", "-"],
-            [*decode, "--out", "delta:/x"],
+            [*decode, "--spark", "--out", out, "--table", "d.t"],
             [*decode, "--out", out],
             [*decode, "--out", out, "--table", "d.t", "--types", "typed"],
             ["transcode", "--from", "avro", "--to", "open", "--in", str(path), "--out", out],
