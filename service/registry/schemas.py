@@ -15,6 +15,7 @@ from service.registry.references import stored_schema, tags_of
 from service.registry.registry import Registry
 from service.registry.subjects import ALL_CONTEXTS, matches
 from service.schema_types.base import Formats, TaggedPart
+from service.schema_types.java_text import hash_order
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +44,15 @@ def get(registry: Registry, schema_id: int, *, subject: str = "", max_id: bool =
         if not stored_versions:
             raise RegistryError("SCHEMA_ID_NOT_FOUND", id=schema_id)
         own = [stored for stored in stored_versions if stored.subject == subject]
-        shown = own[-1] if own else choose(stored_versions)
+        shown = (own or by_subject(stored_versions))[-1 if own else 0]
         highest = tx.max_id(context_of(shown.subject)) if max_id else None
         return SchemaById(shown, highest)
 
 
-def choose(stored_versions: list[StoredVersion]) -> StoredVersion:
-    """The one to be shown of the versions with an id: of the first subject where it is live the one registered last."""
-    candidates = [stored for stored in stored_versions if not stored.deleted] or stored_versions
-    return [stored for stored in candidates if stored.subject == candidates[0].subject][-1]
+def by_subject(stored_versions: list[StoredVersion]) -> list[StoredVersion]:
+    """Of the versions with an id those registered last under each subject; the order is that of Confluent's map."""
+    last = {stored.subject: stored for stored in stored_versions}
+    return [last[subject] for subject in hash_order(last, concurrent=True)]
 
 
 def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: bool = False) -> list[tuple[str, int]]:
@@ -60,8 +61,7 @@ def versions(registry: Registry, schema_id: int, *, subject: str = "", deleted: 
         _, stored_versions = holders(tx, schema_id, subject)
     if not stored_versions:
         raise RegistryError("SCHEMA_NOT_FOUND")
-    last = {stored.subject: stored.version for stored in stored_versions if deleted or not stored.deleted}
-    return sorted(last.items())
+    return [(last.subject, last.version) for last in by_subject(stored_versions) if deleted or not last.deleted]
 
 
 def holders(tx: StoreReader, schema_id: int, subject: str) -> tuple[str, list[StoredVersion]]:
@@ -91,7 +91,7 @@ def by_guid(registry: Registry, guid: str) -> StoredVersion:
         for context, schema_id in tx.ids_of(identity_of(guid)):
             stored_versions = tx.holders(context, schema_id)
             if stored_versions:
-                return choose(stored_versions)
+                return by_subject(stored_versions)[0]
     raise RegistryError("SCHEMA_ID_NOT_FOUND", id=guid)
 
 

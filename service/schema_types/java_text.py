@@ -268,14 +268,14 @@ _SMALLEST_TABLE: Final = 16
 _LOAD: Final = 0.75
 
 
-def hash_order(*names: Iterable[str]) -> list[str]:
+def hash_order(*names: Iterable[str], concurrent: bool = False) -> list[str]:
     """The distinct names as a HashSet yields them that was made of the first and then got the others.
 
-    Ties stay in the order given.
+    `concurrent`: as a ConcurrentHashMap does, which grows one name earlier. Ties stay in the order given.
     """
     first, *others = ([*some] for some in names)
     distinct = list(dict.fromkeys([*first, *(name for some in others for name in some)]))
-    needed = max(len(distinct) / _LOAD, int(len(first) / _LOAD) + 1 if others else 0)
+    needed = max((len(distinct) + concurrent) / _LOAD, int(len(first) / _LOAD) + 1 if others else 0)
     size = _SMALLEST_TABLE
     while size < needed:
         size *= 2

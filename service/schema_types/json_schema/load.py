@@ -65,6 +65,9 @@ class _Loader:
     def __init__(self, root: dict[str, Json] | bool, referenced: Sequence[tuple[str, Json]]) -> None:
         draft = draft_of(root, DEFAULT_DRAFT)
         document = Document("", root, draft > _LAST_CLASSIC, draft)
+        for name, value in () if document.modern else referenced:
+            if not isinstance(value, dict):  # Confluent reads every one, wanted or not
+                raise InvalidSchema(f"'{name}' is no object but {kind_of(value)}")
         self.waiting: list[SchemaLocation] = []
         self.library = Library(document, referenced, draft_of)
         self.root = self.place_schema(root, document, "", None, "")

@@ -91,6 +91,17 @@ def test_a_store_whose_ids_were_used_up_counts_again(store: SqlStore, store_url:
     again.close()
 
 
+def test_subjects_of_an_id_stand_as_in_confluents_map(registry: Registry) -> None:
+    """Its server's own answer; the first is the one shown with the schema."""
+    names = "d-2a 1.20xb AaeCc..aaezC0z _01b3y1aB_g yygz-e--ygbyf f_zge eBxAfA cab.y cf0Bd ef.dxc 1a ayy"
+    subjects_there = [f":.r78614612:{name}" for name in names.split()]
+    for subject in sorted(subjects_there):
+        register(registry, subject, NewSchema('"int"'))
+    assert schemas.versions(registry, 1, subject=":.r78614612:") == [(subject, 1) for subject in subjects_there]
+    assert schemas.get(registry, 1, subject=":.r78614612:").stored.subject == subjects_there[0]
+    assert schemas.by_guid(registry, "ef524ea1-b91e-7317-3d93-8ade36c1db32").subject == subjects_there[0]
+
+
 def test_by_id_and_subject(registry: Registry) -> None:
     """A subject that names its context has to have the id; of its versions the one registered last is shown."""
     for subject in (":.c:a", ":.c:b", "a"):

@@ -399,6 +399,9 @@ def test_references_by_name() -> None:
             parsed(schema, ("other.json", GPS))
 
     check_rows(product(DRAFT.values(), BY_NAME), check)
+    with pytest.raises(ValueError, match=r"'r.json' is no object"):
+        parsed({"type": "string"}, ("r.json", True))
+    parsed({"$schema": DRAFT[2020], "type": "string"}, ("r.json", True))
 
 
 INSIDE: list[dict[str, Any]] = [
