@@ -299,9 +299,10 @@ def algorithm(c: Cursor) -> Clause:
     """ALGORITHM = … or LOCK = …"""
     what = c.advance().upper
     c.skip_equals()
-    if not c.accept_any(*ALGORITHMS[what]):
+    word = c.accept_any(*ALGORITHMS[what])
+    if not word:
         c.fail(*ALGORITHMS[what])
-    return NoColumnEffect(what)
+    return NoColumnEffect(what, names=(word,))
 
 
 def _with_or_without(c: Cursor) -> Clause:

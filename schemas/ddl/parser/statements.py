@@ -225,8 +225,8 @@ class ExchangePartition:
 class NoColumnEffect:
     """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words.
 
-    names: of the partitions, foreign key, CHECK or index that it is about; () for all. added: partitions that it makes.
-    count: of COALESCE PARTITION.
+    names: of the partitions, foreign key, CHECK, index or algorithm that it is about; () for all. added: partitions
+    that it makes. count: of COALESCE PARTITION.
     """
 
     what: str

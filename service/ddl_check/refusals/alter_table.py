@@ -53,7 +53,7 @@ from service.ddl_check.refusals.definitions import (
     of_twice,
 )
 from service.ddl_check.refusals.partitions import MANAGED, of_exchange, of_management, of_partitioning
-from service.ddl_check.refusals.together import of_together
+from service.ddl_check.refusals.together import of_algorithm, of_together
 from service.ddl_check.refusals.type_changes import of_change, of_charset
 
 # Clauses that TiDB parses and does not do (upstream `pkg/ddl/executor.go`, AlterTable).
@@ -86,6 +86,7 @@ class Alteration:
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
         yield from of_together(self.table, clauses)
+        yield from of_algorithm(clauses)
 
     @property
     def details(self) -> TableDetails | None:

@@ -55,6 +55,17 @@ class _Indexes(NamedTuple):
     shown: tuple[str, ...] = ()
 
 
+def of_algorithm(clauses: Sequence[Clause]) -> Iterator[Refusal]:
+    """ALGORITHM = INSTANT where TiDB has to fill an index (upstream `pkg/ddl/ddl_algorithm.go`).
+
+    The last one counts; for slower ones TiDB takes its own, with a warning.
+    """
+    algorithms = [c.names for c in clauses if isinstance(c, NoColumnEffect) and c.what == "ALGORITHM"]
+    if algorithms[-1:] == [("INSTANT",)] and any(isinstance(c, AddIndex) for c in clauses):
+        text = "ALGORITHM=INSTANT is not supported. Reason: Cannot alter table by INSTANT. Try ALGORITHM=INPLACE."
+        yield Refusal(1846, text)
+
+
 def of_together(table: Table, clauses: Sequence[Clause]) -> Iterator[Refusal]:
     counted = [c for c in clauses if not (isinstance(c, NoColumnEffect) and c.what in _UNCOUNTED)]
     several = sum(len(c.columns) + len(c.indexes) if isinstance(c, AddColumns) else 1 for c in counted)

@@ -72,6 +72,14 @@ ROWS: tuple[tuple[str, int], ...] = (
     # databases that are not known
     ("CREATE TABLE no.x (a INT)", -1049), ("CREATE VIEW no.x AS SELECT 1", -1049), ("CREATE SEQUENCE no.x", -1049),
     ("CREATE TABLE shop.x (a INT)", 0), ("CREATE TABLE Other.x (a INT)", 0),
+    # algorithms
+    *((f"ALTER TABLE t {clauses}", 1846) for clauses in (
+        "ADD INDEX (a), ALGORITHM=INSTANT", "ALGORITHM = COPY, ADD UNIQUE (a), ALGORITHM INSTANT",
+    )),
+    *((f"ALTER TABLE t {clauses}", 0) for clauses in (
+        "ADD INDEX (a), ALGORITHM=INPLACE", "ADD INDEX (a), ALGORITHM=COPY, LOCK=NONE", "ADD x INT, ALGORITHM=INSTANT",
+        "ALGORITHM=INSTANT, ADD INDEX (a), ALGORITHM=DEFAULT", "ADD x INT, ALGORITHM=COPY",
+    )),
     # AUTO_RANDOM
     *((f"ALTER TABLE random MODIFY id BIGINT {word}", 8216) for word in (
         "AUTO_RANDOM(3)", "AUTO_RANDOM(5, 54)", "AUTO_RANDOM(16)", "AUTO_RANDOM(0)", "AUTO_RANDOM DEFAULT 5", "",
