@@ -6,6 +6,7 @@ and migration tools write it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
@@ -25,6 +26,8 @@ _PERMITS: Final[tuple[tuple[str, bool, Callable[[int, str], bool]], ...]] = (
 """Variables, and at which value TiDB does not give which errors."""
 _SWITCHES: Final = tuple(name for name, _, _ in _PERMITS)
 SQL_MODE: Final = "sql_mode"
+_OF_SESSION: Final = re.compile(r"\b(?:USE|SET|PREPARE|EXECUTE)\b", re.IGNORECASE)
+_HEAD: Final = 1000
 
 
 class Assignment(NamedTuple):
@@ -84,6 +87,9 @@ class Session:
         return self.prepared.get(str(words[1].value).lower(), "")
 
     def _words(self, sql: str) -> list[Token]:
+        """Of a statement that may be about the session; [] of any other, which may be long."""
+        if not _OF_SESSION.search(sql, 0, _HEAD):
+            return []
         try:
             found = tokens(sql, self.mode)
         except DdlError:
