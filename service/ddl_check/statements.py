@@ -33,6 +33,8 @@ from service.ddl_check.session import Session, set_note
 
 MAX_STATEMENTS: Final = 1000
 SYNTAX_ERROR: Final = 1064
+_LIQUIBASE: Final = re.compile(r"\s*--\s*liquibase\s+formatted\s+sql\b", re.IGNORECASE)
+_MARK: Final = re.compile(r"^--(?=\w)", re.MULTILINE)
 
 
 class StatementText(NamedTuple):
@@ -41,6 +43,11 @@ class StatementText(NamedTuple):
     sql: str
     line: int
     end: int = 0
+
+
+def plain_comments(text: str) -> str:
+    """A changelog of Liquibase with blanks after its `--`, which are comments to it alone; any other text as it is."""
+    return _MARK.sub("-- ", text) if _LIQUIBASE.match(text) else text
 
 
 def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:
@@ -125,6 +132,11 @@ _NO_DDL: dict[str, str] = {
 
 # What TiDB reads and does not do (upstream `pkg/planner/core/planbuilder.go`).
 _NOT_DONE = {"OPTIMIZE TABLE": (8200, "OPTIMIZE TABLE is not supported")}
+# Of MySQL, by the first words, and not in TiDB's grammar.
+_NOT_GRAMMAR = (
+    "BINLOG", "CACHE INDEX", "CHANGE MASTER", "CHANGE REPLICATION", "CHECK TABLE", "CHECKSUM", "CLONE", "HANDLER",
+    "INSTALL", "REPAIR", "UNINSTALL", "XA",
+)  # fmt: skip
 # What changes in TiDB without an event (upstream ticdc `pkg/filter/ddl.go` has what is sent).
 _NOT_SENT = {
     "SET TIFLASH REPLICA", "CACHE", "NOCACHE", "ATTRIBUTES", "PARTITION", "STATS_OPTIONS", "COMPACT",
@@ -145,8 +157,10 @@ def understand(piece: StatementText, session: Session) -> ParsedStatement:
     if note:
         note += set_note(session.assignments(sql))
         return ParsedStatement(sql, piece.line, db, first, reaches=False, note=note)
-    if two in _NOT_DONE:
-        number, text = _NOT_DONE[two]
+    number, text = _NOT_DONE.get(two, (0, ""))
+    if first in _NOT_GRAMMAR or two in _NOT_GRAMMAR:
+        number, text = SYNTAX_ERROR, f"TiDB has no {first}"
+    if number:
         return ParsedStatement(sql, piece.line, db, two, error=text, refused=number)
     try:
         statement = parse(sql, session.mode, db)

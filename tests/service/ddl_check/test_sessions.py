@@ -43,6 +43,10 @@ SCRIPTS = (
     (r"SET sql_mode='NO_BACKSLASH_ESCAPES'; ALTER TABLE t COMMENT 'a\'; ALTER TABLE t ADD b VARCHAR(9) DEFAULT 'x\'",
      0),
     ("SELECT 'open; ALTER TABLE t DROP COLUMN a", -1), ("ALTER TABLE t ADD c INT; DROP TABLE 'open", -1),
+    *((f"{sql}; ALTER TABLE t ADD c INT", 0) for sql in ("REPAIR TABLE t", "XA START 'x'", "CHECK TABLE t")),
+    ("REPAIR TABLE t", 1064), ("HANDLER t OPEN", 1064), ("CHANGE MASTER TO x = 1", 1064), ("CALL p()", -1),
+    ("--liquibase formatted sql\n--changeset a:1\nALTER TABLE t ADD c INT;\n--rollback ALTER TABLE t DROP c;", 0),
+    ("--changeset a:1\nALTER TABLE t ADD c INT", -1),
     ("OPTIMIZE TABLE t", 8200), ("CREATE TRIGGER r AFTER DELETE ON t FOR EACH ROW SET @a = 1; DROP TABLE t", 0),
 )  # fmt: skip
 
