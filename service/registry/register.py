@@ -253,6 +253,9 @@ def add(
     else:
         parsed, content = parse_for_storage(registry, tx, subject, full, rules, options)
     repeat = same_version(registry, tx, subject, new, content) if rows else None
+    if repeat is not None and repeat.alike and not new.version:
+        # Not found as it was sent: Confluent gives the id and version of the one there, and the text that was sent.
+        repeat = LookupResult(replace(repeat.stored, content=content))
     if repeat is not None:
         return replace(repeat, completed=full != new)
     olds = [latest] if latest and not importing else []

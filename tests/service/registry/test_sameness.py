@@ -128,6 +128,17 @@ def test_with_references(registry: Registry) -> None:
     assert lookup(registry, "outer", NewSchema(json.dumps(written_out))).stored == first
 
 
+def test_alike_with_metadata_of_the_version_before(registry: Registry) -> None:
+    """The answer has the text that was sent, the id and version of the one that is there, and no time."""
+    texts = [json.dumps({"type": "string", "zz": 1, "aa": 2}), json.dumps({"type": "string", "aa": 2, "zz": 1})]
+    first = register(registry, "s", NewSchema(texts[0], metadata={"properties": {"k": "v"}})).stored
+    again = register(registry, "s", NewSchema(texts[1]))
+    assert (again.stored.id, again.stored.version, again.alike, again.new) == (first.id, 1, False, False)
+    assert json.loads(again.stored.content.text) == json.loads(texts[1])
+    assert again.stored.content.text.index("aa") < again.stored.content.text.index("zz")
+    assert subjects.get_version(registry, "s", 1).content == first.content
+
+
 def test_metadata_that_confluent_runs_together(registry: Registry) -> None:
     """Its MD5 is that of other metadata: never taken for that, and refused, since it would have the same guid."""
     first, second = ({"properties": properties} for properties in ({"a": "bc"}, {"ab": "c"}))
