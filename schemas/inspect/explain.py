@@ -243,7 +243,7 @@ def _types_from(event: RowChange, tables: TableSource | None) -> str:
         return f"the message; the definition is not used: {event.mismatch}"
     if any(c.vague for c in event.table.columns):
         return "the message, which does not tell all of them: give table definitions (--ddl)"
-    note = "" if tables is None else "; the definitions given have no version that fits"
+    note = "" if tables is None else "; no definition that was given or read before it fits"
     return f"the message or its schema{note}"
 
 

@@ -69,12 +69,12 @@ def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
     files = archive_files(place)
     if not files:
         return schemas_of(args.registry, args.schemas, registry_wait(args), format_)
-    from spark_jobs.io.avro_files import archived_schema
+    from spark_jobs.io.avro_files import archived_schemas
 
-    headers = [archived_schema(file) for file in files]
+    headers = archived_schemas(files)
     if args.command == "merge" and not all(one.has_deletes for one in headers):
         print(f"warning: {place}: deletes are null values, which these files lack: {_NO_DELETES}", file=sys.stderr)
-    archived = [RegisteredSchema(one.subject, 1, one.id, one.schema) for one in headers]
+    archived = [RegisteredSchema(one.subject, one.version, one.id, one.schema) for one in headers]
     if not (args.registry or args.schemas):
         return FileSchemas(archived)
     schemas = schemas_of(args.registry, args.schemas, registry_wait(args), format_)

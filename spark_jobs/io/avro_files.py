@@ -12,7 +12,8 @@ import hashlib
 import io
 import lzma
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import IO, Any, NamedTuple, NoReturn
 from uuid import UUID
@@ -41,23 +42,48 @@ _IN_ENVELOPE = (
 
 
 class ArchivedSchema(NamedTuple):
-    """The schema of a file's records, under the id that its messages have, and a subject's name for it."""
+    """The schema of files' records, under the id that their messages have, and a subject's name for it.
+
+    version: by age among all of an archive's, the newest has the highest.
+    """
 
     subject: str
+    version: int
     id: str
     schema: str
-
-    @property
-    def has_deletes(self) -> bool:
-        """Whether a delete is a record, too: those of TiCDC's Avro without the old row are null values."""
-        return not {"before", BEFORE}.isdisjoint(f.name for f in parse_schema(self.schema).fields)
+    has_deletes: bool
+    """Whether a delete is a record, too: those of TiCDC's Avro without the old row are null values."""
 
 
-def archived_schema(path: Path) -> ArchivedSchema:
-    """The schema of a file's records, with the id that its messages have. SetupError USAGE."""
-    with _opened(path) as file:
-        container = _Container(file, path)
-    return ArchivedSchema(f"{origin_of(path)[0]}-value", container.id, container.schema)
+def archived_schemas(files: Iterable[Path]) -> list[ArchivedSchema]:
+    """The schemas of an archive's files (each partition's in order), the oldest first. SetupError USAGE.
+
+    Older is what Connect numbered lower (`connect.version`, the registry's version), or what came first in a partition.
+    """
+    found: dict[tuple[str, str], tuple[str, SchemaType]] = {}  # by subject and id
+    sequences: dict[tuple[Any, ...], dict[str, None]] = {}  # ids in order, by record and partition
+    for path in files:
+        with _opened(path) as file:
+            container = _Container(file, path)
+        topic, partition, _ = origin_of(path)
+        record = container.record.props
+        found.setdefault((f"{topic}-value", container.id), (container.schema, container.record))
+        place = (topic, partition) if partition >= 0 else ()
+        sequences.setdefault((record.get("namespace"), record["name"], *place), {})[container.id] = None
+    age = dict.fromkeys((id_ for _, id_ in found), 0)
+    for _ in age:  # as many times as the longest chain of "came after" can be
+        for ids in sequences.values():
+            for older, newer in pairwise(ids):
+                age[newer] = max(age[newer], age[older] + 1)
+
+    def by_age(item: tuple[tuple[str, str], tuple[str, SchemaType]]) -> tuple[int, int]:
+        numbered = item[1][1].props.get("connect.version")
+        return numbered if isinstance(numbered, int) else 0, age[item[0][1]]
+
+    return [
+        ArchivedSchema(subject, number, id_, text, not {"before", BEFORE}.isdisjoint(f.name for f in record.fields))
+        for number, ((subject, id_), (text, record)) in enumerate(sorted(found.items(), key=by_age), 1)
+    ]
 
 
 def read_archive(path: Path) -> Iterator[Message]:
@@ -97,12 +123,13 @@ class _Container:
         if not self.schema:
             self._refuse("the header has no avro.schema: what the records are can't be known")
         try:
-            parsed = parse_schema(self.schema)
-            if parsed.kind != "record":
-                raise ValueError(f"a record is needed, this is a {parsed.kind}")
-            if {f.name for f in parsed.fields} <= _ENVELOPE and any(f.name == "value" for f in parsed.fields):
+            self.record = parse_schema(self.schema)
+            if self.record.kind != "record":
+                raise ValueError(f"a record is needed, this is a {self.record.kind}")
+            names = {f.name for f in self.record.fields}
+            if names <= _ENVELOPE and "value" in names:
                 raise ValueError(_IN_ENVELOPE)
-            self._ends = _ends_of(parsed)
+            self._ends = _ends_of(self.record)
         except ValueError as error:
             self._refuse(f"its schema is neither TiCDC's nor Debezium's: {reason_of(error)}"[:300])
         self.id = str(UUID(bytes=hashlib.sha256(self.schema.encode("utf-8", "surrogateescape")).digest()[:16]))

@@ -47,7 +47,14 @@ def archive_files(place: str) -> list[Path]:
             raise SetupError("USAGE", details=details)
         return [path]
     files = (file for file in path.rglob("*.avro") if _has_values(file, path)) if path.is_dir() else ()
-    return sorted(files, key=lambda file: (file.parent, *origin_of(file)))
+    return sorted(files, key=_place_of)
+
+
+def _place_of(file: Path) -> tuple[str, str, int, int, str]:
+    """Where a file stands: a sink's by topic, partition and offset, however its folders are named; others by folder."""
+    topic, partition, offset = origin_of(file)
+    folder = str(file.parent)
+    return "" if partition >= 0 else folder, topic, partition, offset, folder
 
 
 def files_not_read(folder: Path) -> str:

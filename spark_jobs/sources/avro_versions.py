@@ -64,7 +64,9 @@ def registered_versions(schemas: Schemas, id_: TableId, whole: bool = False) -> 
     texts: dict[SchemaId, str] = {}
     unclear = frozenset(e.id for e in entries if texts.setdefault(e.id, e.schema) != e.schema)
     ours = [w for w in ours if w.entry.subject == without_context(w.entry.subject)] or ours
-    newest = {w.entry.subject: w.entry.id for w in sorted(ours, key=lambda w: w.entry.version)}
+    by_version = sorted((w.entry for w in ours), key=lambda entry: entry.version)
+    # Ids grow with time, UUIDs do not: of an archive's files the versions do.
+    newest = {e.subject: (0, e.id) if isinstance(e.id, int) else (1, e.version) for e in by_version}
     ours.sort(key=lambda w: (newest[w.entry.subject], w.entry.subject, w.entry.version))
     keys = tuple(w for w in ours if w.entry.subject.endswith("-key"))
     values = tuple(w for w in ours if not w.entry.subject.endswith("-key"))

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fastavro
+import pyarrow.parquet as pq
 import pytest
 
 from schemas.codec import avro as binary
@@ -20,7 +21,7 @@ from schemas.formats.framing import unframe
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from spark_jobs.commands.main import main
-from spark_jobs.io.avro_files import ArchiveWriter, archived_schema, read_archive
+from spark_jobs.io.avro_files import ArchiveWriter, archived_schemas, read_archive
 from spark_jobs.io.endpoints import read_source
 from spark_jobs.io.locations import KafkaClient
 from spark_jobs.io.message_files import archive_files
@@ -79,7 +80,7 @@ def test_files_of_each_codec_give_the_bytes_of_each_record(tmp_path: Path) -> No
         assert [unframe(m.value or b"", "value")[1] for m in messages] == [18] * len(rows)
         assert [(m.value or b"")[18:] for m in messages] == bodies * 300
         assert {(m.key, m.topic, m.partition, m.offset) for m in messages} == {(None, "tidb_test_wide", 3, None)}
-        entry = archived_schema(path)
+        entry = archived_schemas([path])[0]
         assert (entry.subject, entry.id) == ("tidb_test_wide-value", unframe(messages[0].value or b"", "value")[0])
 
     check_rows(["null", "deflate", "snappy", "bzip2", "xz"], check)
@@ -203,6 +204,45 @@ def test_random_damage_gives_messages_or_one_error(tmp_path: Path) -> None:
         except SetupError:
             ran["error"] += 1
     assert min(ran.values()) > 20
+
+
+_NEWEST: list[tuple[str, list[str], str]] = [
+    # files of versions (their columns), and the newest
+    (
+        "a partition that the new columns did not reach",
+        ["partition=0/t+0+0 a", "partition=0/t+0+9 ab", "x/t+1+0 a"],
+        "ab",
+    ),
+    ("folders whose order is not that of time", ["hour=10/t+0+9 ab", "hour=9/t+0+0 a"], "ab"),
+    ("partitions that know three versions together", ["t+0+0 ab", "t+0+9 abc", "t+1+0 a", "t+1+9 ab"], "abc"),
+    ("a column that was dropped", ["t+0+0 ab", "t+0+9 a", "t+1+0 ab"], "a"),
+    ("numbers of the registry", ["t+0+0 ab 2", "t+1+0 a 1"], "ab"),
+    ("names that say no partition", ["1/part-0 a", "2/part-0 ab"], "ab"),
+]
+
+
+def test_columns_are_those_of_the_newest_schema(tmp_path: Path) -> None:
+    """Else the column that the newest has would be left out of rows without a word."""
+
+    def check(row: tuple[str, list[str], str]) -> None:
+        _, files, newest = row
+        folder = tmp_path / str(_NEWEST.index(row))
+        for name, columns, *version in (file.split(" ") for file in files):
+            kind = {"type": "int", "connect.parameters": {"tidb_type": "INT"}}
+            fields = [{"name": c, "type": kind} for c in columns]
+            schema = {"type": "record", "name": "t", "namespace": "default.d", "fields": fields}
+            numbered = {"connect.version": int(version[0])} if version else {}
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            block = _block(1, b"\x02" * len(columns))
+            (folder / f"{name}.avro").write_bytes(_container(block, json.dumps(schema | numbered)))
+        out = folder / "rows.parquet"
+        words = ["decode", "--format", "avro", "--time-zone", "UTC", "--in", str(folder), "--out", str(out)]
+        assert run_quietly([*words, "--table", "d.t"])[0] == 0
+        rows: list[Any] = pq.read_table(out).column("after").to_pylist()
+        assert len(rows) == len(files)
+        assert {"".join(after) for after in rows} == {newest}
+
+    check_rows(_NEWEST, check, lambda row: row[0])
 
 
 # ---- what Kafka Connect makes of schemas

@@ -17,7 +17,7 @@ from schemas.model.event import RowChange, tso_physical_ms
 from schemas.model.names import sanitise_name
 from schemas.model.table import Table, TableId, Value
 from schemas.model.types import Kind
-from spark_jobs.io.avro_files import ArchiveWriter, archived_schema, read_archive
+from spark_jobs.io.avro_files import ArchiveWriter, archived_schemas, read_archive
 from spark_jobs.jobs.table_avro import RecordConfig, record_side
 from spark_jobs.pipeline.codec_config import CodecConfig
 from spark_jobs.pipeline.message_codec import transcode_one
@@ -44,7 +44,7 @@ def _sides(golden: Golden) -> tuple[CodecConfig, RecordConfig] | None:
 
 def _read(path: Path) -> list[dict[str, Any]]:
     """By fastavro; the schema is given without the defaults that goavro lets pass."""
-    schema = json.loads(archived_schema(path).schema)
+    schema = json.loads(archived_schemas([path])[0].schema)
     for record in (schema, *(f["type"][1] for f in schema["fields"] if f["name"] == "_ticdc_before")):
         for field in record["fields"]:
             field.pop("default", None)
@@ -79,7 +79,7 @@ def test_rows_are_what_fastavro_reads(golden: Golden, tmp_path: Path) -> None:
         for record in result.out:
             writer.write(record)
     writer.close()
-    header = archived_schema(path)
+    header = archived_schemas([path])[0]
     schemas = FileSchemas([RegisteredSchema(header.subject, 1, header.id, header.schema)])
     back = CodecConfig("avro", schemas, read.options).decoder()
     again = [back.decode(message)[0] for message in read_archive(path)]
