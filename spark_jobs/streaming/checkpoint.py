@@ -148,28 +148,29 @@ class Checkpoint:
 
     # ---- watermarks by partition
     def watermarks_before(self, number: int) -> dict[int, int]:
-        return {int(k): v for k, v in self._kept_before("watermarks", number).items()}
+        path = self.folder / "watermarks" / f"{number - 1:012d}.json"
+        if not path.exists():
+            return {}
+        return {int(k): v for k, v in json.loads(path.read_text(encoding="utf-8")).items()}
 
     def keep_watermarks(self, number: int, watermarks: dict[int, int]) -> None:
-        self._keep("watermarks", number, watermarks)
+        _write(self.folder / "watermarks" / f"{number:012d}.json", json.dumps(watermarks))
+        (self.folder / "watermarks" / f"{number - 2:012d}.json").unlink(missing_ok=True)
 
     # ---- the last row of each partition of a name
     def last_rows_before(self, number: int) -> dict[str, dict[str, int | None]]:
-        """What spark_jobs.streaming.row_owners keeps."""
-        return self._kept_before("last_rows", number)
+        """What spark_jobs.streaming.row_owners kept last; not every batch has rows."""
+        kept = self._last_rows_before(number)
+        rows: dict[str, dict[str, int | None]] = json.loads(kept[-1].read_text(encoding="utf-8")) if kept else {}
+        return rows
 
     def keep_last_rows(self, number: int, rows: dict[str, dict[str, int | None]]) -> None:
-        self._keep("last_rows", number, rows)
+        _write(self.folder / "last_rows" / f"{number:012d}.json", json.dumps(rows))
+        for path in self._last_rows_before(number)[:-1]:
+            path.unlink(missing_ok=True)
 
-    def _kept_before(self, kind: str, number: int) -> dict[str, Any]:
-        """What the batch before this one kept."""
-        path = self.folder / kind / f"{number - 1:012d}.json"
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        return kept
-
-    def _keep(self, kind: str, number: int, values: Mapping[Any, Any]) -> None:
-        _write(self.folder / kind / f"{number:012d}.json", json.dumps(values))
-        (self.folder / kind / f"{number - 2:012d}.json").unlink(missing_ok=True)
+    def _last_rows_before(self, number: int) -> list[Path]:
+        return sorted(p for p in (self.folder / "last_rows").glob("*.json") if int(p.stem) < number)
 
     # ---- rows, as Parquet
     def rows(self, kind: str, number: int) -> str | None:

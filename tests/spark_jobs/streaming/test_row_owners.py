@@ -81,9 +81,10 @@ def test_rows_with_binlog_positions(spark: SparkSession) -> None:
 def test_rows_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
     """A delete that is the first of its partition comes after what an earlier micro-batch read there."""
     checkpoint = Checkpoint(tmp_path, {})
-    batches: list[list[Place]] = [[(250, 260)], [(None, 270)], [(None, 280)]]
-    for number in (0, 1, 2, 2):  # the last one is tried again
-        changes = spark.createDataFrame([_row(0, number, place) for place in batches[number]], _SCHEMA)
+    batches: dict[int, Place] = {0: (250, 260), 1: (None, 270), 3: (None, 280)}
+    for number in (0, 1, 3, 3):  # batch 2 has no rows, the last one is tried again
+        changes = spark.createDataFrame([_row(0, number, batches[number])], _SCHEMA)
         for row in RowOwners(checkpoint, number).mark(changes, _SHARED).collect():
             assert not row[IS_ESTIMATED]
             assert row[OWNED_AT] > _SECOND.after
+    assert [path.stem for path in sorted((tmp_path / "last_rows").iterdir())] == ["000000000001", "000000000003"]
