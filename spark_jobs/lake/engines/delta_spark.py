@@ -79,6 +79,10 @@ class SparkDelta:
             if partitions := [name for name in row["partitionColumns"] if name in frame.columns]:
                 writer = writer.partitionBy(*partitions)
             clusters = [name for name in row.get("clusteringColumns") or () if name in frame.columns]
+        else:
+            names = delta_features.field_names(frame.schema)
+            for name, value in delta_features.properties_for(self.spark, self.path, names).items():
+                writer = writer.option(name, value)
         writer.save(delta_files.absolute_path(self.path))
         if clusters:
             self._alter(f"CLUSTER BY ({', '.join(map(quote_name, clusters))})")

@@ -22,7 +22,7 @@ _DELTA = [name for name, entry in ENGINES.items() if entry.table_format == "delt
 
 
 def _tombstones(spark: SparkSession, path: Path, name: str) -> Tombstones:
-    keys = [Column("id", BY_NAME["int"], handle_key=True)]
+    keys = [Column("my id", BY_NAME["int"], handle_key=True)]
     return Tombstones(spark, str(path / "t"), keys, ["int"], engine(name))
 
 
