@@ -5,35 +5,14 @@ from __future__ import annotations
 import gzip
 import json
 from collections.abc import Iterator
-from itertools import product
 from typing import Any
 
 import pytest
 
 from service.api.compression import LONG
-from service.schema_types.java_text import MAX_DEPTH
 from service.testing import running_service
 from tests.support.service import V1, Client, column, record
 from tests.support.table import check_rows
-
-
-def nested(depth: int) -> str:
-    """An array in an array in an array …"""
-    return '{"type":"array","items":' * depth + '"int"' + "}" * depth
-
-
-def nested_records(depth: int) -> str:
-    head = "".join(f'{{"type":"record","name":"R{n}","fields":[{{"name":"f","type":' for n in range(depth))
-    return head + '"int"' + "}]}" * depth
-
-
-# Each level of the default fits both records until the last, so a naive check asks 2^60 times.
-DEFAULT_WITH_MANY_READINGS = record(
-    "O",
-    column("a", json.loads(record("A", column("f", ["A", "B", "null"])))),
-    column("b", json.loads(record("B", column("f", ["A", "B", "null"])))),
-    column("c", ["A", "B"], default=json.loads('{"f":' * 60 + "5" + "}" * 60)),
-)
 
 
 def test_root_is_two_bytes(shared_client: Client) -> None:
@@ -273,76 +252,6 @@ def test_bad_bodies(shared_client: Client) -> None:
         assert shared_client.send("POST", "/subjects/bad/versions", body).error == error
 
     check_rows(BAD_BODIES, check, name=lambda row: repr(row)[:80])
-
-
-MONSTROUS = [
-    nested(MAX_DEPTH + 1),
-    nested(1500),
-    nested(100_000),
-    nested_records(1200),
-    json.dumps({"type": "int", "p": json.loads("[" * 300 + "]" * 300)}),
-    "[" * 3000 + "]" * 3000,
-    '{"type":"int","p":' + "9" * 10_000 + "}",
-    '{"type":"int","p":NaN}',
-    '{"type":"fixed","name":"F","size":1e400}',
-    "/*" * 1_000_000,
-    '"' + '\\"' * 1_000_000 + "/",
-]
-READING = ("/subjects/deep/versions", "/subjects/deep", "/compatibility/subjects/deep/versions")
-
-
-def test_monstrous_schemas_are_invalid(shared_client: Client) -> None:
-    def check(row: tuple[str, str]) -> None:
-        path, schema = row
-        assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
-
-    check_rows(product(READING, MONSTROUS), check, name=lambda row: repr(row)[:120])
-
-
-BAD_DEFAULTS: list[str] = [
-    DEFAULT_WITH_MANY_READINGS,
-    '{"type":"record","name":"R","fields":[{"name":"r","type":"R","default":{}}]}',
-    '{"type":"record","name":"R","fields":[{"name":"r","type":{"type":"array","items":"int"},"default":5}]}',
-]
-
-
-def test_defaults_that_are_not_valid(shared_client: Client) -> None:
-    """They are refused for new schemas; looking one up reads it as leniently as what is stored."""
-
-    def check(schema: str) -> None:
-        for path in ("/subjects/deep/versions", "/compatibility/subjects/deep/versions"):
-            assert shared_client.send("POST", path, {"schema": schema}).error == (422, 42201)
-        for query in ("", "?normalize=true"):
-            assert shared_client.send("POST", f"/subjects/deep{query}", {"schema": schema}).error == (404, 40401)
-
-    check_rows(BAD_DEFAULTS, check, name=lambda row: repr(row)[:80])
-
-
-def test_a_chain_of_references_that_is_too_deep(client: Client) -> None:
-    """Each schema is well within the bound; written out, they are not."""
-    for step in range(8):
-        below = f"n{step - 1}.R0" if step else "int"
-        schema = (
-            nested_records(50)
-            .replace('"int"', f'"{below}"')
-            .replace('"name":"R0"', f'"name":"R0","namespace":"n{step}"')
-        )
-        more: dict[str, Any] = (
-            {"references": [{"name": below, "subject": f"s{step - 1}", "version": 1}]} if step else {}
-        )
-        assert client.register(f"s{step}", schema, **more).status == 200
-    assert client.get("/subjects/s0/versions/1?format=resolved").status == 200
-    assert client.get("/subjects/s7/versions/1?format=resolved").error == (422, 42201)
-    assert client.get("/subjects/s7/versions/1").status == 200
-
-
-def test_deep_schemas_work(shared_client: Client) -> None:
-    shared_client.level("FULL_TRANSITIVE", "deep-ok")
-    for schema in (nested(MAX_DEPTH - 1), nested_records(60)):
-        subject = f"deep-{len(schema)}"
-        assert shared_client.register(subject, schema).status == 200
-        path = f"/compatibility/subjects/{subject}/versions"
-        assert shared_client.send("POST", path, {"schema": schema}).json == {"is_compatible": True}
 
 
 def test_a_lone_surrogate_is_answered(shared_client: Client) -> None:

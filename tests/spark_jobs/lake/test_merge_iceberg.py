@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import StaticTable
 
 from schemas.model.errors import SetupError
@@ -32,7 +31,6 @@ from tests.spark_jobs.lake.test_many_tables import change
 from tests.spark_jobs.lake.test_merge_schema_changes import messages
 from tests.support.changes import Changes
 from tests.support.golden import Golden
-from tests.support.iceberg_rest import rest_catalog
 from tests.support.lake_readers import hadoop_metadata, iceberg_by_duckdb, iceberg_by_pyiceberg
 from tests.support.streams import send
 
@@ -137,7 +135,9 @@ def test_as_by_delta(
 TABLE = "CREATE TABLE t (id int primary key, v varchar(9), w smallint)"
 
 
-def _merge(catalog: str, ddl: Sequence[str], changes: Sequence[dict[str, Any]], *more: str, table: str = "db.t") -> int:
+def merge_into(
+    catalog: str, ddl: Sequence[str], changes: Sequence[dict[str, Any]], *more: str, table: str = "db.t"
+) -> int:
     """A merge of changes at commit_ts 5, 15, …; DDL at 1, 11, …"""
     timed = [{"commit_ts": 10 * n + 5, "key": ["id"], **change} for n, change in enumerate(changes)]
     made = messages([(10 * n + 1, text) for n, text in enumerate(ddl)], timed)
@@ -153,7 +153,7 @@ def test_a_table_as_two_readers_see_it(spark: SparkSession, catalog: str) -> Non
         {"after": {"id": "2", "vv": "b", "w": "18446744073709551615"}},
         {"op": "d", "before": {"id": "1", "vv": "a", "w": "1"}, "after": None},
     ]
-    assert _merge(catalog, ddl, changes) == 0
+    assert merge_into(catalog, ddl, changes) == 0
     assert rows(spark, "t") == [{"id": 2, "vv": "b", "w": Decimal(18446744073709551615)}]
 
 
@@ -216,11 +216,11 @@ def test_every_type_as_delta_has_it(spark: SparkSession, catalog: str, types: st
         {"op": "u", "before": {"id": "1", **nothing}, "after": {"id": "1", **VALUES}},
     ]
     options = ("--types", types, "--time-zone", "UTC")
-    assert _merge(catalog, ddl, changes[:2], *options) == 0
+    assert merge_into(catalog, ddl, changes[:2], *options) == 0
     spark.sql(f"ALTER TABLE {catalog}.db.t SET TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')")
     for _ in range(2):
-        assert _merge(catalog, ddl, changes, *options) == 0
-    assert _merge(catalog, ddl, changes, *options, "--out", "delta:t") == 0
+        assert merge_into(catalog, ddl, changes, *options) == 0
+    assert merge_into(catalog, ddl, changes, *options, "--out", "delta:t") == 0
     delta = spark.read.format("delta").load(str(Path("t").absolute())).sort("id")
     assert rows(spark, "t") == [
         {k: v for k, v in row.items() if k != "_commit_ts"} for row in delta.toArrow().to_pylist()
@@ -236,58 +236,6 @@ def test_every_type_as_delta_has_it(spark: SparkSession, catalog: str, types: st
 
 
 @pytest.mark.slow
-def test_a_catalog_in_sqlite(spark: SparkSession, catalog: str) -> None:
-    """Spark's JDBC catalog is pyiceberg's SQL catalog: names of any letters, tombstones beside the table."""
-    warehouse = Path("warehouse").absolute()
-    settings = {"type": "jdbc", "uri": f"jdbc:sqlite:{warehouse.parent}/catalog.db", "jdbc.schema-version": "V1"}
-    for setting, value in settings.items():
-        spark.conf.set(f"spark.sql.catalog.{catalog}.{setting}", value)
-    changes: list[dict[str, Any]] = [
-        {"after": {"id": "1", "v": "a", "w": "1"}},
-        {"op": "d", "before": {"id": "1", "v": "a", "w": "1"}, "after": None},
-        {"after": {"id": "2", "v": "b", "w": None}},
-    ]
-    for _ in range(2):
-        assert _merge(catalog, [TABLE], changes, table="my shop.`or.ders`") == 0
-    by_name = SqlCatalog(catalog, uri=f"sqlite:///{warehouse.parent}/catalog.db", warehouse=str(warehouse))
-    table = by_name.load_table(("my shop", "or.ders"))
-    assert table.scan().to_arrow().to_pylist() == iceberg_by_duckdb(table.metadata_location)
-    assert [row["id"] for row in table.scan().to_arrow().to_pylist()] == [2]
-    deleted = by_name.load_table(("my shop", "or.ders__tombstones")).scan().to_arrow().to_pylist()
-    assert {row["id"] for row in deleted} == {1}  # each run appends its own
-
-
-@pytest.mark.slow
-def test_a_rest_catalog(spark: SparkSession, catalog: str, tmp_path: Path) -> None:
-    """Creates, MERGE, metadata alone, a table that is replaced, deleted keys and versions: a server has each commit."""
-    with rest_catalog(tmp_path / "rest") as (url, there, asked):
-        spark.conf.unset(f"spark.sql.catalog.{catalog}.warehouse")
-        for setting, value in {"type": "rest", "uri": url}.items():
-            spark.conf.set(f"spark.sql.catalog.{catalog}.{setting}", value)
-        ddl = [
-            TABLE,
-            "ALTER TABLE t RENAME COLUMN v TO vv, ADD COLUMN n INT DEFAULT 7",
-            "ALTER TABLE t MODIFY w CHAR(9)",
-        ]
-        changes: list[dict[str, Any]] = [
-            {"after": {"id": "1", "v": "a", "w": "1"}},
-            {"after": {"id": "2", "vv": "b", "w": "2", "n": "3"}},
-            {"op": "d", "before": {"id": "1", "vv": "a", "w": "1", "n": "7"}, "after": None},
-        ]
-        versions = ("--versions", f"iceberg:{catalog}.db.past")
-        for end in (1, 2, 3, 3):
-            assert _merge(catalog, ddl[:end], changes[:end], *versions) == 0, asked[-9:]
-        tables = {name: there.load_table(("db", name)) for name in ("t", "t__tombstones", "past")}
-        made = {name: table.scan().to_arrow().to_pylist() for name, table in tables.items()}
-        assert [(row["id"], row["vv"], row["w"], row["n"]) for row in made["t"]] == [(2, "b", "2", 3)]
-        assert [row["id"] for row in made["t__tombstones"]] == [1]
-        past = {(row["id"], row["w"], row["_valid_from_ts"], row["_valid_to_ts"]) for row in made["past"]}
-        assert past == {(1, "1", 5, 25), (2, "2", 15, None)}
-        assert made["t"] == iceberg_by_duckdb(tables["t"].metadata_location)
-        assert "POST namespaces/db/tables/t" in asked
-
-
-@pytest.mark.slow
 def test_messages_of_transcode(spark: SparkSession, catalog: str) -> None:
     """A table of messages is what a message file has; a second run appends."""
     argv = ["transcode", "--from", "avro", "--to", "debezium", "--schemas", str(AVRO.meta_file), "--in",
@@ -298,16 +246,6 @@ def test_messages_of_transcode(spark: SparkSession, catalog: str) -> None:
         assert main([*argv, "--spark", "--out", f"iceberg:{catalog}.db.messages"]) == 0
         there = spark.table(f"{catalog}.db.messages").select("key", "value").collect()
         assert sorted(((r["key"], r["value"]) for r in there), key=str) == sorted(made * runs, key=str)
-
-
-def test_a_catalog_that_spark_does_not_know(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
-    del spark
-    assert _merge("nowhere", [TABLE], [{"after": {"id": "1", "v": "a", "w": "1"}}]) == 2
-    told = capsys.readouterr().err
-    assert "knows no catalog nowhere" in told
-    assert "spark.sql.catalog.nowhere.type=rest" in told
-    assert _merge("nowhere", [TABLE], [], "--engine", "deltalake") == 2
-    assert "does not write Iceberg tables" in capsys.readouterr().err
 
 
 @pytest.mark.slow
@@ -330,19 +268,19 @@ def test_columns_are_known_by_their_ids(spark: SparkSession, catalog: str, capsy
     def field_ids() -> dict[str, int]:
         return {field.name: field.field_id for field in StaticTable.from_metadata(_metadata()).schema().fields}
 
-    assert _merge(catalog, ddl[:1], changes) == 0
+    assert merge_into(catalog, ddl[:1], changes) == 0
     spark.sql(f"ALTER TABLE {name} SET TBLPROPERTIES ('owner.note' = 'mine')")
     before, ids = files(), field_ids()
-    assert _merge(catalog, ddl[:3], []) == 0
+    assert merge_into(catalog, ddl[:3], []) == 0
     assert (files(), spark.table(name).columns) == (before, ["n", "id", "c", "aa", "b", "p", "_commit_ts"])
     now = field_ids()
     assert {now["aa"], now["b"], now["c"]} == {ids["a"], ids["b"], ids["c"]}
-    assert _merge(catalog, ddl, []) == 0
+    assert merge_into(catalog, ddl, []) == 0
     assert files() != before
     properties = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {name}").collect()}
     spark.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(4, c)")
     capsys.readouterr()
-    assert _merge(catalog, [*ddl, "ALTER TABLE t DROP COLUMN c"], []) == 2
+    assert merge_into(catalog, [*ddl, "ALTER TABLE t DROP COLUMN c"], []) == 2
     assert "Cannot find source column for partition field" in capsys.readouterr().err
     assert (properties["owner.note"], spark.table(name).schema["p"].dataType.simpleString()) == ("mine", "string")
 

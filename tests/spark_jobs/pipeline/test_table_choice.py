@@ -1,0 +1,132 @@
+"""Which tables a job takes, where each is put, and which statements are about it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from schemas.ddl.executor.versions import DdlText
+from schemas.model.errors import SetupError
+from schemas.model.table import TableId
+from spark_jobs.commands.codec_arguments import choose_tables, default_database
+from spark_jobs.commands.main import parser
+from spark_jobs.lake.table_histories import TableHistories
+from spark_jobs.pipeline.table_choice import TableChoice, check_rule, is_rule, location_by_rule
+from tests.support.table import check_rows
+
+OUT = "delta:lake/{schema}/{table}"
+CHOICES: list[tuple[str, list[str], list[str]]] = [
+    ("shop.*", ["shop.orders", "SHOP.Orders", "shop.a.b"], ["crm.orders", "shop2.orders"]),
+    ("shop.*,!shop.tmp_*", ["shop.orders"], ["shop.tmp_1"]),
+    ("shop.orders,crm.?", ["shop.orders", "crm.a"], ["crm.ab", "shop.items"]),
+    ("*.*", ["a.b"], []),
+    ("shop_[0-9].t", ["shop_1.t"], ["shop_a.t"]),
+    ("/shop_\\d{1,2}/.t", ["shop_12.t"], ["shop_a.t"]),
+    ("`a,b`.`c.d`", ["a,b.c.d"], ["a.b"]),
+    ("*.*,!*.nokey", ["a.b"], ["shop.nokey"]),
+]
+
+
+def test_choices() -> None:
+    def check(one: tuple[str, list[str], list[str]]) -> None:
+        choice = TableChoice.of([one[0]])
+
+        def takes(name: str) -> bool:
+            db, _, table = name.rpartition(".") if one[0].startswith("`") and name == "a,b.c.d" else name.partition(".")
+            return choice.takes(TableId("a,b", "c.d") if name == "a,b.c.d" else TableId(db, table))
+
+        assert [name for name in one[1] + one[2] if takes(name)] == one[1]
+
+    check_rows(CHOICES, check)
+    for wrong in ("", "shop", "!a.b", "a.b.c", "@file"):
+        with pytest.raises(SetupError):
+            TableChoice.of([wrong])
+
+
+# --tables, --table, --out of merge → (the one table, the patterns taken, definitions) or what the error says
+ARGUMENTS: list[tuple[list[str], Any]] = [
+    (["--tables", "shop.*", "--out", OUT], (None, "shop.*", None)),
+    (["--tables", "shop.orders", "--out", "delta:x"], ("shop.orders", None, None)),
+    (["--tables", "shop.orders", "--out", OUT], (None, "shop.orders", None)),
+    (["--table", "shop.orders", "--out", OUT], (None, "`shop`.`orders`", None)),
+    (["--out", OUT], (None, None, None)),
+    (["--tables", "some.jsonl", "--table", "a.b", "--out", "delta:x"], ("a.b", None, "some.jsonl")),
+    (["--tables", "there", "--table", "a.b", "--out", "delta:x"], ("a.b", None, "there")),
+    (["--tables", "some.sql.gz", "--tables", "a.*", "--out", OUT], (None, "a.*", "some.sql.gz")),
+    (["--tables", "stream", "--table", "a.b", "--out", "delta:x"], ("a.b", None, "stream")),
+    (["--tables", "a.*", "--out", "delta:x"], "{schema} and {table}"),
+    (["--tables", "a.*", "--table", "a.b", "--out", "delta:x"], "give one"),
+    (["--table", "a.*", "--out", "delta:x"], "--tables takes patterns"),
+    (["--tables", "a.*", "--out", "delta:l/{schema}"], "{table} is missing"),
+    (["--tables", "a.*", "--out", "delta:l/{table}/{day}"], "{day} is not known"),
+    (["--out", "delta:x"], "which tables"),
+]
+
+
+def test_arguments() -> None:
+    Path("there").mkdir()
+
+    def check(one: tuple[list[str], Any]) -> None:
+        args = parser().parse_args(["merge", "--format", "open", "--in", "x", *one[0]])
+        if isinstance(one[1], str):
+            with pytest.raises(SetupError, match=one[1].replace("{", r"\{")):
+                choose_tables(args)
+            return
+        choice = choose_tables(args)
+        definitions = None if args.ddl is None else str(args.ddl)
+        assert (args.table, None if choice is None else str(choice), definitions) == one[1]
+
+    check_rows(ARGUMENTS, check)
+    for words, db in (("--tables shop.*,shop.b", "shop"), ("--tables shop.*,!shop.b,a.c", ""), ("--table a.b", "a")):
+        args = parser().parse_args(["decode", "--format", "open", "--in", "x", "--out", OUT, *words.split()])
+        choose_tables(args)
+        assert default_database(args) == db
+
+
+PLACES = [
+    ("delta:/l/{schema}/{table}", "shop", "orders", "delta:/l/shop/orders"),
+    ("delta:/l/{schema}_{table}", "a", "b", "delta:/l/a_b"),
+    ("delta:/l/{table}", "..", "..", "delta:/l/%2E%2E"),
+    ("delta:/l/{table}", "a", "x/y", "delta:/l/x%2Fy"),
+    ("delta:/l/{table}", "a", "ä %", "delta:/l/ä %25"),
+    ("delta:/l/{table}", "a", "{schema}", "delta:/l/%7Bschema%7D"),
+    ("iceberg:cat.{schema}.{table}", "shop", "orders", "iceberg:cat.shop.orders"),
+]
+
+
+def test_places() -> None:
+    check_rows(PLACES, lambda one: _same(location_by_rule(one[0], TableId(one[1], one[2])), one[3]))
+    assert not is_rule("delta:/l/{c}")
+    assert not is_rule("kafka:{schema}_{table}")
+    with pytest.raises(SetupError):
+        check_rule("delta:/l/{schema}")
+    with pytest.raises(SetupError, match="can't be a name"):
+        location_by_rule("iceberg:cat.{schema}.{table}", TableId("a.b", "c"))
+
+
+def _same(made: object, wanted: object) -> None:
+    assert made == wanted
+
+
+STATEMENTS = [
+    DdlText(1, "d", "CREATE TABLE a (id INT PRIMARY KEY)"), DdlText(2, "d", "CREATE TABLE b LIKE a"),
+    DdlText(3, "d", "CREATE TABLE `c-1` (id INT)"), DdlText(4, "d", "RENAME TABLE b TO b2"),
+    DdlText(5, "d", 'ALTER TABLE "c-1" ADD COLUMN x INT'), DdlText(6, "e", "DROP DATABASE d"),
+    DdlText(7, "d", "CREATE TABLE B (x INT)"), DdlText(8, "d", "ALTER TABLE a ADD COLUMN y INT"),
+]  # fmt: skip
+
+
+def test_histories_of_many_tables() -> None:
+    histories = TableHistories(reversed(STATEMENTS))
+
+    def told(name: str) -> list[tuple[str, list[int]]]:
+        chains = histories.tables_named(TableId("d", name))
+        return [(str(c.name), [s.commit_ts for s in histories.statements_of(c)]) for c in chains]
+
+    assert told("a") == [("d.a", [1, 2, 6, 8])]
+    assert told("c-1") == [("d.c-1", [3, 5, 6])]
+    assert told("b") == [("d.b2", [1, 2, 4, 6, 7, 8]), ("d.B", [1, 2, 4, 6, 7, 8])]
+    assert told("new") == [("d.new", [6])]
+    assert sorted(str(c.name) for c in histories.tables()) == ["d.B", "d.a", "d.b2", "d.c-1"]
