@@ -12,6 +12,8 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from difflib import get_close_matches
+from itertools import takewhile
 from pathlib import Path
 
 from schemas.model.errors import BridgeError, SetupError
@@ -62,10 +64,22 @@ def _parse(words: list[str], top: argparse.ArgumentParser) -> argparse.Namespace
     """The command line, with the options of its --file. SetupError USAGE."""
     commands = next(action.choices for action in top._actions if isinstance(action.choices, dict))
     words, places = job_file.with_file(words, commands)
+    if words[0] in commands:
+        _check_options(words[1:], commands[words[0]])
     args = top.parse_args(words)
     if places:
         args.places = tuple(places)
     return args
+
+
+def _check_options(words: list[str], command: argparse.ArgumentParser) -> None:
+    """Ends at an option that the command has not, with the one that may be meant: argparse would first miss others."""
+    known = command._option_string_actions
+    for word in takewhile(lambda one: one != "--", words):
+        name = word.partition("=")[0]
+        if word.startswith("--") and " " not in name and not any(one.startswith(name) for one in known):
+            near = get_close_matches(name[2:], [one[2:] for one in known], 1)
+            command.error(f"there is no option {name}" + (f": did you mean --{near[0]}?" if near else ""))
 
 
 def main(argv: Sequence[str] | None = None, prog: str = "python -m spark_jobs") -> int:

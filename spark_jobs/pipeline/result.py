@@ -144,7 +144,7 @@ class Summary:
             return told
         if table is not None and not any(TableId(db, name).folded == table.folded for _, db, name, *_ in self.used):
             reasons = self._list_tables() or self._list_reasons()
-            told.append(f"table {table}: no row of it is in {_number(self.messages, 'message')}, but {reasons}")
+            told.append(f"table {table}: no row of it came of {_number(self.messages, 'message')}, but {reasons}")
         elif not (self.rows and (self.out or self.skipped[REPEATED])):
             told.append(f"no row came of {_number(self.messages, 'message')}, but {self._list_reasons()}")
         return told
@@ -158,7 +158,9 @@ class Summary:
         for (_, db, name, *_), count in self.used.items():
             counts[f"{db}.{name}"] += count
         more = f", and {len(counts) - _MOST_TABLES} more tables" if len(counts) > _MOST_TABLES else ""
-        return ", ".join(f"{name} ({count})" for name, count in counts.most_common(_MOST_TABLES)) + more
+        listed = ", ".join(f"{name} ({count})" for name, count in counts.most_common(_MOST_TABLES)) + more
+        errors = self.errors.total()  # they may be the table's rows
+        return f"{listed}, error {errors}" if listed and errors else listed
 
     def _list_reasons(self) -> str:
         """What came of the messages, where no rows did."""

@@ -87,8 +87,7 @@ def merge_table(
         return 0
     ours, counts = changes, list[int]()
     if owners is not None:
-        shared = NOT_SHARED if by_binlog else shared_names(ordered)
-        ours = take_table(changes, names, summary, owners, shared)
+        ours = take_table(changes, names, summary, owners, shared_names(ordered))
     for number, target in enumerate(targets):
         told = Summary() if number else summary  # what one of them counts of the changes is so for all
         counts.append(target.merge(ours, table, steps, told))

@@ -69,7 +69,7 @@ class RowOwners:
         several tables had has about the one it must have had: it came to Kafka as long after its commit as the nearest
         row of its name and partition, and between the rows before and after it. IS_ESTIMATED, where the name was
         several tables' in that span. Of any other name it has none: it is of any time. No binlog position is before or
-        after a statement: such rows are of the table that has the name at the end.
+        after a statement: such rows are taken for the table that has the name at the end, an estimate too.
         """
         by_binlog = F.array_contains("flags", BINLOG_ORDER)
         commit_ts = F.when(by_binlog, F.lit(_AT_THE_END)).otherwise(F.col("commit_ts"))
@@ -99,7 +99,8 @@ class RowOwners:
         is_bare = is_shared & F.expr("kind = 'row' AND commit_ts IS NULL")
         owned_at = F.coalesce(commit_ts, F.when(is_bare, F.array_min(F.transform(likely, nearest))["at"]))
         several = F.size(F.array_distinct(F.transform(likely, lambda one: one["table"]))) > 1
-        marked = marked.withColumns({OWNED_AT: owned_at, IS_ESTIMATED: F.coalesce(is_bare & several, F.lit(False))})
+        is_estimated = F.coalesce(is_shared & by_binlog, F.lit(False)) | F.coalesce(is_bare & several, F.lit(False))
+        marked = marked.withColumns({OWNED_AT: owned_at, IS_ESTIMATED: is_estimated})
         return marked.drop("_before", "_after", *_SPAN)
 
     def _last_rows(self, rows: DataFrame, partition: Column, known: Column) -> dict[str, dict[str, int | None]]:

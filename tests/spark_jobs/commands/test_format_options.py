@@ -149,7 +149,7 @@ def test_tombstones_are_counted(spark: SparkSession) -> None:
         warnings.simplefilter("always", RuntimeWarning)
         count_changes(absent)
     (text,) = [str(one.message) for one in caught if one.category is RuntimeWarning]
-    assert text.startswith(f"table {table.id}: no row of it is in ")
+    assert text.startswith(f"table {table.id}: no row of it came of ")
     assert text.endswith(f"tombstone {wanted}")
     with pytest.raises(SetupError, match="have a column row"):
         count_changes(absent.drop("row"))

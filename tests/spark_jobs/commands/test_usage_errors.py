@@ -117,6 +117,17 @@ def test_wrong_settings_end_with_2(capsys: pytest.CaptureFixture[str]) -> None:
     check_rows(_WRONG, check, lambda row: " ".join(row[0]))
 
 
+def test_options_that_are_none(capsys: pytest.CaptureFixture[str]) -> None:
+    """Named before what is missing, which is often the one that was meant."""
+    for words, told in (
+        ("decode --frmat avro", "decode: there is no option --frmat: did you mean --format?\n"),
+        ("merge --nope=--format", "merge: there is no option --nope\n"),
+    ):
+        with pytest.raises(SystemExit, match="2"):
+            main(words.split())
+        assert told in capsys.readouterr().err
+
+
 def test_schemas_win_over_a_registry(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Told, unless the registry is the one that the environment names."""
     assert main(_avro("--registry", "http://user:secret@127.0.0.1:9")) == 0
