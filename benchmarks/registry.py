@@ -201,7 +201,7 @@ def growing(asked: Run, folder: Path, many: int, seconds: int, rounds: int) -> I
         ask(served.url, "GET", "/subjects/fill-1/versions/latest", None)
         first = time.perf_counter() - started
         yield Figure("registry.start", first, "s", "less", START_SECONDS, 1.0, "the rival's value is what is allowed")
-        by_id, listed = Load("/schemas/ids/100"), Load("/subjects")
+        by_id, listed = Load("/schemas/ids/100"), Load("/subjects", connections=4)  # half a megabyte each
         with bare_app(folder, ask(served.url, "GET", listed.path, None)) as bare:
             ours, rival = in_turn(asked, "subjects, many there", (served, bare), listed, folder, seconds, rounds)
         yield Figure(f"registry.subjects.{many}-there", ours.per_second, "requests/s", "more", rival.per_second)
