@@ -127,15 +127,14 @@ class ForeignKey:
 
 class KnownPartition(NamedTuple):
     """A partition. numbers: of its values, those that are whole numbers and stand alone. single: it has one value, or
-    a list of single ones. text: of LESS THAN with one text. policy: of placement. rows: of each value its part for each
-    column, None for MAXVALUE; only of values that are numbers and texts.
+    a list of single ones. policy: of placement. rows: of each value its part for each column, None for MAXVALUE; only
+    of values that are numbers and texts.
     """
 
     name: str
     numbers: tuple[int, ...] = ()
     has_maxvalue: bool = False
     single: bool = True
-    text: str = ""
     policy: str = ""
     rows: tuple[tuple[int | str | None, ...], ...] = ()
 

@@ -80,8 +80,7 @@ def _partitioning(spread: PartitionBy | None, table: Table) -> Partitioning | No
 
 def _partitions(made: Iterable[PartitionDef]) -> tuple[KnownPartition, ...]:
     return tuple(
-        KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single, one.text, one.policy, one.rows)
-        for one in made
+        KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single, one.policy, one.rows) for one in made
     )
 
 

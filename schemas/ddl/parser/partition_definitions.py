@@ -37,11 +37,6 @@ class PartitionDef:
         return len(self.literals) == 1 if self.values == "LESS THAN" else all(len(v) == 1 for v in self.literals)
 
     @property
-    def text(self) -> str:
-        """Of LESS THAN with one text."""
-        return self.literals[0][0].text if self.single and self.literals and self.values == "LESS THAN" else ""
-
-    @property
     def has_maxvalue(self) -> bool:
         return any(one.kind == "maxvalue" for values in self.literals for one in values)
 

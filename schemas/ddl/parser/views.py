@@ -10,6 +10,7 @@ from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, V
 
 # Of MySQL, and not in TiDB's grammar.
 NOT_TIDBS = ("TRIGGER", "EVENT", "FUNCTION", "AGGREGATE", "SERVER", "TABLESPACE", "LOGFILE", "UNDO")
+_AFTER_USER = ("SQL", "VIEW", *NOT_TIDBS)
 _SELECTS = ("SELECT", "(", "WITH", "TABLE", "VALUES")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH")
 _BETWEEN = ("UNION", "EXCEPT", "INTERSECT")
@@ -52,11 +53,7 @@ def _before_name(c: Cursor) -> None:
     if c.accept("DEFINER"):
         c.expect("=")
         at = c.at
-        while c.token.kind != END and c.upper not in (
-            "SQL",
-            "VIEW",
-            *NOT_TIDBS,
-        ):  # a user's name: u@h, 'u'@'h', CURRENT_USER()
+        while c.token.kind != END and c.upper not in _AFTER_USER:  # a user's name: u@h, 'u'@'h', CURRENT_USER()
             c.advance()
         if c.at == at:
             c.fail("a user")

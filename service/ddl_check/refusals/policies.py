@@ -46,21 +46,19 @@ def _is_used(catalog: Catalog, policy: str) -> bool:
 
 
 def _named(statement: Statement) -> Iterator[str]:
-    """The policies that tables, partitions and databases get."""
+    """The policies that tables, partitions and databases get; "" for none."""
     match statement:
-        case CreateDatabase() | AlterDatabase() if statement.policy:
+        case CreateDatabase() | AlterDatabase():
             yield statement.policy
         case CreateTable():
-            yield from (p for p in [statement.options.policy] if p)
-            yield from (
-                one.policy for one in (statement.partition.partitions if statement.partition else ()) if one.policy
-            )
+            yield statement.options.policy or ""
+            yield from (one.policy for one in (statement.partition.partitions if statement.partition else ()))
         case AlterTable():
             for clause in statement.clauses:
-                if isinstance(clause, SetOptions) and clause.options.policy:
-                    yield clause.options.policy
+                if isinstance(clause, SetOptions):
+                    yield clause.options.policy or ""
                 elif isinstance(clause, NoColumnEffect):
-                    yield from (one.policy for one in clause.added if one.policy)
+                    yield from (one.policy for one in clause.added)
 
 
 def policies_after(statement: Statement, policies: Mapping[str, bool]) -> dict[str, bool]:
