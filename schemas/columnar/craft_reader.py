@@ -18,7 +18,8 @@ from schemas.columnar.kernels.jit import COMPILED
 from schemas.columnar.row_chunks import CELLS, ChunkMemory, MessageBuffers, RowChunk, name_numbers
 from schemas.columnar.rows import freeze
 from schemas.formats.craft import columns as craft_columns
-from schemas.formats.craft.layout import BINARY, MAX_EVENTS, MAX_MESSAGE, UNSIGNED
+from schemas.formats.craft.layout import BINARY, MAX_EVENTS, UNSIGNED
+from schemas.formats.framing import MAX_MESSAGE
 from schemas.model.event import MAX_TSO
 from schemas.model.table import Column, Table
 from schemas.model.types import Kind

@@ -23,7 +23,7 @@ from schemas.codec.json_forms import name_other_form
 from schemas.ddl.parser.column_definitions import TYPE_NAMES
 from schemas.formats.base import Context
 from schemas.formats.definitions import ANY_TYPE, join_definition, same_type
-from schemas.formats.framing import MAX_MESSAGE, json_body
+from schemas.formats.framing import MAX_MESSAGE, check_size, json_body
 from schemas.formats.other_fields import other_fields
 from schemas.model.errors import WireError
 from schemas.model.event import DdlEvent, Event, Message, RowChange, Watermark, ms_to_tso
@@ -163,8 +163,7 @@ class CanalJsonDecoder:
 
 def _parse(data: bytes) -> tuple[dict[str, Any], bool]:
     """Message → (its object, whether TiCDC wrote U+FFFD for bytes that are not UTF-8: Go escapes that one only)."""
-    if len(data) > MAX_MESSAGE:
-        raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+    check_size(data, "value")
     try:
         data = compression.decompress(json_body(data), MAX_MESSAGE)
         body = json_exact.decode(json_exact.document(data))

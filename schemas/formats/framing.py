@@ -142,8 +142,7 @@ def unframe_part(data: bytes, part: str, headers: Headers = ()) -> FramedBody:
     if not headers and data[:1] == b"\x00" and 5 <= len(data) <= MAX_MESSAGE and data[1:5] != b"\x00\x00\x00\x00":
         return int.from_bytes(data[1:5], "big", signed=True), data, 5, part  # nearly all
     if headers and (framed := _unframe_by_header(data, part, headers)) is not None:
-        if len(data) > MAX_MESSAGE:
-            raise WireError("TOO_LARGE", where=part, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+        check_size(data, part)
         return framed
     schema_id, data, pos = unframe_inflated(data, part)
     return schema_id, data, pos, f"{part} (8-byte schema id)" if pos == _EIGHT_BYTES else part
@@ -151,6 +150,12 @@ def unframe_part(data: bytes, part: str, headers: Headers = ()) -> FramedBody:
 
 _EIGHT_BYTES = 9
 """Where the body begins behind 0x00 and an id of 8 bytes."""
+
+
+def check_size(data: bytes, where: str) -> None:
+    """WireError TOO_LARGE of a key or value longer than MAX_MESSAGE, before anything is made of it."""
+    if len(data) > MAX_MESSAGE:
+        raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
 
 
 def json_body(data: bytes) -> bytes:
@@ -166,8 +171,7 @@ def json_body(data: bytes) -> bytes:
 
 def unframe(data: bytes, where: str) -> tuple[SchemaId, int]:
     """Framed message → (schema id, offset of the body). WireError NOT_FRAMED or TRUNCATED."""
-    if len(data) > MAX_MESSAGE:
-        raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+    check_size(data, where)
     if not data:
         raise WireError("NOT_FRAMED", where=where, details="it is empty")
     if data[0] == _CONFLUENT:

@@ -119,12 +119,12 @@ def check_ddl(
             "ticdc_version": ticdc_version,
         }  # fmt: skip
         _check_sources({"--registry": registry, "--store": store, "--tables": ddl})
-        if not (store or ddl):
-            form = _ask_service(registry or os.environ.get("BRIDGE_REGISTRY") or _DEFAULT_SERVICE, request, feed)
-        else:
+        if store or ddl:
             settings = read_files(**feed)
             with _open_local(store, ddl, schemas, compatibility, db) as answer:
                 form = answer(CheckRequest(**request, changefeed=settings))
+        else:
+            form = _ask_service(registry, request, feed)
     except BridgeError as error:
         exit_with(f"{error.detail}{_other_ways(sql) if error.code == 'REGISTRY_UNREACHABLE' else ''}")
     _show(form, format_, name)
@@ -176,8 +176,8 @@ def _statements(sql: list[str] | None, file: str | None) -> tuple[str, str]:
 
 
 # ---- where the answer comes from
-def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
-    """The service's own answer."""
+def _ask_service(registry: str | None, request: dict[str, Any], feed: dict[str, str | None]) -> dict[str, Any]:
+    """The service's own answer; that of BRIDGE_REGISTRY or of this machine where none is named."""
     from service.changefeed.reader import read_config
     from service.ddl_check import render
     from service.ddl_check.report import EXIT
@@ -192,6 +192,7 @@ def _ask_service(url: str, request: dict[str, Any], feed: dict[str, str | None])
         settings["name"] = request["history"]
     body = {**request, "ddl_time_zone": request["zone"], "changefeed": settings}
     asked = {k: v for k, v in body.items() if k not in ("zone", "history")}
+    url = registry or os.environ.get("BRIDGE_REGISTRY") or _DEFAULT_SERVICE
     with closing(HttpRegistry(url, login(wait=0.0))) as remote:
         answer = need_json(remote, dict, "/history/dry-run", "POST", asked)
     if answer.get("verdict") not in EXIT:

@@ -27,6 +27,7 @@ from schemas.formats.craft.primitives import (
     uvarints,
     varints,
 )
+from schemas.formats.framing import check_size
 from schemas.model.errors import WireError
 from schemas.model.event import MAX_TSO
 
@@ -38,7 +39,6 @@ NO_PARTITION = NO_TERM = -1
 # Flags of a column.
 BINARY, HANDLE_KEY, GENERATED, PRIMARY_KEY, UNIQUE_KEY, MULTIPLE_KEY, NULLABLE, UNSIGNED = (1 << n for n in range(8))
 
-MAX_MESSAGE = 64 << 20
 MAX_EVENTS = 1 << 18  # an event can be as short as six bytes; TiCDC's default is 16 in a message
 MAX_COLUMNS = 4096  # TiDB's own limit of a table
 _KEPT_TERMS = 32 << 10  # bytes of a dictionary that is kept: what hostile messages can make us hold is bounded
@@ -106,8 +106,7 @@ class MessageParser:
 
     def parse(self, data: bytes) -> list[Part]:
         """A message → its events in order. WireError MALFORMED or TOO_LARGE, with the byte."""
-        if len(data) > MAX_MESSAGE:
-            raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+        check_size(data, "value")
         if not data:
             raise malformed_error(0, "an empty message")
         version, start = read_uvarint(data, 0, len(data))

@@ -24,7 +24,7 @@ from schemas.formats.debezium import ticdc_events as ticdc
 from schemas.formats.debezium import values as fields
 from schemas.formats.debezium.row_reader import ANY_TYPE, DebeziumRowReader
 from schemas.formats.debezium.side_messages import java_text, of_somebody_else
-from schemas.formats.framing import MAX_MESSAGE, json_body
+from schemas.formats.framing import MAX_MESSAGE, check_size, json_body
 from schemas.formats.other_fields import EXTRA as OTHER_FIELDS
 from schemas.formats.other_fields import members_of, members_text
 from schemas.model import values
@@ -49,8 +49,7 @@ def parse(data: bytes, where: str) -> tuple[dict[str, Any], str]:
     TiCDC writes the payload first, so that the schema's text, the same in every message of a table version, can be
     looked up instead of parsed. A document in another order or with spaces is parsed as a whole.
     """
-    if len(data) > MAX_MESSAGE:
-        raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+    check_size(data, where)
     try:
         text = json_exact.document(compression.decompress(json_body(data), MAX_MESSAGE))
         payload, rest = None, ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from schemas.codec.byte_signatures import name_body, with_body_name
-from schemas.formats.framing import MAX_MESSAGE
+from schemas.formats.framing import check_size
 from schemas.model.errors import WireError
 
 VERSION = 1
@@ -22,7 +22,7 @@ def begins(key: bytes) -> bool:
 
 def split_key(data: bytes) -> list[bytes]:
     """A message's key → the keys of its events. WireError NOT_FRAMED, TRUNCATED, TOO_LARGE."""
-    _check_size(data, "key")
+    check_size(data, "key")
     if len(data) >= 8 and data[:8] != _HEAD:
         raise WireError(
             "NOT_FRAMED",
@@ -43,7 +43,7 @@ def split_key(data: bytes) -> list[bytes]:
 
 def split_value(data: bytes, count: int) -> list[bytes]:
     """A message's value → the values of `count` events. WireError TRUNCATED, TRAILING_BYTES, TOO_LARGE."""
-    _check_size(data, "value")
+    check_size(data, "value")
     out, at = [], 0
     for _ in range(count):
         body, at = _piece(data, at, "value")
@@ -68,11 +68,6 @@ def _truncated_error(data: bytes, where: str, field: str, needed: int, have: int
     if data and data[0] and (what := name_body(data)):
         return WireError("NOT_FRAMED", where=where, details=f"it is {what}")
     return WireError("TRUNCATED", where=where, field=field, details=f"{needed} bytes needed, {have} there")
-
-
-def _check_size(data: bytes, where: str) -> None:
-    if len(data) > MAX_MESSAGE:
-        raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
 
 
 def join_key(keys: Iterable[bytes]) -> bytes:

@@ -18,7 +18,7 @@ from schemas.codec.byte_signatures import with_body_name
 from schemas.codec.json_forms import name_other_form
 from schemas.formats.base import Context
 from schemas.formats.definitions import join_definition, same_type
-from schemas.formats.framing import MAX_MESSAGE, json_body
+from schemas.formats.framing import MAX_MESSAGE, check_size, json_body
 from schemas.formats.other_fields import other_fields
 from schemas.formats.simple import avro
 from schemas.formats.simple.table_schema import boolean, table_of, text, whole_number
@@ -209,8 +209,7 @@ def parse(data: bytes) -> tuple[dict[str, Any], bool, bool]:
 
     Go's JSON writer escapes the U+FFFD that it puts in the place of such bytes; one that was there is not escaped.
     """
-    if len(data) > MAX_MESSAGE:
-        raise WireError("TOO_LARGE", where="value", details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+    check_size(data, "value")
     try:
         # As the length of a Snappy block Avro's first byte would say 22: no message of Simple is so short.
         data = data if data[:1] == _AVRO else compression.decompress(json_body(data), MAX_MESSAGE)

@@ -57,18 +57,11 @@ def test_row_2_null_beside_a_default_is_flagged_only_where_it_is_ambiguous() -> 
 ZERO = table(column("d", "date"), column("t", "datetime", scale=0), column("nd", "date", nullable=False))
 
 
-@each(
-    ("name", "text"),
-    [
-        ("d", "0000-00-00"),
-        ("d", "2000-00-00"),
-        ("d", "2000-01-00"),
-        ("t", "0000-00-00 00:00:00"),
-        ("nd", "0000-00-00"),
-        ("d", "0050-01-01"),
-        ("t", "0099-12-31 00:00:00"),
-    ],
-)
+_DAYS = [("d", day) for day in ("0000-00-00", "2000-00-00", "2000-01-00", "0050-01-01")]
+_TIMES = [("t", "0000-00-00 00:00:00"), ("t", "0099-12-31 00:00:00")]
+
+
+@each(("name", "text"), [*_DAYS, *_TIMES, ("nd", "0000-00-00")])
 def test_rows_3_and_4_dates_without_a_number_are_refused(name: str, text: str) -> None:
     event = change(ZERO, {"d": "2024-02-29", "t": "2024-02-29 01:02:03", "nd": "2024-02-29", name: text})
     error = Pair("debezium").refusal(event)

@@ -31,6 +31,12 @@ def schema(text: str) -> AvroSchema:
     return AvroSchema(parse(text))
 
 
+def unlike(branches: tuple[Any, ...]) -> list[Any]:
+    """The first branch of each kind: a union may have one of a kind only."""
+    kinds = [branch if isinstance(branch, str) else branch["type"] for branch in branches]
+    return [branch for place, branch in enumerate(branches) if kinds.index(kinds[place]) == place]
+
+
 @st.composite
 def pairs(draw: st.DrawFn) -> tuple[str, str]:
     """Two schemas that differ in places: most parts are of one kind on both sides, details are drawn for each."""
@@ -72,14 +78,9 @@ def pairs(draw: st.DrawFn) -> tuple[str, str]:
 
     def unions(depth: int) -> tuple[Any, Any]:
         branches = [pair(depth, in_union=True) for _ in range(draw(st.integers(1, 3)))]
-        readers, writers = unlike([one for one, _ in branches]), unlike([other for _, other in branches])
+        readers, writers = (unlike(side)[:: draw(st.sampled_from((1, -1)))] for side in zip(*branches, strict=True))
         alone = draw(st.integers(0, 4))
         return (readers, writers[0]) if alone == 0 else (readers[0], writers) if alone == 1 else (readers, writers)
-
-    def unlike(branches: list[Any]) -> list[Any]:
-        kinds = [branch if isinstance(branch, str) else branch["type"] for branch in branches]
-        kept = [branch for place, branch in enumerate(branches) if kinds.index(kinds[place]) == place]
-        return kept if draw(st.booleans()) else kept[::-1]
 
     def records(depth: int) -> tuple[Any, Any]:
         readers, writers = [], []

@@ -28,7 +28,7 @@ from schemas.formats.debezium.mysql_connector.message_keys import NO_KEY, OPAQUE
 from schemas.formats.debezium.mysql_connector.topic_memory import TopicMemory
 from schemas.formats.debezium.row_reader import DebeziumRowReader, MessageParts, commit_ts_of_source
 from schemas.formats.debezium.side_messages import check_connector, java_text, side_message
-from schemas.formats.framing import MAX_MESSAGE, json_body, names_schema, unframe_part
+from schemas.formats.framing import check_size, json_body, names_schema, unframe_part
 from schemas.formats.other_fields import other_fields
 from schemas.model.errors import WireError
 from schemas.model.event import TRUNCATE_TABLE, DdlEvent, Event, Message, RowChange
@@ -246,8 +246,7 @@ class DebeziumMysqlDecoder:
             if avro is not None:
                 return avro
             data = json_body(data)
-        if len(data) > MAX_MESSAGE:
-            raise WireError("TOO_LARGE", where=where, details=f"{len(data)} bytes, at most {MAX_MESSAGE}")
+        check_size(data, where)
         try:
             return self._json(json_exact.document(data))
         except ValueError as error:
