@@ -18,7 +18,7 @@ from schemas.model.table_filter import TableFilter
 from service.changefeed.list_checks import EXPRESSIONS
 from service.changefeed.settings import ChangefeedSettings, text_of, texts
 from service.ddl_check.advice import Advice
-from service.ddl_check.refusals.columns import generated_names
+from service.ddl_check.refusals.generated import generated_names
 
 _QUALIFIER: Final = re.compile(r"`(?:[^`]|``)+`\.")
 OTHER_FILTER: Final = Advice(

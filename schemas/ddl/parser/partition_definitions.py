@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from schemas.ddl.parser.calls import Call
+
 
 class PartitionValue(NamedTuple):
     """A value in VALUES. kind: int, fraction, text, bits, null, maxvalue, default, or "" for any other expression.
@@ -76,3 +78,4 @@ class PartitionBy:
     subpartitions: int | None = None
     functions: tuple[str, ...] = field(default=(), compare=False)
     fractions: bool = field(default=False, compare=False)
+    calls: tuple[Call, ...] = field(default=(), compare=False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import pairwise
 
+from schemas.ddl.parser.calls import calls
 from schemas.ddl.parser.column_definitions import charset_words, placement_policy
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import arithmetic, expression
@@ -25,6 +26,8 @@ def partition_by(c: Cursor) -> PartitionBy | None:
     called += [one.upper.lower() for one in read if one.upper == "DIV" or (one.kind == OP and one.upper not in _SIGNS)]
     fractions = any(one.kind == NUMBER and not str(one.value).isdecimal() for one in read)
     functions = () if interval_ or " " in method else tuple(filter(None, called[1:]))
+    opened = next((number for number, one in enumerate(read) if one.upper == "("), 0)
+    within = tuple(calls(read[opened:])) if functions else ()
     plain = len(names) == 1 and c.all[at + 1].upper == "(" and c.all[at + 3].upper == ")"
     count = c.integer() if c.accept("PARTITIONS") else None
     subpartitioned, each = c.accept("SUBPARTITION", "BY"), None
@@ -36,7 +39,7 @@ def partition_by(c: Cursor) -> PartitionBy | None:
     made = definitions(c) if c.upper == "(" else ()
     indexes = update_indexes(c)
     return PartitionBy(
-        names, indexes, method, made, count, interval_, subpartitioned, plain, each, functions, fractions
+        names, indexes, method, made, count, interval_, subpartitioned, plain, each, functions, fractions, within
     )
 
 

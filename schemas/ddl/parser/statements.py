@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from schemas.ddl.parser.calls import Call
 from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
 from schemas.model.table import TableId
 
@@ -327,7 +328,7 @@ class NamedObject(NamedTuple):
 class CreateRelation:
     """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view. columns: the names
     that a view gives its columns, () where its SELECT does. selects: one, or those of a UNION; () where one is no plain
-    one. numbers: those of a sequence's options.
+    one. calls: of functions, in a view. numbers: those of a sequence's options.
     """
 
     kind: Literal["view", "sequence"]
@@ -337,6 +338,7 @@ class CreateRelation:
     has_variables: bool = field(default=False, compare=False)
     columns: tuple[str, ...] = field(default=(), compare=False)
     selects: tuple[ViewSelect, ...] = field(default=(), compare=False)
+    calls: tuple[Call, ...] = field(default=(), compare=False)
     numbers: Numbers = field(default=(), compare=False)
 
 

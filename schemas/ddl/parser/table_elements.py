@@ -16,7 +16,8 @@ from schemas.ddl.parser.column_definitions import (
 )
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import expression
-from schemas.ddl.parser.lexer import NUMBER, STRING, WORD
+from schemas.ddl.parser.lexer import BITS, NUMBER, STRING, WORD
+from schemas.ddl.parser.literals import unit
 from schemas.ddl.parser.statements import ColumnDef, IndexDef, TableOptions
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:d|h|ms|us|µs|ns|m|s))+|\d+")
@@ -270,9 +271,16 @@ def _comment_option(c: Cursor, options: TableOptions) -> TableOptions:
 
 
 def _ttl_option(c: Cursor, options: TableOptions) -> TableOptions:
-    at = c.at
-    expression(c)
-    return replace(options, ttl=next(iter(c.names_between(at, c.at)), ""))
+    """column + INTERVAL literal unit"""
+    with c.read_in_full():
+        name = c.name("a column's name")
+        c.expect("+", "INTERVAL")
+        if c.token.kind in (NUMBER, BITS):
+            c.advance()
+        else:
+            c.literal("a number or a text")
+        unit(c)
+    return replace(options, ttl=name)
 
 
 def _union_option(c: Cursor, options: TableOptions) -> TableOptions:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from schemas.ddl.parser.calls import calls
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.lexer import END
 from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, ViewSelect
@@ -35,7 +36,8 @@ def create_view(c: Cursor, or_replace: bool) -> CreateRelation:
     c.rest()
     _check_option(c, at)
     variables = any(token.upper.startswith("@") for token in c.all[at:])
-    return replace(view, has_variables=variables, columns=tuple(columns), selects=selects)
+    called = tuple(calls(c.all[at:]))
+    return replace(view, has_variables=variables, columns=tuple(columns), selects=selects, calls=called)
 
 
 def _check_option(c: Cursor, at: int) -> None:

@@ -29,14 +29,7 @@ from schemas.ddl.parser.statements import (
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableDetails
 from service.ddl_check.refusals import auto_random, dependencies, indexes
-from service.ddl_check.refusals.columns import (
-    NULL_IN_PRIMARY_KEY,
-    Refusal,
-    SqlModes,
-    generated_names,
-    of_column_name,
-    of_name,
-)
+from service.ddl_check.refusals.columns import NULL_IN_PRIMARY_KEY, Refusal, SqlModes, of_column_name, of_name
 from service.ddl_check.refusals.defaults import of_literal, of_sequence
 from service.ddl_check.refusals.definitions import (
     MAX_COLUMNS,
@@ -52,6 +45,7 @@ from service.ddl_check.refusals.definitions import (
     of_rename,
     of_twice,
 )
+from service.ddl_check.refusals.generated import generated_names
 from service.ddl_check.refusals.partitions import MANAGED, of_exchange, of_management, of_partitioning
 from service.ddl_check.refusals.together import of_algorithm, of_together
 from service.ddl_check.refusals.type_changes import of_change, of_charset

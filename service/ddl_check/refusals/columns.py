@@ -1,16 +1,15 @@
-"""What TiDB refuses of a column's definition, whatever the table: names, lengths, elements, generated expressions.
+"""What TiDB refuses of a column's definition, whatever the table: names, lengths, elements.
 
-Source: upstream tidb `pkg/planner/core/preprocess.go` (checkColumn), `pkg/ddl/add_column.go`,
-`pkg/ddl/generated_column.go`.
+Source: upstream tidb `pkg/planner/core/preprocess.go` (checkColumn), `pkg/ddl/add_column.go`.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from schemas.ddl.executor.charsets import Charset, collation_weight, longest_character
+from schemas.ddl.parser.lexer import ANSI_MODES
 from schemas.ddl.parser.statements import ColumnDef, DataType
 from schemas.model.types import BY_NAME, Kind
 
@@ -50,6 +49,7 @@ class SqlModes(NamedTuple):
     no_zero_date: bool = True
     no_zero_in_date: bool = True
     invalid_dates: bool = False
+    ignore_space: bool = False
 
     @classmethod
     def of(cls, sql_mode: str | None) -> SqlModes:
@@ -63,6 +63,7 @@ class SqlModes(NamedTuple):
             traditional or "NO_ZERO_DATE" in words,
             traditional or "NO_ZERO_IN_DATE" in words,
             "ALLOW_INVALID_DATES" in words,
+            bool(words & {"IGNORE_SPACE", *ANSI_MODES}),
         )
 
 
@@ -78,16 +79,6 @@ _LENGTHS: Final = (
 )  # fmt: skip
 _SCALED: Final = ("decimal", "float", "double")
 _INTEGERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE)
-NOT_IN_GENERATED: Final = frozenset("""
-    benchmark connection_id curdate current_date current_role current_time current_timestamp current_user curtime
-    database found_rows get_lock is_free_lock is_used_lock last_insert_id load_file localtime localtimestamp nextval now
-    rand random_bytes release_all_locks release_lock row_count schema session_user setval sleep sysdate system_user
-    unix_timestamp user utc_date utc_time utc_timestamp uuid uuid_short values version lastval
-""".split())  # fmt: skip
-_AGGREGATES: Final = frozenset(("avg", "bit_and", "bit_or", "bit_xor", "count", "group_concat", "max", "min", "sum"))
-_CALL = re.compile(r"([a-z_][a-z0-9_]*)\(")
-_NAME = re.compile(r"`((?:[^`]|``)+)`")
-_TEXTS = re.compile(r"'(?:[^']|'')*'")
 
 
 def of_column(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator[Refusal]:
@@ -107,8 +98,6 @@ def of_column(defined: ColumnDef, charset: Charset, modes: SqlModes) -> Iterator
     fits = kind in (Kind.DATETIME, Kind.TIMESTAMP) and defined.update_digits == (defined.type.length or 0)
     if defined.on_update and not fits:
         yield Refusal(1294, f"Invalid ON UPDATE clause for '{defined.name}' column")
-    if defined.generated is not None:
-        yield from _of_generated(defined)
 
 
 def of_column_name(name: str) -> Iterator[Refusal]:
@@ -173,51 +162,3 @@ def _of_elements(defined: ColumnDef, charset: Charset) -> Iterator[Refusal]:
             yield Refusal(3505, f"Too long enumeration/set value for column {defined.name}.")
     if word == "SET" and len(elements) > 64:
         yield Refusal(1097, f"Too many strings for column {defined.name} and SET")
-
-
-# ---- generated columns
-def generated_names(expression: str) -> list[str]:
-    """The columns that an expression names, in TiDB's own text of it."""
-    return [name.replace("``", "`") for name in _NAME.findall(_TEXTS.sub("''", expression))]
-
-
-def generated_functions(expression: str) -> list[str]:
-    """The functions that an expression calls, in TiDB's own text of it."""
-    return _CALL.findall(_without_texts(expression))
-
-
-def _without_texts(expression: str) -> str:
-    return _NAME.sub("``", _TEXTS.sub("''", expression))
-
-
-def outermost_function(expression: str) -> str:
-    """The function whose call is the whole expression, in TiDB's own text of it; "" where it is none."""
-    bare = _without_texts(expression)
-    called = _CALL.match(bare)
-    depth, at = 0, called.end() - 1 if called else len(bare)
-    while at < len(bare):
-        depth += (bare[at] == "(") - (bare[at] == ")")
-        at += 1
-        if not depth:
-            break
-    return called[1] if called and at == len(bare) and not depth else ""
-
-
-def _of_generated(defined: ColumnDef) -> Iterator[Refusal]:
-    if defined.default is not None:
-        yield Refusal(1221, "Incorrect usage of DEFAULT and generated column")
-    if defined.auto_increment:
-        yield Refusal(1221, "Incorrect usage of AUTO_INCREMENT and generated column")
-    if defined.on_update:
-        yield Refusal(1221, "Incorrect usage of ON UPDATE and generated column")
-    if defined.primary_key and not defined.stored:
-        text = "'Defining a virtual generated column as primary key' is not supported for generated columns."
-        yield Refusal(3106, text)
-    if re.search(r" array\)", _TEXTS.sub("''", defined.generated or ""), re.IGNORECASE):
-        text = "Use of CAST( .. AS .. ARRAY) outside of functional index in CREATE(non-SELECT)/ALTER TABLE"
-        yield Refusal(1235, f"This version of TiDB doesn't yet support '{text} or in general expressions'")
-    functions = generated_functions(defined.generated or "")
-    if any(name in _AGGREGATES for name in functions):
-        yield Refusal(1111, "Invalid use of group function")
-    if any(name in NOT_IN_GENERATED for name in functions):
-        yield Refusal(3102, f"Expression of generated column '{defined.name}' contains a disallowed function.")

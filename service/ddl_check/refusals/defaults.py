@@ -15,11 +15,14 @@ from typing import Final
 
 from schemas.ddl.executor.charsets import encodable
 from schemas.ddl.executor.default_values import with_default
+from schemas.ddl.parser.calls import calls_of
 from schemas.ddl.parser.statements import ColumnDef, DefaultValue
 from schemas.model.errors import DdlError
 from schemas.model.table import Column
 from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_functions, outermost_function
+from service.ddl_check.refusals.columns import Refusal, SqlModes
+from service.ddl_check.refusals.functions import SYNTAX_ERROR, no_function, of_calls
+from service.ddl_check.refusals.generated import outermost_function
 
 _LOBS: Final = ("tinytext", "text", "mediumtext", "longtext", "tinyblob", "blob", "mediumblob", "longblob", "json")
 _NUMBERS: Final = (Kind.INTEGER, Kind.FLOAT, Kind.DOUBLE, Kind.DECIMAL)
@@ -34,7 +37,6 @@ _TAKEN: Final = re.compile(
     rf"|str_to_date\((?:{_TEXT}|[\d.]+), (?:{_TEXT}|[\d.]+)\)",
     re.DOTALL,
 )
-SYNTAX_ERROR: Final = 1064
 _MOST_DIGITS: Final = 65
 _EXACT: Final = Context(prec=100)
 _UNSAFE: Final = frozenset(("rand", "uuid", "uuid_to_bin", "replace", "upper"))
@@ -88,7 +90,7 @@ def _invalid(name: str) -> Refusal:
 
 
 def _of_expression(name: str, text: str, added: bool) -> Iterator[Refusal]:
-    if text.endswith("`") and not generated_functions(text):
+    if text.endswith("`") and not calls_of(text):
         yield Refusal(1105, "column name is not yet supported as a default value")
         return
     outermost = outermost_function(text)
@@ -102,6 +104,8 @@ def _of_expression(name: str, text: str, added: bool) -> Iterator[Refusal]:
     elif not _TAKEN.fullmatch(text):
         words = f"Default value expression of column '{name}' contains a disallowed function: `{outermost}`."
         yield Refusal(3770, words)
+    else:
+        yield from of_calls(calls_of(text), lambda call: no_function(call, "")._replace(certain=False))
 
 
 # ---- whether a type holds a value

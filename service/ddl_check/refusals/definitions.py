@@ -16,8 +16,9 @@ from schemas.ddl.parser.partition_definitions import PartitionBy
 from schemas.ddl.parser.statements import ChangeColumn, ColumnDef, TableName, TableOptions
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableId
-from service.ddl_check.refusals.columns import Refusal, SqlModes, generated_names, of_column, of_name
+from service.ddl_check.refusals.columns import Refusal, SqlModes, of_column, of_name
 from service.ddl_check.refusals.defaults import of_default
+from service.ddl_check.refusals.generated import generated_names, of_generated
 
 MAX_COLUMNS: Final = 1017  # TiDB's table-column-count-limit
 _COLLATIONS: Final = frozenset("""
@@ -112,7 +113,7 @@ def of_definition(defined: ColumnDef, table: Charset, modes: SqlModes, added: bo
     """A column that is defined, in a table of this character set."""
     yield from of_charset_names(defined.type.charset, defined.collate)
     own = charset_of(defined.type.charset, defined.collate, table)
-    before = list(of_column(defined, own, modes))
+    before = [*of_column(defined, own, modes), *of_generated(defined)]
     yield from before
     if not before:
         try:

@@ -13,15 +13,9 @@ from schemas.ddl.parser.statements import ColumnDef, IndexDef
 from schemas.model.names import quote_name
 from schemas.model.table import Column, Index, Table, TableId
 from schemas.model.types import Kind
-from service.ddl_check.refusals.columns import (
-    AUTO_WITHOUT_KEY,
-    NOT_IN_GENERATED,
-    Refusal,
-    generated_functions,
-    generated_names,
-    of_name,
-)
+from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal, of_name
 from service.ddl_check.refusals.dependencies import REFERENCED_TTL
+from service.ddl_check.refusals.generated import generated_names, of_expression, of_index_functions
 
 _MAX_COMMENT: Final = 1024
 _MAX_PARTS: Final = 16
@@ -108,9 +102,10 @@ def _of_expressions(table: Table, index: IndexDef) -> Iterator[Refusal]:
         automatic = {column.name.lower() for column in table.columns if column.auto_increment}
         if any(name.lower() in automatic for name in names):
             yield Refusal(3754, f"Expression index '{index.name}' cannot refer to an auto-increment column")
-        if any(name in NOT_IN_GENERATED for name in generated_functions(text)):
-            name = index.name or "expression_index"
-            yield Refusal(3758, f"Expression of expression index '{name}' contains a disallowed function.")
+        words = f"Expression of expression index '{index.name or 'expression_index'}'"
+        disallowed = Refusal(3758, f"{words} contains a disallowed function.")
+        yield from of_expression(text, disallowed, Refusal(3800, f"{words} cannot refer to a row value"))
+        yield from of_index_functions(text)
 
 
 def _outermost(text: str) -> str:

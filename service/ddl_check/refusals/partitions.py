@@ -16,6 +16,7 @@ from schemas.ddl.parser.statements import NoColumnEffect
 from schemas.model.table import Column, KnownPartition, Partitioning, Table
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import Refusal
+from service.ddl_check.refusals.functions import of_calls
 
 _VALUES: Final = {"RANGE": "LESS THAN", "LIST": "IN"}
 _INTEGERS: Final = (Kind.INTEGER, Kind.BIT, Kind.YEAR)
@@ -191,9 +192,8 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         for name in spread.names:
             if find(table.columns, name) is None:
                 yield Refusal(1488, "Field in list of fields for partition function not found in table")
-    for name in spread.functions:
-        if name not in _CALLED:
-            yield Refusal(1564, f"This partition function is not allowed ({name})")
+    yield from (_not_allowed(name) for name in spread.functions if name not in _CALLED)
+    yield from of_calls(spread.calls, lambda call: _not_allowed(call.name))
     if spread.method in ("HASH", "RANGE", "LIST") and not spread.plain and _is_constant(table, spread):
         text = "Constant, random or timezone-dependent expressions in (sub)partitioning function are not allowed"
         yield Refusal(1486, text)
@@ -211,6 +211,10 @@ def _of_columns(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         if column.type.kind not in allowed or column.type.name.endswith(_LOBS):
             text = "is of a not allowed type for this type of partitioning"
             yield Refusal(1659, f"Field '{column.name}' {text}")
+
+
+def _not_allowed(function: str) -> Refusal:
+    return Refusal(1564, f"This partition function is not allowed ({function})")
 
 
 def _of_result(spread: PartitionBy, columns: Sequence[Column]) -> Iterator[Refusal]:

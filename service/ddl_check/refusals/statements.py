@@ -90,7 +90,7 @@ def _of_statement(catalog: Catalog, statement: Statement, db: str, modes: SqlMod
                 yield from of_taken(catalog, statement.table, db)
             elif statement.replace and catalog.table(statement.table.in_db(db)) is not None:
                 yield wrong_object(statement.table.in_db(db), "VIEW")
-            yield from of_view(catalog, statement, db)
+            yield from of_view(catalog, statement, db, modes)
             if statement.kind == "sequence" and is_conflict(statement.numbers, new=True):
                 yield conflict(statement.table.in_db(db))
         case RenameTables():

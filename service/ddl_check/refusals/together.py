@@ -27,8 +27,9 @@ from schemas.ddl.parser.statements import (
     SetOptions,
 )
 from schemas.model.table import Table
-from service.ddl_check.refusals.columns import Refusal, generated_names
+from service.ddl_check.refusals.columns import Refusal
 from service.ddl_check.refusals.dependencies import begins
+from service.ddl_check.refusals.generated import generated_names
 
 _UNCOUNTED: Final = ("ALGORITHM", "LOCK", "VALIDATION")
 _ALONE_OPTIONS: Final = (

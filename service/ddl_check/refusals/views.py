@@ -11,17 +11,19 @@ from typing import Final
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.parser.statements import CreateRelation, ViewSelect
 from schemas.model.table import Table
-from service.ddl_check.refusals.columns import Refusal
+from service.ddl_check.refusals.columns import Refusal, SqlModes
 from service.ddl_check.refusals.definitions import of_twice
+from service.ddl_check.refusals.functions import no_function, of_calls
 
 SYSTEM: Final = frozenset(("information_schema", "mysql", "performance_schema", "metrics_schema", "sys"))
 _Sources = dict[str, Table | None]
 """Tables by alias in lower case; None: its columns are not known."""
 
 
-def of_view(catalog: Catalog, view: CreateRelation, db: str) -> Iterator[Refusal]:
+def of_view(catalog: Catalog, view: CreateRelation, db: str, modes: SqlModes) -> Iterator[Refusal]:
     if view.has_variables:
         yield Refusal(1351, "View's SELECT contains a variable or parameter")
+    yield from of_calls(view.calls, lambda call: no_function(call, db), spaces=modes.ignore_space)
     made = list[list[str] | None]()
     for select in view.selects:
         sources: _Sources = {}
