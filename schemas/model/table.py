@@ -127,8 +127,8 @@ class ForeignKey:
 
 class KnownPartition(NamedTuple):
     """A partition. numbers: of its values, those that are whole numbers and stand alone. single: it has one value, or
-    a list of single ones. policy: of placement. rows: of each value its part for each column, None for MAXVALUE; only
-    of values that are numbers and texts.
+    a list of single ones. policy: of placement. rows: of each value its part for each column, None for MAXVALUE, in a
+    list for NULL; only of values that are numbers and texts. has_default: a list takes what is in no other one.
     """
 
     name: str
@@ -137,6 +137,7 @@ class KnownPartition(NamedTuple):
     single: bool = True
     policy: str = ""
     rows: tuple[tuple[int | str | None, ...], ...] = ()
+    has_default: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +163,8 @@ class TableDetails:
     clustered: of the primary key, None where it is not written. ttl: the column. checks, expressions: name of the CHECK
     or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
     column; random: its bits and its range. prefixed: columns of which an index has a prefix only. everywhere: indexes
-    that are GLOBAL. cached: by ALTER TABLE … CACHE. policy: of placement.
+    that are GLOBAL. cached: by ALTER TABLE … CACHE. policy: of placement. affinity: its level, "" for none. temporary:
+    it is a global temporary table.
     """
 
     clustered: bool | None = None
@@ -177,6 +179,8 @@ class TableDetails:
     everywhere: tuple[str, ...] = ()
     cached: bool = False
     policy: str = ""
+    affinity: str = ""
+    temporary: bool = False
 
     @property
     def policies(self) -> tuple[str, ...]:

@@ -136,6 +136,8 @@ def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
         raise DdlError("DDL_NOT_APPLICABLE", details=f"table {id_} exists already")
     id_ = id_._replace(db=database.name)
     table = _copy_table(catalog, s.like, db, id_) if s.like else _new_table(s, id_, database.charset)
+    if s.like and s.temporary and table.details is not None:
+        table = replace(table, details=replace(table.details, temporary=True, affinity=""))
     return _store_table(catalog, database, table)
 
 

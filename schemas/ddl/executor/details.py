@@ -26,6 +26,7 @@ def details_of_create(s: CreateTable, table: Table) -> TableDetails:
     """Of a CREATE TABLE. CHECKs are kept where TiDB shows them; by default it keeps none of what is typed."""
     spread = _partitioning(s.partition, table)
     made = TableDetails(ttl=s.options.ttl or "", partitioning=spread, cached=s.cached, policy=s.options.policy or "")
+    made = replace(made, affinity=_level(s.options.affinity), temporary=s.temporary == "global")
     made = _with_columns(made, s.columns)
     for index in s.indexes:
         made = _with_index(made, index, table.id)
@@ -80,8 +81,14 @@ def _partitioning(spread: PartitionBy | None, table: Table) -> Partitioning | No
 
 def _partitions(made: Iterable[PartitionDef]) -> tuple[KnownPartition, ...]:
     return tuple(
-        KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single, one.policy, one.rows) for one in made
+        KnownPartition(one.name, one.numbers, one.has_maxvalue, one.single, one.policy, one.rows, one.has_default)
+        for one in made
     )
+
+
+def _level(affinity: str | None) -> str:
+    level = (affinity or "").lower()
+    return "" if level == "none" else level
 
 
 def _known(names: Iterable[str], table: Table) -> tuple[str, ...]:
@@ -142,11 +149,12 @@ def _drop_index(details: TableDetails, clause: DropIndex, _: Table) -> TableDeta
 
 
 def _set_options(details: TableDetails, clause: SetOptions, _: Table) -> TableDetails:
-    ttl, policy = clause.options.ttl, clause.options.policy
+    ttl, policy, affinity = clause.options.ttl, clause.options.policy, clause.options.affinity
     return replace(
         details,
         ttl=details.ttl if ttl is None else ttl,
         policy=details.policy if policy is None else policy,
+        affinity=details.affinity if affinity is None else _level(affinity),
     )
 
 

@@ -19,7 +19,7 @@ class PartitionValue(NamedTuple):
 
 
 def _part(value: PartitionValue) -> int | str | None:
-    return None if value.kind == "maxvalue" else int(value.text) if value.kind == "int" else value.text
+    return None if value.kind in ("maxvalue", "null") else int(value.text) if value.kind == "int" else value.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,18 @@ class PartitionDef:
         return any(one.kind == "maxvalue" for values in self.literals for one in values)
 
     @property
+    def has_default(self) -> bool:
+        """Whether a list takes what is in no other one."""
+        return any(values[0].kind == "default" for values in self.literals)
+
+    @property
     def rows(self) -> tuple[tuple[int | str | None, ...], ...]:
-        """Of each value its part for each column: whole numbers, texts, None for MAXVALUE. Without values that have
-        anything else."""
+        """Of each value its part for each column: whole numbers, texts, None for MAXVALUE, in a list for NULL. Without
+        values that have anything else."""
         found = self.literals
         if self.values == "LESS THAN":
             found = (tuple(one for v in self.literals for one in v),)
-        plain = [v for v in found if all(one.kind in ("int", "text", "maxvalue") for one in v)]
+        plain = [v for v in found if all(one.kind in ("int", "text", "maxvalue", "null") for one in v)]
         return tuple(tuple(_part(one) for one in v) for v in plain if v)
 
     @property

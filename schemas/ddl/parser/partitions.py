@@ -120,7 +120,8 @@ def _values(c: Cursor, words: tuple[str, ...] = ("MAXVALUE", "DEFAULT")) -> tupl
     c.expect("(")
     while True:
         if c.upper == "(" and _is_tuple(c):
-            values.append(tuple(one for inner in _values(c) for one in inner))
+            with c.read_in_full():  # DEFAULT stands alone
+                values.append(tuple(one for inner in _values(c, ("MAXVALUE",)) for one in inner))
         else:
             word = c.accept_any(*words)
             at = c.at
@@ -161,6 +162,7 @@ def _literal(c: Cursor, at: int) -> PartitionValue:
 
 
 _MAXVALUE = ((PartitionValue("maxvalue"),),)
+_DEFAULT = ((PartitionValue("default"),),)
 
 
 def definitions(c: Cursor) -> tuple[PartitionDef, ...]:
@@ -180,7 +182,7 @@ def definition(c: Cursor) -> PartitionDef:
     elif c.accept("VALUES", "IN"):
         one = replace(one, values="IN", literals=_values(c))
     elif c.accept("DEFAULT"):
-        one = replace(one, values="IN")
+        one = replace(one, values="IN", literals=_DEFAULT)
     else:
         one = replace(one, values=c.accept_any("HISTORY", "CURRENT"))
     one = replace(one, policy=options(c))

@@ -301,11 +301,16 @@ def _convert(work: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
 
 
 def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:
-    yield from of_exchange(work.table, clause.partition, work.catalog.table(clause.table.in_db(work.db)))
+    other = work.catalog.table(clause.table.in_db(work.db))
+    for one in (work.table, other):
+        if one is not None:
+            yield from dependencies.of_partitions_beside_affinity(one, "EXCHANGE PARTITION")
+    yield from of_exchange(work.table, clause.partition, other)
 
 
 def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refusal]:
     details = work.table.details
+    yield from dependencies.of_partitions_beside_affinity(work.table, clause.what)
     if clause.what in _UNSUPPORTED:
         yield Refusal(8200, _UNSUPPORTED[clause.what])
     elif clause.what in MANAGED and details is not None:

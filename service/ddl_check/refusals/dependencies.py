@@ -29,6 +29,12 @@ def children(catalog: Catalog, parent: TableId) -> list[tuple[Table, ForeignKey]
     ]
 
 
+def references(catalog: Catalog, table: Table) -> list[tuple[Table, ForeignKey]]:
+    """Foreign keys of other tables and of its own that name a table."""
+    own = table.details.foreign_keys if table.details else ()
+    return [*children(catalog, table.id), *((table, key) for key in own if key.table.folded == table.id.folded)]
+
+
 def _has(names: Collection[str], name: str) -> bool:
     return name.lower() in {one.lower() for one in names}
 
@@ -54,7 +60,7 @@ def of_leaving(catalog: Catalog, table: Table, name: str, *, dropped: bool) -> I
     for key in details.foreign_keys:
         if _has(key.columns, name):
             yield Refusal(1828, f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}'")
-    for child, key in children(catalog, table.id):
+    for child, key in references(catalog, table):
         if _has(key.referenced, name):
             text = f"Cannot drop column '{name}': needed in a foreign key constraint '{key.name}' of table '{child.id}'"
             yield Refusal(1829, text)
@@ -95,7 +101,7 @@ def of_changing(catalog: Catalog, table: Table, old: Column, new: Column) -> Ite
             elif key.sets_null and not new.nullable:
                 text = f"needed in a foreign key constraint '{key.name}' SET NULL"
                 yield Refusal(1830, f"Column '{old.name}' cannot be NOT NULL: {text}")
-    for child, key in children(catalog, table.id):
+    for child, key in references(catalog, table):
         if _has(key.referenced, old.name) and (number := _misfit(old, new, _counterpart(child, key, old), 1833)):
             text = f"used in a foreign key constraint '{key.name}' of table '{child.id}'"
             yield Refusal(number, f"Cannot change column '{old.name}': {text}")
@@ -157,7 +163,7 @@ def of_leaving_index(catalog: Catalog, table: Table, name: str) -> Iterator[Refu
     if details is None:
         return
     needed = [key.columns for key in details.foreign_keys]
-    needed += [key.referenced for _, key in children(catalog, table.id)]
+    needed += [key.referenced for _, key in references(catalog, table)]
     for columns in needed:
         if begins(own.columns, columns) and not any(begins(i.columns, columns) for i in others):
             text = f"Cannot drop index '{own.name}': needed in a foreign key constraint"
@@ -197,6 +203,19 @@ def of_affinity(level: str | None, *, partitioned: bool, temporary: bool = False
     elif partitioned == (level == "partition"):
         return
     yield Refusal(8266, text)
+
+
+def of_partitions_beside_affinity(table: Table, what: str) -> Iterator[Refusal]:
+    """Partitions of a table with AFFINITY stay as they are. what: the words of the clause."""
+    if table.details is not None and table.details.affinity and what in _PARTITION_CHANGES:
+        words = "ALTER TABLE PARTITIONING" if what == "PARTITION BY" else what
+        yield Refusal(8200, f"Unsupported {words} of a table with AFFINITY option")
+
+
+_PARTITION_CHANGES: Final = (
+    "ADD PARTITION", "DROP PARTITION", "REORGANIZE PARTITION", "REMOVE PARTITIONING", "COALESCE PARTITION",
+    "PARTITION BY", "EXCHANGE PARTITION",
+)  # fmt: skip
 
 
 def of_leaving_database(catalog: Catalog, database: Database) -> Iterator[Refusal]:

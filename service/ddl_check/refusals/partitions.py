@@ -53,6 +53,9 @@ _ARGUMENTS: Final = {
 """Function → the types of which a column has to be among its arguments (upstream checkPartitionExprArgs)."""
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
 _PLAIN: Final = re.compile(r"[0-9a-z]*")  # in every collation in this order
+_TEXT: Final = re.compile(r"[0-9A-Za-z]*")  # in the collations that go by code points
+_BY_CODE: Final = ("utf8mb4_bin", "utf8_bin", "latin1_bin", "ascii_bin")
+NOT_INCREASING: Final = Refusal(1493, "VALUES LESS THAN value must be strictly increasing for each partition")
 _Row = tuple[int | str | None, ...]
 
 
@@ -69,7 +72,7 @@ def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         yield from _of_values(one, kind, width)
     yield from of_partition_names(spread.partitions, ())
     yield from _of_literals(table, spread.partitions, spread.method, spread.names)
-    yield from _of_order(spread.partitions, kind)
+    yield from _of_order(table, spread.partitions, spread.method, spread.names)
     yield from _of_columns(table, spread)
 
 
@@ -135,28 +138,43 @@ def _wrong_kinds(column: Column) -> tuple[str, ...]:
     return () if column.type.name in ("varchar", "varbinary") else _WRONG_KINDS.get(column.type.kind, ())
 
 
-def _of_order(made: Sequence[PartitionDef | KnownPartition], kind: str) -> Iterator[Refusal]:
-    """Of the values of partitions, as far as they are known and no collation decides."""
+def _of_order(
+    table: Table, made: Sequence[PartitionDef | KnownPartition], method: str, names: Sequence[str]
+) -> Iterator[Refusal]:
+    """Of the values of partitions, as far as they are known. names: of the columns by which rows are spread."""
+    kind, columns = method.partition(" ")[0], [find(table.columns, name) for name in names]
     if kind == "RANGE" and any(one.has_maxvalue and one.single for one in made[:-1]):
         yield Refusal(1481, "MAXVALUE can only be used in last partition definition")
-    rows = [row for one in made for row in one.rows]
-    if kind == "RANGE" and any(_is_less(row, later) is False for row, later in pairwise(rows)):
-        yield Refusal(1493, "VALUES LESS THAN value must be strictly increasing for each partition")
-    nulls = [v for one in made if isinstance(one, PartitionDef) for v in one.literals if v[0].kind == "null"]
-    if kind == "LIST" and (len(set(rows)) < len(rows) or sum(len(v) == 1 for v in nulls) > 1):
+    rows = [_weights(row, columns) for one in made for row in one.rows]
+    if kind == "RANGE" and any(_is_less(row, later, columns) is False for row, later in pairwise(rows)):
+        yield NOT_INCREASING
+    if kind == "LIST" and (len(set(rows)) < len(rows) or sum(one.has_default for one in made) > 1):
         yield Refusal(1495, "Multiple definition of same constant in list partitioning")
 
 
-def _is_less(row: _Row, later: _Row) -> bool | None:
-    """Whether one end comes before another; None where a collation decides."""
-    for part, other in zip(row, later, strict=False):
+def _weights(row: _Row, columns: Sequence[Column | None]) -> _Row:
+    """With texts as their columns' collations compare them, as far as that is plain."""
+    return tuple(
+        part.lower() if isinstance(part, str) and _ignores_case(column) and _PLAIN.fullmatch(part.lower()) else part
+        for part, column in zip(row, [*columns, *[None] * len(row)], strict=False)
+    )
+
+
+def _ignores_case(column: Column | None) -> bool:
+    return column is not None and column.collate.endswith("_ci")
+
+
+def _is_less(row: _Row, later: _Row, columns: Sequence[Column | None]) -> bool | None:
+    """Whether one end comes before another; None where a collation decides that is not known here."""
+    for part, other, column in zip(row, later, [*columns, *[None] * len(row)], strict=False):
         if part == other:
             continue
         if part is None or other is None:
             return other is None
         if isinstance(part, int) and isinstance(other, int):
             return part < other
-        for plain in (_DATE, _PLAIN):
+        by_code = column is not None and column.type.kind is Kind.TEXT and column.collate in _BY_CODE
+        for plain in (_DATE, _TEXT if by_code else _PLAIN):
             if plain.fullmatch(str(part)) and plain.fullmatch(str(other)):
                 return str(part) < str(other)
         return None
@@ -266,7 +284,7 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             gone = {name.lower() for name in clause.names}
             yield from of_partition_names(clause.added, [n for n in spread.names if n.lower() not in gone])
             yield from _of_literals(table, clause.added, method, spread.columns)
-            yield from _of_reorganized(spread, gone, clause.added)
+            yield from _of_reorganized(table, spread, gone, clause.added)
         case "FIRST PARTITION" | "LAST PARTITION" if not method.startswith("RANGE"):
             text = f"{clause.what}, does not seem like an INTERVAL partitioned table"
             yield Refusal(8200, f"Unsupported {text}")
@@ -279,13 +297,18 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             for one in clause.added:
                 yield from _of_values(one, kind, len(spread.columns) if " " in method else 0)
             yield from _of_literals(table, clause.added, method, spread.columns)
-            yield from _of_order([*spread.partitions, *clause.added], kind)
+            if any(one.has_default for one in spread.partitions):
+                text = "Unsupported ADD List partition, already contains DEFAULT partition. Please use REORGANIZE"
+                yield Refusal(8200, f"{text} PARTITION instead")
+            yield from _of_order(table, [*spread.partitions, *clause.added], method, spread.columns)
             if not clause.lenient:
                 yield from of_partition_names(clause.added, spread.names)
 
 
-def _of_reorganized(spread: Partitioning, gone: Set[str], added: Sequence[PartitionDef]) -> Iterator[Refusal]:
-    """gone: names in small letters, of partitions that others take the place of."""
+def _of_reorganized(
+    table: Table, spread: Partitioning, gone: Set[str], added: Sequence[PartitionDef]
+) -> Iterator[Refusal]:
+    """gone: names in small letters, of partitions that others take the place of. The last ones may end elsewhere."""
     places = [place for place, one in enumerate(spread.partitions) if one.name.lower() in gone]
     if not places:
         return
@@ -295,13 +318,12 @@ def _of_reorganized(spread: Partitioning, gone: Set[str], added: Sequence[Partit
         return
     before = [one for place, one in enumerate(spread.partitions) if place < places[0] or kind == "LIST"]
     before = [one for one in before if one.name.lower() not in gone]
-    yield from _of_order([*before, *added], kind)
-    old, new = spread.partitions[last], added[-1] if added else None
-    is_last = last == len(spread.partitions) - 1
-    numbers = new.numbers if new is not None and kind == "RANGE" and old.single and old.numbers else ()
-    if numbers and (numbers < old.numbers or (numbers != old.numbers and not is_last)):
-        text = "Reorganize of range partitions cannot change total ranges except for last partition where it can"
-        yield Refusal(1520, f"{text} extend the range")
+    yield from _of_order(table, [*before, *added], spread.method, spread.columns)
+    if kind == "RANGE" and added and last < len(spread.partitions) - 1:
+        columns = [find(table.columns, name) for name in spread.columns]
+        ends = [row for one in (spread.partitions[last], added[-1]) for row in one.rows]
+        if len(ends) == 2 and any(_is_less(row, other, columns) for row, other in (ends, reversed(ends))):
+            yield NOT_INCREASING
 
 
 def _of_unknown(spread: Partitioning, clause: NoColumnEffect, number: int, text: str) -> Iterator[Refusal]:
