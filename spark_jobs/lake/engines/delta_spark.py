@@ -74,13 +74,15 @@ class SparkDelta:
     def overwrite(self, frame: DataFrame) -> None:
         writer = frame.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         clusters: list[str] = []
+        names = delta_features.field_names(frame.schema)
         if self.exists():  # its layout stays
             row = self.spark.sql(f"DESCRIBE DETAIL {self._name}").collect()[0].asDict()
             if partitions := [name for name in row["partitionColumns"] if name in frame.columns]:
                 writer = writer.partitionBy(*partitions)
             clusters = [name for name in row.get("clusteringColumns") or () if name in frame.columns]
+            for name in names:
+                delta_features.need_for_name(*self._at, name)
         else:
-            names = delta_features.field_names(frame.schema)
             for name, value in delta_features.properties_for(self.spark, self.path, names).items():
                 writer = writer.option(name, value)
         writer.save(delta_files.absolute_path(self.path))

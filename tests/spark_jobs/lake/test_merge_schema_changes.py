@@ -146,17 +146,17 @@ def test_such_values_do_not_matter_where_a_later_change_has_the_row(spark: Spark
 @pytest.mark.slow
 @ENGINES
 def test_deleted_keys_follow_the_key(spark: SparkSession, engine: str) -> None:
-    """More digits, a wider type, another name: the row that comes late stays away, and the one that is there goes."""
+    """More digits, a wider type, a name with a blank: the row that comes late stays away, the one that is there goes."""
     ddl = [
         (1, "CREATE TABLE t (a int, b datetime, v int, primary key (a, b))"),
-        (40, "ALTER TABLE t MODIFY a bigint unsigned, CHANGE b c datetime(3)"),
+        (40, "ALTER TABLE t MODIFY a bigint unsigned, CHANGE b `my c` datetime(3)"),
     ]
     old = [{"a": str(n), "b": "2024-01-01 00:00:00", "v": "1"} for n in (1, 2)]
-    new = {"a": "2", "c": "2024-01-01 00:00:00.000", "v": "1"}
+    new = {"a": "2", "my c": "2024-01-01 00:00:00.000", "v": "1"}
     changes: Changes = [
         {"commit_ts": 10, "after": old[0], "key": ["a", "b"]}, {"commit_ts": 11, "after": old[1], "key": ["a", "b"]},
         {"commit_ts": 20, "op": "d", "before": old[0], "after": None, "key": ["a", "b"]},
-        {"commit_ts": 50, "op": "d", "before": new, "after": None, "key": ["a", "c"]},
+        {"commit_ts": 50, "op": "d", "before": new, "after": None, "key": ["a", "my c"]},
     ]  # fmt: skip
     assert merge(ddl, changes, "t", (30,), engine=engine) == 0
     assert rows(spark, "t") == []
