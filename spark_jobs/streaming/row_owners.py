@@ -44,16 +44,17 @@ _NEAREST = (
 )
 """SQL: how many ms after its commit the nearest row came to Kafka; 0 where there is none."""
 _AT, _ABOUT = f"(shiftleft({_MS} + 1, 18) - 1)", f"(shiftleft({_MS} - _late + 1, 18) - 1)"
-_IN_ORDER = "coalesce(_before.commit_ts <= _after.commit_ts, true)"
+_IN_ORDER = "_before.commit_ts < _after.commit_ts"
 _SPAN = {
     "_late": _NEAREST,
-    "_first": f"if({_IN_ORDER}, coalesce(_before.commit_ts, -1), -1)",
+    "_first": f"if({_IN_ORDER}, _before.commit_ts, -1)",
     "_last": f"coalesce(least(if({_IN_ORDER}, _after.commit_ts, NULL), if(_late >= 0, {_AT}, NULL)), {NEVER_ENDS})",
-    "_about": f"if({_IN_ORDER}, least(greatest({_ABOUT}, _before.commit_ts), _after.commit_ts),"
+    "_about": f"if(coalesce({_IN_ORDER}, true), least(greatest({_ABOUT}, _before.commit_ts), _after.commit_ts),"
     f" coalesce({_ABOUT}, _before.commit_ts))",
 }
 """SQL: from when to when a row without a commit_ts was committed, and about when. A changefeed sends a table's rows in
-the order of their commits, but where it begins again; a row is not in Kafka before its commit, if the nearest is not.
+the order of their commits, but where it begins again, which only the rows on both sides tell; a row is not in Kafka
+before its commit, if the nearest is not.
 """
 
 

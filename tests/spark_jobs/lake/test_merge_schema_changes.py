@@ -146,7 +146,7 @@ def test_such_values_do_not_matter_where_a_later_change_has_the_row(spark: Spark
 @pytest.mark.slow
 @ENGINES
 def test_deleted_keys_follow_the_key(spark: SparkSession, engine: str) -> None:
-    """More digits, a wider type, a name with a blank: the row that comes late stays away, the one that is there goes."""
+    """More digits, a wider type, a name with a blank: what comes late stays away, and the row that is there goes."""
     ddl = [
         (1, "CREATE TABLE t (a int, b datetime, v int, primary key (a, b))"),
         (40, "ALTER TABLE t MODIFY a bigint unsigned, CHANGE b `my c` datetime(3)"),

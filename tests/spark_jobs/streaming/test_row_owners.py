@@ -26,16 +26,18 @@ Place = tuple[int | None, int | None]
 """When a row was committed (None: not known), and when it came to Kafka (None: of a file), in ms after _MS."""
 _CASES: list[tuple[str, list[Place], int, bool]] = [
     ("between rows of the first", [(50, 60), (None, 70), (80, 90)], 1, False),
-    ("the next row is of the first", [(None, 300), (80, 310)], 1, False),
+    ("between rows of the second", [(250, 260), (None, 270), (280, 290)], 2, False),
+    ("the next row is of the first", [(None, 300), (80, 310)], 1, True),
     ("in Kafka before the second", [(50, 60), (None, 190)], 1, False),
-    ("after a row of the second", [(250, 260), (None, 270)], 2, False),
+    ("after a row of the second", [(250, 260), (None, 270)], 2, True),
     ("between rows of both, late as the nearest", [(50, 250), (None, 260), (300, 310)], 1, True),
     ("between rows of both, in Kafka with the second", [(50, 60), (None, 305), (300, 310)], 2, True),
     ("late as the row before", [(50, 250), (None, 420), (600, 800)], 2, True),
     ("alone", [(None, 300)], 2, True),
     ("alone, and early", [(None, 190)], 1, False),
-    ("after the second went", [(250, 260), (None, 2000)], 2, False),
+    ("after the second went", [(250, 260), (None, 2000)], 2, True),
     ("a changefeed that begins again", [(250, 260), (None, 270), (50, 280)], 2, True),
+    ("it begins again with the delete", [(250, 260), (None, 270), (250, 280)], 2, True),
     ("Kafka's clock is behind", [(None, 150), (400, 160)], 2, True),
     ("a file without times", [(50, None), (None, None), (80, None)], 1, False),
     ("a file without times, alone", [(None, None)], 2, True),
@@ -74,17 +76,19 @@ def test_rows_with_binlog_positions(spark: SparkSession) -> None:
     ):
         ids = [(until, TableId("d", name)) for until, name in names]
         assert marked.where(is_of_names(ids)).count() == count
-    assert marked.where(IS_ESTIMATED).select("flags").collect() == [([BINLOG_ORDER],)]
+    assert marked.where(IS_ESTIMATED).count() == 2
 
 
 @pytest.mark.slow
 def test_rows_of_the_batch_before(spark: SparkSession, tmp_path: Path) -> None:
-    """A delete that is the first of its partition comes after what an earlier micro-batch read there."""
+    """A delete that is the first of its partition comes after what an earlier micro-batch read there. Where it is the
+    last one, too, the changefeed may have begun again with it.
+    """
     checkpoint = Checkpoint(tmp_path, {})
-    batches: dict[int, Place] = {0: (250, 260), 1: (None, 270), 3: (None, 280)}
+    batches: dict[int, list[Place]] = {0: [(250, 260)], 1: [(None, 270)], 3: [(None, 280), (280, 290)]}
     for number in (0, 1, 3, 3):  # batch 2 has no rows, the last one is tried again
-        changes = spark.createDataFrame([_row(0, number, batches[number])], _SCHEMA)
-        for row in RowOwners(checkpoint, number).mark(changes, _SHARED).collect():
-            assert not row[IS_ESTIMATED]
+        made = [_row(0, 2 * number + at, place) for at, place in enumerate(batches[number])]
+        for row in RowOwners(checkpoint, number).mark(spark.createDataFrame(made, _SCHEMA), _SHARED).collect():
+            assert row[IS_ESTIMATED] is (number == 1)
             assert row[OWNED_AT] > _SECOND.after
     assert [path.stem for path in sorted((tmp_path / "last_rows").iterdir())] == ["000000000001", "000000000003"]
