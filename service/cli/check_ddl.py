@@ -120,9 +120,8 @@ def check_ddl(
         }  # fmt: skip
         _check_sources({"--registry": registry, "--store": store, "--tables": ddl})
         if store or ddl:
-            settings = read_files(**feed)
             with _open_local(store, ddl, schemas, compatibility, db) as answer:
-                form = answer(CheckRequest(**request, changefeed=settings))
+                form = answer(CheckRequest(**request, changefeed=read_files(**feed)))
         else:
             form = _ask_service(registry, request, feed)
     except BridgeError as error:
