@@ -132,14 +132,15 @@ def _untyped_columns(path: str) -> set[str]:
 
 
 # Records that Spark takes from its consumer at a time. By default they are 500, which costs a sixth of the CPU of
-# copying a topic; what a lot holds is bounded by bytes all the same (max.partition.fetch.bytes).
-_LOTS = {"max.poll.records": "5000"}
+# copying a topic; what a lot holds is bounded by bytes all the same (max.partition.fetch.bytes). The Java client gives
+# messages of transactions that were aborted (Kafka Connect's, exactly once), unless it is told; librdkafka does not.
+_READER = {"max.poll.records": "5000", "isolation.level": "read_committed"}
 
 
 def kafka_read_options(topics: TopicChoice, settings: Mapping[str, str]) -> dict[str, str]:
     """What Spark's Kafka source is told, for a batch as for a stream. settings: of the client, which win over ours."""
     return {
-        **{f"kafka.{name}": value for name, value in {**_LOTS, **settings}.items()},
+        **{f"kafka.{name}": value for name, value in {**_READER, **settings}.items()},
         **topics.spark_options(),
         "kafka.allow.auto.create.topics": "false",  # a topic that was deleted stays deleted
         "includeHeaders": "true",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from confluent_kafka import Producer
 
 from schemas.inputs.dead_letters import ORIGIN, REASON
 from schemas.model.event import Message
@@ -130,6 +131,34 @@ def test_duplicates_and_watermarks_across_micro_batches(
     assert f"skipped duplicate {len(rows)}" in capsys.readouterr().err
     assert all("enum_number" not in flag for r in rows for flag in r["flags"])
     assert main([*argv[: argv.index("--out")], "--out", "elsewhere", *argv[argv.index("--out") + 2 :]]) == 2
+
+
+@pytest.mark.slow
+def test_messages_of_aborted_transactions_are_not_read(kafka: Kafka, tmp_path: Path) -> None:
+    """As Kafka Connect leaves them that delivers exactly once; read in this process, in Spark and by streams."""
+    made, aborted, source = Changes(), Changes(seed="aborted"), kafka.create_topic(partitions=2)
+    producer = Producer({"bootstrap.servers": kafka.bootstrap_servers, "transactional.id": source})
+    producer.init_transactions()
+
+    def send_lots() -> None:
+        for changes in (made, aborted, made, aborted):
+            producer.begin_transaction()
+            for message in changes.lot(9):
+                producer.produce(source, message.value, message.key, partition=message.partition or 0)
+            if changes is made:
+                producer.commit_transaction()
+            else:
+                producer.flush()
+                producer.abort_transaction()
+
+    argv = ["decode", "--format", "open", "--in", f"kafka:{source}", "--ddl", str(made.ddl(tmp_path / "ddl.jsonl"))]
+    for _ in range(2):
+        send_lots()
+        assert main(now(*argv, "--out", "streamed", "--max-per-batch", "8", checkpoint="c")) == 0
+    assert main([*argv, "--out", "a.jsonl"]) == main([*argv, "--out", "b.jsonl", "--spark"]) == 0
+    for files in ([Path("a.jsonl")], [Path("b.jsonl")], sorted(Path("streamed").iterdir())):
+        found = [json.loads(line) for path in files for line in path.read_text().splitlines()]
+        assert Counter(change_of(one) for one in found if one["kind"] == "row") == Counter(made.made), files
 
 
 @pytest.mark.slow
