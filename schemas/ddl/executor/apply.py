@@ -137,7 +137,7 @@ def _create_table(catalog: Catalog, s: CreateTable, db: str) -> Catalog:
     id_ = id_._replace(db=database.name)
     table = _copy_table(catalog, s.like, db, id_) if s.like else _new_table(s, id_, database.charset)
     if s.like and s.temporary and table.details is not None:
-        table = replace(table, details=replace(table.details, temporary=True, affinity=""))
+        table = replace(table, details=replace(table.details, temporary=True, affinity="", ttl=""))
     return _store_table(catalog, database, table)
 
 
@@ -147,8 +147,8 @@ def _store_table(catalog: Catalog, database: Database, table: Table) -> Catalog:
 
 def _copy_table(catalog: Catalog, name: TableName, db: str, id_: TableId) -> Table:
     source = _table(catalog, _id(name, db))[1]
-    # Foreign keys, TTL and CACHE are not copied (upstream `BuildTableInfoWithLike`).
-    details = replace(source.details, foreign_keys=(), ttl="", cached=False) if source.details else None
+    # Foreign keys and CACHE are not copied (upstream `BuildTableInfoWithLike`).
+    details = replace(source.details, foreign_keys=(), cached=False) if source.details else None
     return replace(source, id=id_, details=details)
 
 

@@ -162,9 +162,10 @@ def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Tabl
     gone = {name.lower() for name in clause.names}
     match clause.what:
         case "PARTITION BY":
+            details = replace(details, everywhere=_everywhere(details, clause.partition))
             return replace(details, partitioning=_partitioning(clause.partition, table))
         case "REMOVE PARTITIONING":
-            return replace(details, partitioning=None)
+            return replace(details, partitioning=None, everywhere=())
         case "CACHE" | "NOCACHE":
             return replace(details, cached=clause.what == "CACHE")
         case "REMOVE TTL":
@@ -182,8 +183,25 @@ def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Tabl
     return replace(details, partitioning=replace(spread, partitions=_after(spread, clause, gone)))
 
 
+def numbered_names(spread: Partitioning, count: int) -> list[str]:
+    """Of partitions that ADD PARTITION PARTITIONS makes."""
+    return [f"p{len(spread.partitions) + number}" for number in range(count)]
+
+
+def _everywhere(details: TableDetails, spread: PartitionBy | None) -> tuple[str, ...]:
+    """The global indexes after PARTITION BY … UPDATE INDEXES."""
+    updated = {name.lower(): is_global for name, is_global in spread.indexes} if spread else {}
+    kept = [name for name in details.everywhere if name.lower() not in updated]
+    return (*kept, *(name for name, is_global in updated.items() if is_global))
+
+
 def _after(spread: Partitioning, clause: NoColumnEffect, gone: Set[str]) -> tuple[KnownPartition, ...]:
     """The partitions after a clause that adds, drops or replaces some; () where that is not known."""
+    if spread.method in ("HASH", "KEY") and clause.count:
+        if clause.what == "COALESCE PARTITION":
+            return spread.partitions[: -clause.count]
+        if clause.what == "ADD PARTITION" and spread.partitions:
+            return (*spread.partitions, *map(KnownPartition, numbered_names(spread, clause.count)))
     added, left = _partitions(clause.added), [one for one in spread.partitions if one.name.lower() not in gone]
     numbered = clause.what in ("ADD PARTITION", "REORGANIZE PARTITION") and not added
     if not spread.partitions or numbered or clause.what not in _NAMED_CHANGES:

@@ -60,9 +60,14 @@ def placement_policy(c: Cursor) -> str:
     return "" if name.lower() == "default" else name
 
 
+_SPATIAL = """GEOMETRY GEOMETRYCOLLECTION POINT MULTIPOINT POLYGON MULTIPOLYGON LINESTRING MULTILINESTRING""".split()
+
+
 def data_type(c: Cursor) -> DataType:
     """A type with its attributes."""
     words, name = next((row for row in _BY_WORD.get(c.upper, ()) if _follows(c, row[0])), ((), ""))
+    if c.upper in _SPATIAL:
+        c.refuse("TiDB has no spatial types")
     if not words:
         c.fail("a column's type")
     c.accept(*words)
@@ -272,11 +277,16 @@ def _storage(c: Cursor, column: ColumnDef) -> ColumnDef:
     return column
 
 
+def _srid(c: Cursor, _: ColumnDef) -> ColumnDef:
+    c.refuse("TiDB has no spatial types")
+
+
 _OPTIONS: dict[str, Callable[[Cursor, ColumnDef], ColumnDef]] = {
     "NOT": _not, "NULL": _null, "AUTO_INCREMENT": _auto_increment, "AUTO_RANDOM": _auto_random, "PRIMARY": _primary,
     "KEY": _primary, "UNIQUE": _unique, "DEFAULT": _default, "SERIAL": _serial, "ON": _on, "COMMENT": _comment,
     "COLLATE": _collate, "GENERATED": _generated, "AS": _generated, "CHECK": _check, "CONSTRAINT": _check,
     "REFERENCES": _references, "COLUMN_FORMAT": _storage, "STORAGE": _storage, "SECONDARY_ENGINE_ATTRIBUTE": _storage,
+    "SRID": _srid,
 }  # fmt: skip
 
 

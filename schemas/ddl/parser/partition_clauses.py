@@ -13,11 +13,12 @@ def add_partition(c: Cursor) -> Clause:
     lenient = c.accept("IF", "NOT", "EXISTS")
     c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
     added: tuple[PartitionDef, ...] = ()
+    count = 0
     if c.accept("PARTITIONS"):
-        c.integer()
+        count = c.integer()
     elif c.upper == "(":
         added = partitions.definitions(c)
-    return NoColumnEffect("ADD PARTITION", added=added, lenient=lenient)
+    return NoColumnEffect("ADD PARTITION", added=added, lenient=lenient, count=count)
 
 
 def drop_partition(c: Cursor) -> Clause:

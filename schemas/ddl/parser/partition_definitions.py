@@ -65,15 +65,15 @@ class PartitionDef:
 
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
-    """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: UPDATE
-    INDEXES says which indexes become global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes
-    the partitions. subpartitions: SUBPARTITIONS n. plain: the expression is a column and nothing else. functions: words
+    """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: of UPDATE
+    INDEXES, each with whether it is global. method: see Partitioning. count: PARTITIONS n. interval: INTERVAL makes the
+    partitions. subpartitions: SUBPARTITIONS n. plain: the expression is a column and nothing else. functions: words
     before a parenthesis in the expression, in small letters, and operators but + - * %. fractions: a number in it has a
     point or an exponent.
     """
 
     names: tuple[str, ...] = field(default=(), compare=False)
-    indexes: bool = False
+    indexes: tuple[tuple[str, bool], ...] = ()
     method: str = ""
     partitions: tuple[PartitionDef, ...] = ()
     count: int | None = None

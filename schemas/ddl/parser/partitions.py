@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 
 from schemas.ddl.parser.calls import calls
 from schemas.ddl.parser.column_definitions import charset_words, placement_policy
@@ -21,11 +21,11 @@ def partition_by(c: Cursor) -> PartitionBy | None:
         return None
     at = c.at
     method, names, interval_ = _method(c)
-    read = c.all[at : c.at]
+    read = [*takewhile(lambda one: one.upper != "INTERVAL", c.all[at : c.at])]
     called = [one.upper.lower() for one, after in pairwise(read) if after.upper == "(" and one.upper[:1].isalpha()]
     called += [one.upper.lower() for one in read if one.upper == "DIV" or (one.kind == OP and one.upper not in _SIGNS)]
     fractions = any(one.kind == NUMBER and not str(one.value).isdecimal() for one in read)
-    functions = () if interval_ or " " in method else tuple(filter(None, called[1:]))
+    functions = () if " " in method else tuple(filter(None, called[1:]))
     opened = next((number for number, one in enumerate(read) if one.upper == "("), 0)
     within = tuple(calls(read[opened:])) if functions else ()
     plain = len(names) == 1 and c.all[at + 1].upper == "(" and c.all[at + 3].upper == ")"
@@ -124,6 +124,8 @@ def _values(c: Cursor, words: tuple[str, ...] = ("MAXVALUE", "DEFAULT")) -> tupl
                 values.append(tuple(one for inner in _values(c, ("MAXVALUE",)) for one in inner))
         else:
             word = c.accept_any(*words)
+            if not word and c.upper in ("DEFAULT", ")"):
+                c.refuse("a value is expected")
             at = c.at
             if not word:
                 arithmetic(c)
@@ -225,18 +227,20 @@ _NAMED = ("ENGINE", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE", "INSERT_ME
           "STORAGE_CLASS")  # fmt: skip
 
 
-def update_indexes(c: Cursor) -> bool:
-    """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes."""
+def update_indexes(c: Cursor) -> tuple[tuple[str, bool], ...]:
+    """UPDATE INDEXES (index GLOBAL|LOCAL, …), if it comes: each with whether it is global."""
     if not c.accept("UPDATE", "INDEXES"):
-        return False
+        return ()
+    found = list[tuple[str, bool]]()
     c.expect("(")
     while True:
-        c.name("an index's name")
-        if not c.accept_any("GLOBAL", "LOCAL"):
+        name, where = c.name("an index's name"), c.accept_any("GLOBAL", "LOCAL")
+        if not where:
             c.fail("GLOBAL", "LOCAL")
+        found.append((name, where == "GLOBAL"))
         if not c.accept(","):
             c.expect(")")
-            return True
+            return tuple(found)
 
 
 def names(c: Cursor) -> tuple[str, ...]:

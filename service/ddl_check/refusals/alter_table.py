@@ -38,17 +38,17 @@ from service.ddl_check.refusals.definitions import (
     of_comment,
     of_definition,
     of_dependency,
-    of_global_index,
     of_later,
     of_options,
-    of_partition,
     of_rename,
     of_twice,
 )
 from service.ddl_check.refusals.generated import generated_names
-from service.ddl_check.refusals.partitions import MANAGED, of_exchange, of_management, of_partitioning
+from service.ddl_check.refusals.partition_changes import MANAGED, of_exchange, of_management
+from service.ddl_check.refusals.partitions import of_partitioning
 from service.ddl_check.refusals.together import of_algorithm, of_together
 from service.ddl_check.refusals.type_changes import of_change, of_charset
+from service.ddl_check.refusals.unique_keys import known_key, of_partition, of_unique, unique_key
 
 # Clauses that TiDB parses and does not do (upstream `pkg/ddl/executor.go`, AlterTable).
 _UNSUPPORTED: Final = {
@@ -77,6 +77,7 @@ class Alteration:
 
     def refusals(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
         yield from dependencies.of_cached_clauses(self.table, clauses)
+        yield from dependencies.of_temporary_clauses(self.table, clauses)
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
         yield from of_together(self.table, clauses)
@@ -231,10 +232,8 @@ def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
         text = "Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead"
         yield Refusal(8200, text)
     details = work.table.details
-    if details and details.partitioning and clause.index.kind in ("primary", "unique") and not clause.index.everywhere:
-        spread = {name.lower() for name in details.partitioning.columns}
-        if not spread <= {part.lower() for part in clause.index.parts}:
-            yield of_global_index(clause.index.name or PRIMARY)
+    if details and details.partitioning and clause.index.kind in ("primary", "unique"):
+        yield from of_unique(unique_key(work.table, clause.index), details.partitioning.columns)
     yield from indexes.of_foreign_key(work.catalog, work.table, clause.index)
     names = {key.name.lower() for key in details.foreign_keys} if details else set()
     if clause.index.kind == "foreign" and clause.index.name.lower() in names:
@@ -261,8 +260,10 @@ def _rename_to(work: Alteration, clause: RenameTo) -> Iterator[Refusal]:
 
 def _set_options(work: Alteration, clause: SetOptions) -> Iterator[Refusal]:
     yield from of_options(clause.options)
-    if any(word not in _OPTIONS for word in clause.options.others):
-        yield Refusal(8200, "This type of ALTER TABLE is currently unsupported")
+    unknown = [word for word in clause.options.others if word not in _OPTIONS]
+    if unknown:
+        text = "This type of ALTER TABLE is currently unsupported"
+        yield Refusal(8200, text, certain=unknown != ["ENGINE_ATTRIBUTE"])  # of a storage class, in newer versions
     details = work.table.details
     if work.modes.strict:
         yield from of_comment(work.table.id.table, clause.options)
@@ -301,7 +302,11 @@ def _convert(work: Alteration, clause: ConvertTo) -> Iterator[Refusal]:
 
 
 def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:
-    other = work.catalog.table(clause.table.in_db(work.db))
+    id_ = clause.table.in_db(work.db)
+    other = work.catalog.table(id_)
+    if other is None and work.catalog.exists(id_):
+        yield Refusal(1177, "Can't open table")
+        return
     for one in (work.table, other):
         if one is not None:
             yield from dependencies.of_partitions_beside_affinity(one, "EXCHANGE PARTITION")
@@ -319,14 +324,15 @@ def _no_column_effect(work: Alteration, clause: NoColumnEffect) -> Iterator[Refu
         yield from _visibility(work, clause)
     elif clause.what == "CACHE" and details is not None and details.partitioning:
         yield Refusal(8242, "'partition mode' is unsupported on cache tables.")
-    elif clause.what == "DROP FOREIGN KEY" and details is not None and not clause.lenient:
+    elif clause.what == "DROP FOREIGN KEY" and clause.lenient:
+        yield Refusal(1064, "newer versions have no IF EXISTS here", certain=False)
+    elif clause.what == "DROP FOREIGN KEY" and details is not None:
         known = {key.name.lower() for key in details.foreign_keys}
         if "" not in known and clause.names[0].lower() not in known:
             yield Refusal(1091, f"Can't DROP '{clause.names[0]}'; check that column/key exists")
     if clause.partition is not None:
         yield from of_partitioning(work.table, clause.partition)
-        everywhere = set(details.everywhere) if details else set()
-        unique = [(i.name, i.columns) for i in work.table.indexes if i.unique and i.name not in everywhere]
+        unique = [known_key(work.table, i) for i in work.table.indexes if i.unique]
         yield from of_partition(work.table, clause.partition, unique)
 
 

@@ -12,7 +12,6 @@ from schemas.ddl.executor.column_types import column
 from schemas.ddl.executor.indexes import find
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.lexer import END, LexicalMode
-from schemas.ddl.parser.partition_definitions import PartitionBy
 from schemas.ddl.parser.statements import ChangeColumn, ColumnDef, TableName, TableOptions
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableId
@@ -169,18 +168,3 @@ def bare_columns(defined: Sequence[ColumnDef], charset: Charset) -> tuple[Column
         return tuple(column(replace(one, default=None), charset) for one in defined)
     except DdlError:
         return None
-
-
-def of_partition(
-    table: Table, partition: PartitionBy, unique: Sequence[tuple[str, tuple[str, ...]]]
-) -> Iterator[Refusal]:
-    """Every unique key has the columns that rows are spread by, or is global."""
-    spread = {c.name.lower() for c in table.columns} & {name.lower() for name in partition.names}
-    for name, parts in [] if partition.indexes else unique:
-        if not spread <= {part.lower() for part in parts}:
-            yield of_global_index(name)
-
-
-def of_global_index(name: str) -> Refusal:
-    text = "since the unique index is not including all partitioning columns, and GLOBAL is not given"
-    return Refusal(8264, f"Global Index is needed for index '{name}', {text} as IndexOption")

@@ -11,7 +11,7 @@ from typing import Final
 
 from schemas.ddl.executor.catalog import Catalog, Database
 from schemas.ddl.executor.indexes import PRIMARY, find
-from schemas.ddl.parser.statements import Clause, NoColumnEffect
+from schemas.ddl.parser.statements import AddIndex, Clause, NoColumnEffect, SetOptions
 from schemas.model.table import Column, ForeignKey, Table, TableId
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal
@@ -188,6 +188,34 @@ def of_cached_clauses(table: Table, clauses: Sequence[Clause]) -> Iterator[Refus
     """ALTER TABLE of a cached table: CACHE and NOCACHE, and nothing else."""
     if any(not isinstance(one, NoColumnEffect) or one.what not in _UNCACHED for one in clauses):
         yield from of_cached(table, "Alter Table")
+
+
+def of_temporary_clauses(table: Table, clauses: Sequence[Clause]) -> Iterator[Refusal]:
+    """What a global temporary table has not."""
+    if table.details is None or not table.details.temporary:
+        return
+    for clause in clauses:
+        match clause:
+            case AddIndex() if clause.index.kind == "foreign":
+                yield NO_FOREIGN_KEY
+            case NoColumnEffect(what="PARTITION BY"):
+                yield Refusal(1562, "Cannot create temporary table with partitions")
+            case NoColumnEffect(what="CACHE" | "SET TIFLASH REPLICA"):
+                yield on_temporary(clause.what)
+            case SetOptions():
+                yield from (on_temporary(word) for word in clause.options.others if word in ON_PERMANENT)
+                yield from of_affinity(clause.options.affinity, partitioned=False, temporary=True)
+                if clause.options.ttl is not None:
+                    yield Refusal(8151, "Set TTL for temporary table is not allowed")
+
+
+ON_PERMANENT: Final = ("SHARD_ROW_ID_BITS", "PRE_SPLIT_REGIONS", "PLACEMENT POLICY")
+"""Options that a temporary table can't have."""
+NO_FOREIGN_KEY: Final = Refusal(1215, "Cannot add foreign key constraint")
+
+
+def on_temporary(word: str) -> Refusal:
+    return Refusal(8006, f"`{word.lower()}` is unsupported on temporary tables.")
 
 
 def of_affinity(level: str | None, *, partitioned: bool, temporary: bool = False) -> Iterator[Refusal]:

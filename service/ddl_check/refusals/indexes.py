@@ -14,7 +14,7 @@ from schemas.model.names import quote_name
 from schemas.model.table import Column, Index, Table, TableId
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal, of_name
-from service.ddl_check.refusals.dependencies import REFERENCED_TTL
+from service.ddl_check.refusals.dependencies import NO_FOREIGN_KEY, REFERENCED_TTL
 from service.ddl_check.refusals.generated import generated_names, of_expression, of_index_functions
 
 _MAX_COMMENT: Final = 1024
@@ -249,8 +249,8 @@ def _of_parent(table: Table, parent: Table, index: IndexDef) -> Iterator[Refusal
     """The table that a foreign key names (upstream `pkg/ddl/foreign_key.go`, checkTableForeignKey)."""
     name = index.name or "fk_1"
     lower = [[part.lower() for part in parts] for parts in (index.parts, index.referenced)]
-    if parent is table and lower[0] == lower[1]:
-        yield Refusal(1215, "Cannot add foreign key constraint")
+    if (parent is table and lower[0] == lower[1]) or (parent.details and parent.details.temporary):
+        yield NO_FOREIGN_KEY
     if parent.details and parent.details.ttl:
         yield REFERENCED_TTL
     if any(one.details and one.details.partitioning for one in (parent, table)):

@@ -6,14 +6,13 @@ Source: upstream tidb `pkg/parser/ast/ddl.go` (PartitionOptions.Validate), `pkg/
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from schemas.ddl.executor.indexes import find
 from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
-from schemas.ddl.parser.statements import NoColumnEffect
-from schemas.model.table import Column, KnownPartition, Partitioning, Table
+from schemas.model.table import Column, KnownPartition, Table
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import Refusal
 from service.ddl_check.refusals.functions import of_calls
@@ -29,11 +28,6 @@ _WRONG_KINDS: Final = {
     Kind.INTEGER: ("text", "fraction"),
 }  # fmt: skip
 """Kinds of literals that TiDB does not take for a column of RANGE COLUMNS and LIST COLUMNS."""
-MANAGED: Final = {
-    "ADD PARTITION", "DROP PARTITION", "TRUNCATE PARTITION", "COALESCE PARTITION", "REORGANIZE PARTITION",
-    "FIRST PARTITION", "LAST PARTITION", "REMOVE PARTITIONING",
-}  # fmt: skip
-
 
 # What an expression may call (upstream `pkg/expression/function_traits.go`, AllowedPartitionFuncMap), and operators.
 _CALLED: Final = frozenset("""
@@ -51,6 +45,7 @@ _ARGUMENTS: Final = {
     "unix_timestamp": (Kind.TIMESTAMP,),
 }  # fmt: skip
 """Function → the types of which a column has to be among its arguments (upstream checkPartitionExprArgs)."""
+_OF_TIMESTAMPS: Final = frozenset(("unix_timestamp", "timestampdiff", "ceil"))
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
 _PLAIN: Final = re.compile(r"[0-9a-z]*")  # in every collation in this order
 _TEXT: Final = re.compile(r"[0-9A-Za-z]*")  # in the collations that go by code points
@@ -69,10 +64,10 @@ def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         yield Refusal(4128, "Wrong Partitions: must have at least one HISTORY and exactly one last CURRENT")
     width = len(spread.names) if spread.method.endswith("COLUMNS") else 0
     for one in spread.partitions:
-        yield from _of_values(one, kind, width)
+        yield from of_values(one, kind, width)
     yield from of_partition_names(spread.partitions, ())
-    yield from _of_literals(table, spread.partitions, spread.method, spread.names)
-    yield from _of_order(table, spread.partitions, spread.method, spread.names)
+    yield from of_literals(table, spread.partitions, spread.method, spread.names)
+    yield from of_order(table, spread.partitions, spread.method, spread.names)
     yield from _of_columns(table, spread)
 
 
@@ -94,7 +89,7 @@ def _of_counts(spread: PartitionBy) -> Iterator[Refusal]:
         yield Refusal(1499, "Too many partitions (including subpartitions) were defined")
 
 
-def _of_values(one: PartitionDef, kind: str, width: int) -> Iterator[Refusal]:
+def of_values(one: PartitionDef, kind: str, width: int) -> Iterator[Refusal]:
     wanted = _VALUES.get(kind, "")
     if one.values in ("HISTORY", "CURRENT"):
         if kind != "SYSTEM_TIME":
@@ -112,7 +107,7 @@ def _of_values(one: PartitionDef, kind: str, width: int) -> Iterator[Refusal]:
         yield Refusal(1656, "Cannot use MAXVALUE as value in VALUES IN")
 
 
-def _of_literals(table: Table, made: Sequence[PartitionDef], method: str, columns: Sequence[str]) -> Iterator[Refusal]:
+def of_literals(table: Table, made: Sequence[PartitionDef], method: str, columns: Sequence[str]) -> Iterator[Refusal]:
     """Of what is a literal among the values: its type against that of the columns, or INT for an expression.
 
     columns: of the partitions; of an expression of one column that one alone.
@@ -138,7 +133,7 @@ def _wrong_kinds(column: Column) -> tuple[str, ...]:
     return () if column.type.name in ("varchar", "varbinary") else _WRONG_KINDS.get(column.type.kind, ())
 
 
-def _of_order(
+def of_order(
     table: Table, made: Sequence[PartitionDef | KnownPartition], method: str, names: Sequence[str]
 ) -> Iterator[Refusal]:
     """Of the values of partitions, as far as they are known. names: of the columns by which rows are spread."""
@@ -146,7 +141,7 @@ def _of_order(
     if kind == "RANGE" and any(one.has_maxvalue and one.single for one in made[:-1]):
         yield Refusal(1481, "MAXVALUE can only be used in last partition definition")
     rows = [_weights(row, columns) for one in made for row in one.rows]
-    if kind == "RANGE" and any(_is_less(row, later, columns) is False for row, later in pairwise(rows)):
+    if kind == "RANGE" and any(is_less(row, later, columns) is False for row, later in pairwise(rows)):
         yield NOT_INCREASING
     if kind == "LIST" and (len(set(rows)) < len(rows) or sum(one.has_default for one in made) > 1):
         yield Refusal(1495, "Multiple definition of same constant in list partitioning")
@@ -164,7 +159,7 @@ def _ignores_case(column: Column | None) -> bool:
     return column is not None and column.collate.endswith("_ci")
 
 
-def _is_less(row: _Row, later: _Row, columns: Sequence[Column | None]) -> bool | None:
+def is_less(row: _Row, later: _Row, columns: Sequence[Column | None]) -> bool | None:
     """Whether one end comes before another; None where a collation decides that is not known here."""
     for part, other, column in zip(row, later, [*columns, *[None] * len(row)], strict=False):
         if part == other:
@@ -246,134 +241,10 @@ def _of_result(spread: PartitionBy, columns: Sequence[Column]) -> Iterator[Refus
 def _is_constant(table: Table, spread: PartitionBy) -> bool:
     """Whether an expression names no column, or calls a function that none of its columns is for."""
     found = {name: find(table.columns, name) for name in spread.names}
+    kinds = {column.type.kind for column in found.values() if column is not None}
+    if Kind.TIMESTAMP in kinds and not _OF_TIMESTAMPS.intersection(spread.functions):
+        return True  # operators and the other functions take none
     if any(column is None and name.lower() not in spread.functions for name, column in found.items()):
         return False  # units, and columns that are not there
-    kinds = {column.type.kind for column in found.values() if column is not None}
     called = [_ARGUMENTS[name] for name in spread.functions if name in _ARGUMENTS]
     return not kinds or not all(kinds.intersection(allowed) for allowed in called)
-
-
-# ---- ALTER TABLE … PARTITION
-def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
-    """Of a table whose details are known."""
-    spread = table.details.partitioning if table.details else None
-    if spread is None:
-        yield Refusal(1505, "Partition management on a not partitioned table is not possible")
-        return
-    method, ranged = spread.method, spread.method.startswith(("RANGE", "LIST"))
-    match clause.what:
-        case "DROP PARTITION" if not ranged:
-            yield Refusal(1512, "DROP PARTITION can only be used on RANGE/LIST partitions")
-        case "COALESCE PARTITION" if ranged:
-            yield Refusal(1509, "COALESCE PARTITION can only be used on HASH/KEY partitions")
-        case "COALESCE PARTITION" if clause.count == 0:
-            yield Refusal(1515, "At least one partition must be coalesced")
-        case "COALESCE PARTITION" if spread.partitions and clause.count >= len(spread.partitions):
-            yield Refusal(1508, "Cannot remove all partitions, use DROP TABLE instead")
-        case "DROP PARTITION" if spread.names and not clause.lenient:
-            yield from _of_unknown(spread, clause, 1507, "Error in list of partitions to DROP")
-            gone = {name.lower() for name in clause.names}
-            if not {name.lower() for name in spread.names} - gone:
-                yield Refusal(1508, "Cannot remove all partitions, use DROP TABLE instead")
-        case "TRUNCATE PARTITION" if spread.names:
-            unknown = next((n for n in clause.names if n.lower() not in map(str.lower, spread.names)), "")
-            text = f"Unknown partition '{unknown}' in table '{table.id.table}'"
-            yield from _of_unknown(spread, clause, 1735, text)
-        case "REORGANIZE PARTITION" if spread.names and clause.names:
-            yield from _of_unknown(spread, clause, 1507, "Error in list of partitions to REORGANIZE")
-            gone = {name.lower() for name in clause.names}
-            yield from of_partition_names(clause.added, [n for n in spread.names if n.lower() not in gone])
-            yield from _of_literals(table, clause.added, method, spread.columns)
-            yield from _of_reorganized(table, spread, gone, clause.added)
-        case "FIRST PARTITION" | "LAST PARTITION" if not method.startswith("RANGE"):
-            text = f"{clause.what}, does not seem like an INTERVAL partitioned table"
-            yield Refusal(8200, f"Unsupported {text}")
-        case "LAST PARTITION" if any(one.has_maxvalue for one in spread.partitions):
-            yield Refusal(8200, "Unsupported LAST PARTITION when MAXVALUE partition exists")
-        case "ADD PARTITION" if ranged:
-            kind = method.partition(" ")[0]
-            if not clause.added:
-                yield Refusal(1492, f"For {kind} partitions each partition must be defined")
-            for one in clause.added:
-                yield from _of_values(one, kind, len(spread.columns) if " " in method else 0)
-            yield from _of_literals(table, clause.added, method, spread.columns)
-            if any(one.has_default for one in spread.partitions):
-                text = "Unsupported ADD List partition, already contains DEFAULT partition. Please use REORGANIZE"
-                yield Refusal(8200, f"{text} PARTITION instead")
-            yield from _of_order(table, [*spread.partitions, *clause.added], method, spread.columns)
-            if not clause.lenient:
-                yield from of_partition_names(clause.added, spread.names)
-
-
-def _of_reorganized(
-    table: Table, spread: Partitioning, gone: Set[str], added: Sequence[PartitionDef]
-) -> Iterator[Refusal]:
-    """gone: names in small letters, of partitions that others take the place of. The last ones may end elsewhere."""
-    places = [place for place, one in enumerate(spread.partitions) if one.name.lower() in gone]
-    if not places:
-        return
-    kind, last = spread.method.partition(" ")[0], places[-1]
-    if kind == "RANGE" and places != list(range(places[0], last + 1)):
-        yield Refusal(1519, "When reorganizing a set of partitions they must be in consecutive order")
-        return
-    before = [one for place, one in enumerate(spread.partitions) if place < places[0] or kind == "LIST"]
-    before = [one for one in before if one.name.lower() not in gone]
-    yield from _of_order(table, [*before, *added], spread.method, spread.columns)
-    if kind == "RANGE" and added and last < len(spread.partitions) - 1:
-        columns = [find(table.columns, name) for name in spread.columns]
-        ends = [row for one in (spread.partitions[last], added[-1]) for row in one.rows]
-        if len(ends) == 2 and any(_is_less(row, other, columns) for row, other in (ends, reversed(ends))):
-            yield NOT_INCREASING
-
-
-def _of_unknown(spread: Partitioning, clause: NoColumnEffect, number: int, text: str) -> Iterator[Refusal]:
-    if not {name.lower() for name in clause.names} <= {name.lower() for name in spread.names}:
-        yield Refusal(number, text)
-
-
-# ---- EXCHANGE PARTITION
-def of_exchange(table: Table, partition: str, other: Table | None) -> Iterator[Refusal]:
-    """other: the table that takes the partition's place, None where it is not known."""
-    spread = table.details.partitioning if table.details else None
-    if table.details is not None and spread is None:
-        yield Refusal(1505, "Partition management on a not partitioned table is not possible")
-    if spread and spread.names and partition.lower() not in map(str.lower, spread.names):
-        yield Refusal(1735, f"Unknown partition '{partition}' in table '{table.id.table}'")
-    if other is None:
-        yield Refusal(1146, "The table to exchange with the partition doesn't exist", certain=False)
-        return
-    if other.details and other.details.partitioning:
-        yield Refusal(1732, f"Table to exchange with partition is partitioned: '{other.id.table}'")
-    elif other.details and other.details.foreign_keys:
-        yield Refusal(1740, f"Table to exchange with partition has foreign key references: '{other.id.table}'")
-    if table.details and table.details.everywhere:
-        yield Refusal(1731, f"Non matching attribute 'global index: {table.details.everywhere[0]}'")
-    if _forms(table) != _forms(other) or not _have_like_charsets(table, other) or _differ_in_indexes(table, other):
-        yield Refusal(1736, "Tables have different definitions")
-
-
-def _forms(table: Table) -> list[tuple[Any, ...]]:
-    return [
-        (c.name.lower(), c.type.name, c.unsigned, c.length, c.scale, c.elements, c.nullable, c.generated, c.primary_key)
-        for c in table.columns
-    ]
-
-
-def _have_like_charsets(table: Table, other: Table) -> bool:
-    """As far as they are known."""
-    pairs = [
-        (table.collate, other.collate),
-        *((a.collate, b.collate) for a, b in zip(table.columns, other.columns, strict=True)),
-    ]
-    return all(a == b for a, b in pairs if a and b)
-
-
-def _differ_in_indexes(table: Table, other: Table) -> bool:
-    """Whether one has an index that the other lacks or has otherwise. A length of prefixes is not known."""
-    if table.details is None or other.details is None:
-        return False
-    clustered = (table.details.clustered, other.details.clustered)
-    first, second = (
-        {i.name.lower(): ([c.lower() for c in i.columns], i.unique) for i in one.indexes} for one in (table, other)
-    )
-    return first != second or (None not in clustered and clustered[0] != clustered[1])

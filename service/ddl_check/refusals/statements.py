@@ -43,7 +43,6 @@ from service.ddl_check.refusals.definitions import (
     of_dependency,
     of_options,
     of_order,
-    of_partition,
     of_table_name,
     of_taken,
     of_target,
@@ -52,6 +51,7 @@ from service.ddl_check.refusals.definitions import (
 )
 from service.ddl_check.refusals.partitions import of_partitioning
 from service.ddl_check.refusals.sequences import conflict, is_conflict, of_altered_sequence
+from service.ddl_check.refusals.unique_keys import of_partition, unique_key
 from service.ddl_check.refusals.views import SYSTEM, of_view
 
 
@@ -156,10 +156,13 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
         yield from of_taken(catalog, s.table, db)
     if s.like is not None:
         source = s.like.in_db(db)
-        if catalog.table(source) is None:
+        table = catalog.table(source)
+        if table is None:
             there = catalog.exists(source)
             text = f"Table '{source}' doesn't exist"
             yield wrong_object(source, "BASE TABLE") if there else Refusal(1146, text, certain=False)
+        elif table.details is not None and table.details.temporary:
+            yield dependencies.on_temporary("CREATE TABLE LIKE")
         return
     if not s.columns:
         yield Refusal(1113, "A table must have at least 1 column")
@@ -203,8 +206,8 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     yield from _of_keys(s, indexes)
     if s.partition is not None:
         yield from of_partitioning(table, s.partition)
-        unique = [(i.name or "PRIMARY", i.parts) for i in indexes if i.kind in ("primary", "unique")]
-        yield from of_partition(table, s.partition, [] if any(i.everywhere for i in indexes) else unique)
+        unique = [unique_key(table, i) for i in indexes if i.kind in ("primary", "unique")]
+        yield from of_partition(table, s.partition, unique)
 
 
 _NOT_SUPPORTED = {
@@ -219,14 +222,14 @@ def _of_temporary(s: CreateTable) -> Iterator[Refusal]:
     if s.partition is not None:
         yield Refusal(1562, "Cannot create temporary table with partitions")
     if any(i.kind == "foreign" for i in s.indexes):
-        yield Refusal(1215, "Cannot add foreign key constraint")
+        yield dependencies.NO_FOREIGN_KEY
     if s.options.ttl is not None:
         yield Refusal(8151, "Set TTL for temporary table is not allowed")
-    words = set(s.options.others) & {"SHARD_ROW_ID_BITS", "PRE_SPLIT_REGIONS", "PLACEMENT POLICY"}
+    words = set(s.options.others).intersection(dependencies.ON_PERMANENT)
     if any(c.auto_random for c in s.columns):
         words.add("AUTO_RANDOM")
     for word in sorted(words):
-        yield Refusal(8006, f"`{word.lower()}` is unsupported on temporary tables.")
+        yield dependencies.on_temporary(word)
 
 
 def _primary_key(indexes: Sequence[IndexDef]) -> Iterator[Index]:
