@@ -132,7 +132,7 @@ class _SqlScript:
     def _split(self) -> Iterator[tuple[int, int]]:
         """Where each statement begins and ends, without its delimiter and the comments in front of it."""
         first = at = 0
-        while match := _pieces(self._delimiter, self._mode.backslashes).search(self._text, at):
+        while match := pieces(self._delimiter, self._mode.backslashes).search(self._text, at):
             at = match.end()
             start = self._skip(first, match.start())
             if match["end"]:
@@ -171,7 +171,7 @@ class _SqlScript:
 
 
 @cache
-def _pieces(delimiter: str, backslashes: bool) -> re.Pattern[str]:
+def pieces(delimiter: str, backslashes: bool) -> re.Pattern[str]:
     """What ends a statement or hides its end."""
     return re.compile(
         rf"(?P<end>{re.escape(delimiter)})|{_QUOTED[backslashes]}|`(?:[^`]|``)*+`|/\*.*?\*/|--(?=\s|\Z)[^\n]*|\#[^\n]*"

@@ -28,8 +28,9 @@ from service.ddl_check.report import (
     StatementReport,
     worst_verdict,
 )
+from service.ddl_check.scripts import plain_script
 from service.ddl_check.session import Session, unknown_mode_set
-from service.ddl_check.statements import SYNTAX_ERROR, ParsedStatement, StatementText, plain_comments, split, understand
+from service.ddl_check.statements import SYNTAX_ERROR, ParsedStatement, StatementText, split, understand
 from service.ddl_check.table_changes import TableChange, changes
 from service.ddl_check.table_check import TableCheck
 from service.ddl_check.verdicts import SubjectVerdict
@@ -49,7 +50,7 @@ _NAMED = re.compile(
 def check(question: CheckInput, view: RegistryView) -> CheckReport:
     """Reports on all statements. SetupError USAGE for a text without any statement, or with too much in it."""
     try:
-        question = replace(question, sql=plain_comments(question.sql))
+        question = replace(question, sql=plain_script(question.sql, question.mode.backslashes))
         pieces = split(question.sql, question.mode)
     except DdlError as error:
         raise SetupError("USAGE", details=error.detail) from None

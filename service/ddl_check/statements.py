@@ -33,8 +33,6 @@ from service.ddl_check.session import Session, set_note
 
 MAX_STATEMENTS: Final = 1000
 SYNTAX_ERROR: Final = 1064
-_LIQUIBASE: Final = re.compile(r"\s*--\s*liquibase\s+formatted\s+sql\b", re.IGNORECASE)
-_MARK: Final = re.compile(r"^--(?=\w)", re.MULTILINE)
 
 
 class StatementText(NamedTuple):
@@ -43,11 +41,6 @@ class StatementText(NamedTuple):
     sql: str
     line: int
     end: int = 0
-
-
-def plain_comments(text: str) -> str:
-    """A changelog of Liquibase with blanks after its `--`, which are comments to it alone; any other text as it is."""
-    return _MARK.sub("-- ", text) if _LIQUIBASE.match(text) else text
 
 
 def split(text: str, mode: LexicalMode, start: int = 0) -> list[StatementText]:

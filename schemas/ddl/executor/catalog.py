@@ -99,6 +99,11 @@ class Catalog:
         entry = database.tables.get(id_.table) or database.relations.get(id_.table)
         return entry.id if entry else None
 
+    def relation(self, id_: TableId) -> Relation | None:
+        """The view or sequence of a name."""
+        database = self.databases.get(id_.db)
+        return database.relations.get(id_.table) if database else None
+
     def without_table(self, id_: TableId) -> Catalog:
         """As if the table had never been seen."""
         database = self.databases.get(id_.db)

@@ -141,9 +141,9 @@ def _attributes(c: Cursor, type_: DataType) -> DataType:
 
 def column_definition(c: Cursor) -> ColumnDef:
     """name type options"""
-    name = c.column()
+    *owner, name = c.column_path()
     type_ = data_type(c)
-    column = ColumnDef(name, type_)
+    column = ColumnDef(name, type_, owner=tuple(owner))
     if type_.name == "serial":
         column = replace(
             column,
@@ -302,14 +302,11 @@ def check_constraint(c: Cursor) -> tuple[str, ...]:
     return names
 
 
-_WRITING_ACTIONS = ("ON UPDATE CASCADE", "ON UPDATE SET NULL", "ON DELETE SET NULL")
-
-
 def references(c: Cursor) -> tuple[TableName, tuple[str, ...], tuple[str, ...]]:
-    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table, its columns, and the actions that
-    write into rows: ON UPDATE CASCADE, ON UPDATE SET NULL, ON DELETE SET NULL."""
+    """REFERENCES table (columns) [MATCH …] [ON DELETE …] [ON UPDATE …]: the table, its columns, and the actions but
+    RESTRICT and NO ACTION."""
     c.expect("REFERENCES")
-    table, columns, changes = c.table(), list[str](), list[str]()
+    table, columns, actions = c.table(), list[str](), list[str]()
     if c.accept("("):
         while True:
             columns.append(c.column())
@@ -325,9 +322,8 @@ def references(c: Cursor) -> tuple[TableName, tuple[str, ...], tuple[str, ...]]:
         event = f"ON {c.advance().upper}"
         for words in (("RESTRICT",), ("CASCADE",), ("SET", "NULL"), ("SET", "DEFAULT"), ("NO", "ACTION")):
             if c.accept(*words):
-                action = f"{event} {' '.join(words)}"
-                changes += [action] if action in _WRITING_ACTIONS else []
+                actions += [] if words in (("RESTRICT",), ("NO", "ACTION")) else [f"{event} {' '.join(words)}"]
                 break
         else:
             c.fail("RESTRICT", "CASCADE", "SET NULL", "NO ACTION")
-    return table, tuple(columns), tuple(changes)
+    return table, tuple(columns), tuple(actions)

@@ -174,10 +174,14 @@ class Cursor:
 
     def column(self) -> str:
         """A column; a table or database before it is read and left out."""
-        name = self.name("a column's name")
+        return self.column_path()[-1]
+
+    def column_path(self) -> tuple[str, ...]:
+        """A column, after its table and database where they are written."""
+        names = [self.name("a column's name")]
         while self.accept("."):
-            name = self.name_after_dot("a column's name")
-        return name
+            names.append(self.name_after_dot("a column's name"))
+        return tuple(names)
 
     def string(self, what: str = "a text in quotes") -> str:
         """A text and nothing else: of an option, of an element."""

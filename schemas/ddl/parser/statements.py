@@ -58,7 +58,8 @@ class ColumnDef:
     """A column definition. nullable: None where neither NULL nor NOT NULL is written.
 
     random_bits, random_range: of AUTO_RANDOM(bits, range), 0 where not written. clustered: of its PRIMARY KEY, None
-    where not written. default_dropped: TiDB shows the column, and with no DEFAULT.
+    where not written. default_dropped: TiDB shows the column, and with no DEFAULT. owner: the names that are written
+    before its own.
     """
 
     name: str
@@ -79,6 +80,7 @@ class ColumnDef:
     random_range: int = 0
     clustered: bool | None = None
     default_dropped: bool = field(default=False, compare=False)
+    owner: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ class IndexDef:
     TiDB writes them. clustered: None where not written. sets_null: a foreign
     key with SET NULL.
 
-    invisible: INVISIBLE is written. changes: what a foreign key writes into its rows, such as ON UPDATE CASCADE, or "".
+    invisible: INVISIBLE is written. actions: of a foreign key, such as ON UPDATE CASCADE, but NO ACTION and RESTRICT.
 
     lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
     referenced: table and columns that a foreign key names. everywhere: GLOBAL, one index over all partitions.
@@ -109,7 +111,7 @@ class IndexDef:
     sets_null: bool = False
     comment: str = field(default="", compare=False)
     invisible: bool = field(default=False, compare=False)
-    changes: str = field(default="", compare=False)
+    actions: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -83,9 +83,9 @@ def _foreign_key(c: Cursor, name: str) -> IndexDef:
     c.accept("IF", "NOT", "EXISTS")
     own = optional_name(c)
     columns, lengths, _, _ = parts(c)
-    table, referenced, changes = references(c)
+    table, referenced, actions = references(c)
     index = IndexDef("foreign", name or own, columns, lengths, references=table, referenced=referenced)
-    return replace(index, sets_null=any("SET NULL" in one for one in changes), changes=next(iter(changes), ""))
+    return replace(index, sets_null=any("SET NULL" in one for one in actions), actions=actions)
 
 
 def _named_index(kind: Literal["primary", "unique"], c: Cursor, constraint: str) -> IndexDef:

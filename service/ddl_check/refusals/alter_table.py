@@ -16,6 +16,7 @@ from schemas.ddl.parser.statements import (
     ChangeColumn,
     Clause,
     ConvertTo,
+    DefaultValue,
     DropColumn,
     DropIndex,
     ExchangePartition,
@@ -40,12 +41,14 @@ from service.ddl_check.refusals.definitions import (
     of_dependency,
     of_later,
     of_options,
+    of_owner,
     of_rename,
     of_twice,
 )
 from service.ddl_check.refusals.generated import generated_names
 from service.ddl_check.refusals.partition_changes import MANAGED, of_exchange, of_management
 from service.ddl_check.refusals.partitions import of_partitioning
+from service.ddl_check.refusals.sequences import of_default_sequence
 from service.ddl_check.refusals.together import of_algorithm, of_together
 from service.ddl_check.refusals.type_changes import of_change, of_charset
 from service.ddl_check.refusals.unique_keys import known_key, of_partition, of_unique, unique_key
@@ -80,6 +83,8 @@ class Alteration:
         yield from dependencies.of_temporary_clauses(self.table, clauses)
         for clause in clauses:
             yield from _CLAUSES[type(clause)](self, clause)
+            for default in _defaults(clause):
+                yield from of_default_sequence(self.catalog, default)
         yield from of_together(self.table, clauses)
         yield from of_algorithm(clauses)
 
@@ -110,6 +115,17 @@ class Alteration:
         yield from dependencies.of_leaving(self.catalog, self.table, name, dropped=dropped)
 
 
+def _defaults(clause: Clause) -> list[DefaultValue | None]:
+    match clause:
+        case AddColumns():
+            return [one.default for one in clause.columns]
+        case ChangeColumn():
+            return [clause.column.default]
+        case SetDefault():
+            return [clause.default]
+    return []
+
+
 def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:
     names = [c.name for c in work.table.columns] + [c.name for c in clause.columns]
     yield from of_twice([c.name for c in clause.columns])
@@ -128,6 +144,7 @@ def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:
         if defined.generated is not None and defined.stored:
             text = "'Adding generated stored column through ALTER TABLE' is not supported for generated columns."
             yield Refusal(3106, text)
+        yield from of_owner(defined, work.table.id)
         yield from of_definition(defined, work.charset, work.modes, added=True)
         yield from of_dependency(defined, names)
         for name in generated_names(defined.generated or ""):
@@ -163,13 +180,13 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
             yield work.unknown(clause.position.after)
     if old.primary_key and defined.nullable:
         yield NULL_IN_PRIMARY_KEY
-    yield from auto_random.of_change(work.table.details, old, defined)
+    yield from auto_random.of_change(work.table, old, defined)
     constraints = {
         "PRIMARY KEY": defined.primary_key and not old.primary_key, "UNIQUE KEY": defined.unique_key,
     }  # fmt: skip
     for word in (word for word, given in constraints.items() if given):
         yield Refusal(8200, f"Unsupported modify column: can't change column constraint ({word})")
-    found = list(of_definition(defined, work.charset, work.modes, added=False))
+    found = [*of_owner(defined, work.table.id), *of_definition(defined, work.charset, work.modes, added=False)]
     found += of_dependency(defined, [*(c.name for c in work.table.columns), defined.name])
     found += of_later(work.table, clause)
     yield from found
@@ -231,6 +248,8 @@ def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
     if clause.index.kind == "primary" and clause.index.clustered:
         text = "Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead"
         yield Refusal(8200, text)
+    if clause.index.invisible and indexes.becomes_primary(work.table, clause.index):
+        yield indexes.INVISIBLE_PRIMARY
     details = work.table.details
     if details and details.partitioning and clause.index.kind in ("primary", "unique"):
         yield from of_unique(unique_key(work.table, clause.index), details.partitioning.columns)

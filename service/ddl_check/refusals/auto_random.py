@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.ddl.parser.statements import ColumnDef, IndexDef
-from schemas.model.table import Column, TableDetails
+from schemas.model.table import Column, Table
 from service.ddl_check.refusals.columns import Refusal
 
 _MOST: Final = 15
+_LEAST_LEFT: Final = 27
+"""Bits that count up, besides those that are random and the sign."""
 
 
 def _invalid(text: str) -> Refusal:
@@ -44,12 +47,15 @@ def _of_definition(one: ColumnDef) -> Iterator[Refusal]:
     if one.random_bits > _MOST:
         text = f"max allowed auto_random shard bits is {_MOST}, but got {one.random_bits} on column `{one.name}`"
         yield _invalid(text)
+    elif one.random_range >= 32 and one.random_range - one.random_bits - (not one.type.unsigned) < _LEAST_LEFT:
+        yield _invalid("auto_random ID space is too small, please decrease the shard bits or increase the range bits")
     if one.random_bits == 0:
         yield _invalid("the value of auto_random should be positive")
 
 
-def of_change(details: TableDetails | None, old: Column, new: ColumnDef) -> Iterator[Refusal]:
-    """In MODIFY and CHANGE. details: of the table before."""
+def of_change(table: Table, old: Column, new: ColumnDef) -> Iterator[Refusal]:
+    """In MODIFY and CHANGE. table: as it is before."""
+    details, primary = table.details, find(table.indexes, PRIMARY)
     if details is None:
         return
     had = details.auto_random.lower() == old.name.lower()
@@ -63,5 +69,8 @@ def of_change(details: TableDetails | None, old: Column, new: ColumnDef) -> Iter
         yield _invalid("decreasing auto_random shard bits is not supported")
     if had and new.random_range != width:
         yield _invalid("alter the range bits of auto_random column is not supported")
-    if not had and not (old.auto_increment and old.primary_key and details.clustered is not False):
+    is_first = primary is not None and primary.columns[:1] == (old.name,)
+    if not had and not (old.auto_increment and is_first and details.clustered is not False):
         yield _invalid("auto_random can only be converted from auto_increment clustered primary key")
+    elif not had and old.type.name != new.type.name:
+        yield _invalid("modifying the auto_random column type is not supported")

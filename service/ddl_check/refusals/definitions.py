@@ -46,6 +46,13 @@ def wrong_object(id_: TableId, kind: str) -> Refusal:
     return Refusal(1347, f"'{id_}' is not {kind}")
 
 
+def unknown(kind: str, id_: TableId) -> Refusal:
+    """The error of DROP for a table, view or sequence that is not there."""
+    return (
+        Refusal(4139, f"Unknown SEQUENCE: '{id_}'") if kind == "sequence" else Refusal(1051, f"Unknown table '{id_}'")
+    )
+
+
 def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterator[Refusal]:
     yield from of_table_name(new)
     target = new.in_db(db)
@@ -56,8 +63,7 @@ def of_rename(catalog: Catalog, old: TableId, new: TableName, db: str) -> Iterat
 
 def of_target(catalog: Catalog, old: TableId, new: TableId) -> Iterator[Refusal]:
     """Where a table or a view goes to (upstream `pkg/ddl/executor.go`, ExtractTblInfos)."""
-    own = catalog.databases.get(old.db)
-    relation = own.relations.get(old.table) if own else None
+    relation = catalog.relation(old)
     if relation is not None and relation.kind == "view" and old.db != new.db:
         yield Refusal(1450, f"Changing schema from '{old.db}' to '{new.db}' is not allowed.")
     if catalog.databases.get(new.db) is None:
@@ -120,6 +126,15 @@ def of_definition(defined: ColumnDef, table: Charset, modes: SqlModes, added: bo
         except DdlError:
             return
         yield from of_default(defined, bare, modes, added)
+
+
+def of_owner(defined: ColumnDef, id_: TableId) -> Iterator[Refusal]:
+    """Names of a table, and of a database, before the column's, which have to be its own."""
+    *databases, table = (name.lower() for name in defined.owner or (id_.table,))
+    if databases and databases != [id_.db.lower()]:
+        yield Refusal(1102, f"Incorrect database name '{databases[0]}'")
+    elif table != id_.table.lower():
+        yield Refusal(1103, f"Incorrect table name '{table}'")
 
 
 def of_dependency(defined: ColumnDef, names: Sequence[str]) -> Iterator[Refusal]:

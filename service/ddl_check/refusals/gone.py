@@ -13,12 +13,15 @@ from schemas.ddl.parser.statements import (
     AlterTable,
     CreateRelation,
     CreateTable,
+    DropTables,
     RenameTables,
     Statement,
     TableName,
     TruncateTable,
 )
+from schemas.model.table import TableId
 from service.ddl_check.refusals.columns import Refusal
+from service.ddl_check.refusals.definitions import unknown
 
 
 def of_gone(first: Catalog, now: Catalog, statement: Statement, db: str) -> Iterator[Refusal]:
@@ -30,6 +33,9 @@ def of_gone(first: Catalog, now: Catalog, statement: Statement, db: str) -> Iter
             yield from _of_database(first, now, statement.table.db or db)
         case AlterTable() | TruncateTable():
             yield from _of_table(first, now, statement.table, db)
+        case DropTables(if_exists=False):
+            for name in statement.tables:
+                yield from _of_dropped(first, now, statement.kind, name.in_db(db))
         case RenameTables():
             # A later pair may name what an earlier one makes.
             yield from _of_table(first, now, statement.pairs[0][0], db)
@@ -44,3 +50,8 @@ def _of_table(first: Catalog, now: Catalog, name: TableName, db: str) -> Iterato
     id_ = name.in_db(db)
     if first.exists(id_) and not now.exists(id_):
         yield Refusal(1146, f"Table '{id_}' doesn't exist")
+
+
+def _of_dropped(first: Catalog, now: Catalog, kind: str, id_: TableId) -> Iterator[Refusal]:
+    if first.exists(id_) and not now.exists(id_):
+        yield unknown(kind, id_)

@@ -25,6 +25,7 @@ _JSON_FUNCTIONS: Final = frozenset("""
     json_array json_array_append json_array_insert json_extract json_insert json_keys json_merge json_merge_patch
     json_merge_preserve json_object json_remove json_replace json_search json_set
 """.split())  # fmt: skip
+INVISIBLE_PRIMARY: Final = Refusal(3522, "A primary key index cannot be invisible")
 _STRINGS: Final = (Kind.TEXT, Kind.BINARY)
 _WIDTHS: Final = {
     Kind.FLOAT: 4, Kind.DOUBLE: 8, Kind.DATE: 3, Kind.DATETIME: 8, Kind.TIMESTAMP: 4, Kind.TIME: 3, Kind.YEAR: 1,
@@ -55,7 +56,7 @@ def of_indexes(table: Table, added: Sequence[IndexDef], *, strict: bool = True) 
         if strict and len(index.comment) > _MAX_COMMENT:
             yield Refusal(1688, f"Comment for index '{index.name}' is too long (max = {_MAX_COMMENT})")
         if index.kind == "primary" and index.invisible:
-            yield Refusal(3522, "A primary key index cannot be invisible")
+            yield INVISIBLE_PRIMARY
         if index.kind == "primary" and "" in index.parts:
             yield Refusal(3756, "The primary key cannot be an expression index")
         yield from _of_parts(table, index)
@@ -211,6 +212,16 @@ def is_primary(table: Table, index: Index) -> bool:
     return bool(firsts) and firsts[0] is index
 
 
+def becomes_primary(table: Table, added: IndexDef) -> bool:
+    """Whether a unique key that is added serves as primary key, because there is no other without NULLs."""
+    columns = [find(table.columns, part) for part in added.parts]
+    return (
+        added.kind == "unique"
+        and all(column is not None and not column.nullable for column in columns)
+        and not any(is_primary(table, index) for index in table.indexes)
+    )
+
+
 # ---- foreign keys
 def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[Refusal]:
     """With foreign_key_checks on, as by default: the caller takes out what TiDB does not say otherwise."""
@@ -230,8 +241,11 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[
         if own is not None and own.virtual:
             name = index.name or "fk_1"
             yield Refusal(3733, f"Foreign key '{name}' uses virtual column '{part}' which is not supported.")
-        elif own is not None and own.generated and index.changes:
-            yield Refusal(3104, f"Cannot define foreign key with {index.changes} clause on a generated column.")
+        elif own is not None and own.generated:
+            for action in (one for one in index.actions if one != "ON DELETE CASCADE"):
+                yield Refusal(3104, f"Cannot define foreign key with {action} clause on a generated column.")
+        elif index.actions and _is_base_of_stored(table, part):
+            yield Refusal(1215, "Cannot add foreign key constraint")
         if own is not None and not own.nullable and index.sets_null:
             text = f"needed in a foreign key constraint '{index.name or 'fk_1'}' SET NULL"
             yield Refusal(1830, f"Column '{part}' cannot be NOT NULL: {text}")
@@ -243,6 +257,12 @@ def of_foreign_key(catalog: Catalog, table: Table, index: IndexDef) -> Iterator[
         yield Refusal(1824, f"Failed to open the referenced table '{target.table}'", certain)
         return
     yield from _of_parent(table, parent, index)
+
+
+def _is_base_of_stored(table: Table, name: str) -> bool:
+    """Whether a column that is generated and stored names a column."""
+    stored = [generated_names(one.generated) for one in table.columns if one.generated and not one.virtual]
+    return any(name.lower() == one.lower() for names in stored for one in names)
 
 
 def _of_parent(table: Table, parent: Table, index: IndexDef) -> Iterator[Refusal]:

@@ -21,11 +21,12 @@ _VALUES: Final = {"RANGE": "LESS THAN", "LIST": "IN"}
 _INTEGERS: Final = (Kind.INTEGER, Kind.BIT, Kind.YEAR)
 _OF_KEY: Final = tuple(kind for kind in Kind if kind not in (Kind.JSON, Kind.VECTOR))
 _OF_COLUMNS: Final = (Kind.INTEGER, Kind.TEXT, Kind.BINARY, Kind.DATE, Kind.DATETIME, Kind.TIME)
+_STRINGS: Final = (Kind.TEXT, Kind.BINARY)
 _LOBS: Final = ("text", "blob")
 _NUMERIC: Final = ("int", "fraction")
 _WRONG_KINDS: Final = {
-    Kind.DATE: _NUMERIC, Kind.DATETIME: _NUMERIC, Kind.TIME: _NUMERIC, Kind.TEXT: _NUMERIC,
-    Kind.INTEGER: ("text", "fraction"),
+    **dict.fromkeys((Kind.DATE, Kind.DATETIME, Kind.TIME), (*_NUMERIC, "bits")),
+    **dict.fromkeys(_STRINGS, _NUMERIC), Kind.INTEGER: ("text", "fraction", "bits"),
 }  # fmt: skip
 """Kinds of literals that TiDB does not take for a column of RANGE COLUMNS and LIST COLUMNS."""
 
@@ -148,10 +149,14 @@ def of_order(
 
 
 def _weights(row: _Row, columns: Sequence[Column | None]) -> _Row:
-    """With texts as their columns' collations compare them, as far as that is plain."""
+    """With texts as their columns' collations compare them, as far as that is plain; a number too is one to a text."""
+    texts = [
+        str(part) if isinstance(part, int) and column is not None and column.type.kind in _STRINGS else part
+        for part, column in zip(row, [*columns, *[None] * len(row)], strict=False)
+    ]
     return tuple(
         part.lower() if isinstance(part, str) and _ignores_case(column) and _PLAIN.fullmatch(part.lower()) else part
-        for part, column in zip(row, [*columns, *[None] * len(row)], strict=False)
+        for part, column in zip(texts, [*columns, *[None] * len(row)], strict=False)
     )
 
 
@@ -190,7 +195,7 @@ def of_partition_names(added: Sequence[PartitionDef], names: Sequence[str]) -> I
     """names: of partitions that stay."""
     taken = {name.lower() for name in names}
     for one in added:
-        if one.name.endswith(" "):
+        if not one.name or one.name.endswith(" "):
             yield Refusal(1567, "Incorrect partition name")
         if one.name.lower() in taken:
             yield Refusal(1517, f"Duplicate partition name {one.name}")

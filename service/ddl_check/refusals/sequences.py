@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from schemas.ddl.executor.catalog import Catalog
-from schemas.ddl.parser.statements import NamedObject, Numbers
+from schemas.ddl.parser.statements import DefaultValue, NamedObject, Numbers
 from schemas.model.table import TableId
 from service.ddl_check.refusals.columns import Refusal
 from service.ddl_check.refusals.definitions import wrong_object
+from service.ddl_check.refusals.generated import generated_names
 
 _MOST: Final = 2**63 - 1
 
@@ -44,11 +45,18 @@ def is_conflict(written: Numbers, *, new: bool) -> bool:
     )
 
 
+def of_default_sequence(catalog: Catalog, default: DefaultValue | None) -> Iterator[Refusal]:
+    """NEXT VALUE FOR in ALTER TABLE; CREATE TABLE takes a sequence that is not there (upstream `preprocess.go`)."""
+    if default is not None and default.text.startswith("nextval("):
+        id_ = TableId(*generated_names(default.text))
+        if catalog.exists(id_) is None:
+            yield Refusal(1146, f"Table '{id_}' doesn't exist", certain=False)
+
+
 def of_altered_sequence(catalog: Catalog, about: NamedObject, db: str) -> Iterator[Refusal]:
     id_ = about.name.in_db(db)
     there = catalog.exists(id_)
-    database = catalog.databases.get(id_.db)
-    relation = database.relations.get(id_.table) if database else None
+    relation = catalog.relation(id_)
     if there is None:
         if not about.lenient:
             yield Refusal(1146, f"Table '{id_}' doesn't exist", certain=False)

@@ -43,10 +43,12 @@ from service.ddl_check.refusals.definitions import (
     of_dependency,
     of_options,
     of_order,
+    of_owner,
     of_table_name,
     of_taken,
     of_target,
     of_twice,
+    unknown,
     wrong_object,
 )
 from service.ddl_check.refusals.partitions import of_partitioning
@@ -136,15 +138,16 @@ def _of_renames(catalog: Catalog, s: RenameTables, db: str) -> Iterator[Refusal]
 def _of_drop(catalog: Catalog, s: DropTables, db: str) -> Iterator[Refusal]:
     ids = [name.in_db(db) for name in s.tables]
     for id_ in ids if s.temporary != "local" else ():
-        relation = catalog.table(id_) is None and catalog.exists(id_)
+        table, relation = catalog.table(id_), catalog.relation(id_)
         if s.kind == "table" and relation and not s.if_exists:
-            yield Refusal(1051, f"Unknown table '{id_}'")
+            yield unknown(s.kind, id_)
+        elif s.temporary and table is not None and table.details and not table.details.temporary:
+            yield Refusal(8007, "`drop global temporary table` can only drop global temporary table")
         elif catalog.exists(id_) is None and not s.if_exists:
-            number, what = (4139, "SEQUENCE:") if s.kind == "sequence" else (1051, "table")
-            yield Refusal(number, f"Unknown {what} '{id_}'", certain=False)
+            yield unknown(s.kind, id_)._replace(certain=False)
         elif s.kind == "table":
             yield from dependencies.of_leaving_table(catalog, id_, ids, truncated=False)
-        elif catalog.table(id_) is not None:
+        elif table is not None or (relation is not None and relation.kind != s.kind):
             yield wrong_object(id_, s.kind.upper())
 
 
@@ -174,6 +177,7 @@ def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> It
     if len(names) > MAX_COLUMNS:
         yield Refusal(1117, "Too many columns")
     for defined in s.columns:
+        yield from of_owner(defined, s.table.in_db(db))
         yield from of_definition(defined, charset, modes, added=False)
         yield from of_dependency(defined, names)
     yield from of_order(s.columns)
@@ -250,8 +254,9 @@ def _of_keys(s: CreateTable, indexes: Sequence[IndexDef]) -> Iterator[Refusal]:
         required = {c.name.lower() for c in s.columns if c.nullable is False or c.auto_increment}
         uniques = [i for i in indexes if i.kind == "unique" and {p.lower() for p in i.parts} <= required]
         if uniques and uniques[0].invisible:
-            yield Refusal(3522, "A primary key index cannot be invisible")
-    if any(c.nullable and c.name.lower() in names for c in s.columns):
+            yield index_refusals.INVISIBLE_PRIMARY
+    nullable = [c for c in s.columns if c.nullable or (c.default is not None and c.default.kind == "null")]
+    if any(c.name.lower() in names for c in nullable):
         yield NULL_IN_PRIMARY_KEY
     keys = [i for i in s.indexes if i.kind == "foreign"]
     written = [i.name.lower() for i in keys if i.name]

@@ -47,6 +47,10 @@ SCRIPTS = (
     ("REPAIR TABLE t", 1064), ("HANDLER t OPEN", 1064), ("CHANGE MASTER TO x = 1", 1064), ("CALL p()", -1),
     ("--liquibase formatted sql\n--changeset a:1\nALTER TABLE t ADD c INT;\n--rollback ALTER TABLE t DROP c;", 0),
     ("--changeset a:1\nALTER TABLE t ADD c INT", -1),
+    ("DELIMITER ;;\nALTER TABLE t ADD c INT COMMENT ';;';;\n-- it;;\nDELIMITER ;\nALTER TABLE t DROP COLUMN c;\n", 0),
+    (r"ALTER TABLE t ADD c VARCHAR(9) COMMENT '\G'\G ALTER TABLE t DROP COLUMN c\g", 0),
+    ("delimiter //\nCREATE TRIGGER r BEFORE INSERT ON t FOR EACH ROW BEGIN SET @a = 1; SET @b = ';'; END//", 1064),
+    ("delimiter $$\nCREATE TABLE n (\n  delimiter INT,\n  b INT)$$\ndelimiter ;\nDROP TABLE n; DROP TABLE t", 0),
     ("OPTIMIZE TABLE t", 8200), ("CREATE TRIGGER r AFTER DELETE ON t FOR EACH ROW SET @a = 1; DROP TABLE t", 0),
 )  # fmt: skip
 
