@@ -9,10 +9,11 @@ from dataclasses import replace
 
 from schemas.ddl.executor.apply import affected_tables
 from schemas.ddl.parser.lexer import WIRE
-from schemas.ddl.parser.statements import CreateTable, DropTables, NoRowEffect, Statement
+from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, NoRowEffect, Statement
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import TableId
 from service.ddl_check.check_input import CheckInput
+from service.ddl_check.refusals.checks import of_checks
 from service.ddl_check.refusals.columns import Refusal, SqlModes
 from service.ddl_check.refusals.definitions import of_introducers
 from service.ddl_check.refusals.gone import of_gone
@@ -167,6 +168,8 @@ class _Run:
         found = refusals(self.catalog, statement, one.db, SqlModes.of(self.session.sql_mode))
         found = [r for r in found if not self.session.permits(r.number, r.text)]
         found += of_introducers(one.sql, self.session.mode)
+        if isinstance(statement, (AlterTable, CreateTable)):
+            found += of_checks(one.sql, self.session.mode)
         found += of_policy(self.catalog, statement, self.policies)
         return [*of_gone(self.question.catalog, self.catalog, statement, one.db), *found]
 

@@ -22,6 +22,7 @@ _PERMITS: Final[tuple[tuple[str, bool, Callable[[int, str], bool]], ...]] = (
     ("foreign_key_checks", False, lambda number, _: number in (1701, 1824, 3730)),
     ("tidb_allow_remove_auto_inc", True, lambda _, text: "@@tidb_allow_remove_auto_inc" in text),
     ("tidb_enable_auto_increment_in_generated", True, lambda number, _: number == 3109),
+    ("tidb_enable_strict_double_type_check", False, lambda number, _: number == 1149),
 )
 """Variables, and at which value TiDB does not give which errors."""
 _SWITCHES: Final = tuple(name for name, _, _ in _PERMITS)

@@ -16,6 +16,7 @@ from schemas.ddl.executor.catalog import Catalog, Database, Relation
 from schemas.ddl.executor.charsets import DEFAULT, Charset, resolve
 from schemas.ddl.executor.column_types import MAX_COLUMNS, column
 from schemas.ddl.executor.details import details_of_create
+from schemas.ddl.executor.views import view_columns
 from schemas.ddl.parser.statements import (
     AlterDatabase,
     AlterTable,
@@ -260,7 +261,7 @@ def _create_relation(catalog: Catalog, s: CreateRelation, db: str) -> Catalog:
     id_ = _id(s.table, db)
     if catalog.exists(id_) and s.if_not_exists:
         return catalog
-    return _with_relation(catalog, Relation(s.kind, id_))
+    return _with_relation(catalog, Relation(s.kind, id_, view_columns(catalog, s, db)))
 
 
 def _with_relation(catalog: Catalog, relation: Relation) -> Catalog:

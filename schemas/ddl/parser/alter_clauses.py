@@ -164,8 +164,9 @@ def _alter(c: Cursor) -> Clause:
     c.expect("ALTER")
     if c.upper == "INDEX":
         c.expect("INDEX")
-        name = c.name("an index's name")
-        visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
+        with c.read_in_full():
+            name = c.name("an index's name")
+            visibility = c.accept_any("VISIBLE", "INVISIBLE") or c.fail("VISIBLE", "INVISIBLE")
         return NoColumnEffect(f"ALTER INDEX {visibility}", names=(name,))
     if c.upper in ("CHECK", "CONSTRAINT"):
         c.advance()

@@ -53,6 +53,8 @@ def of_default(defined: ColumnDef, bare: Column, modes: SqlModes, added: bool) -
     elif default.kind == "expr":
         yield from of_sequence(bare, default)
         yield from _of_expression(defined.name, default.text, added)
+        if added and default.text.startswith("date_format("):
+            yield from _of_added_format(bare, default.text)
     else:
         yield from of_literal(bare, default, modes)
         if defined.auto_increment:
@@ -106,6 +108,14 @@ def _of_expression(name: str, text: str, added: bool) -> Iterator[Refusal]:
         yield Refusal(3770, words)
     else:
         yield from of_calls(calls_of(text), lambda call: no_function(call, "")._replace(certain=False))
+
+
+def _of_added_format(column: Column, text: str) -> Iterator[Refusal]:
+    """ADD COLUMN takes the value at once: a month is no date, and a date no element."""
+    if column.type.kind in (Kind.DATE, Kind.DATETIME, Kind.TIMESTAMP) and text.endswith("'%Y-%m')"):
+        yield Refusal(1292, f"Incorrect {column.type.name} value")
+    if column.type.kind in (Kind.ENUM, Kind.SET):
+        yield Refusal(1265, f"Data truncated for column '{column.name}'")
 
 
 # ---- whether a type holds a value

@@ -15,7 +15,7 @@ from schemas.ddl.parser.statements import ColumnDef
 from service.ddl_check.refusals.columns import Refusal
 from service.ddl_check.refusals.functions import of_calls
 
-_DISALLOWED: Final = frozenset("""
+DISALLOWED: Final = frozenset("""
     benchmark connection_id curdate current_date current_role current_time current_timestamp current_user curtime
     database found_rows get_lock is_free_lock is_used_lock last_insert_id load_file localtime localtimestamp nextval now
     rand random_bytes release_all_locks release_lock row_count schema session_user setval sleep sysdate system_user
@@ -88,7 +88,7 @@ def of_expression(text: str, disallowed: Refusal, row: Refusal) -> Iterator[Refu
     names = {call.name for call in found}
     if names & _AGGREGATES:
         yield Refusal(1111, "Invalid use of group function")
-    if names & _DISALLOWED:
+    if names & DISALLOWED:
         yield disallowed
     if _ROW.search(_without_texts(text)):
         yield row

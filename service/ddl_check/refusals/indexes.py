@@ -93,7 +93,7 @@ def _of_expressions(table: Table, index: IndexDef) -> Iterator[Refusal]:
             if find(table.columns, name) is None:
                 yield Refusal(1054, f"Unknown column '{name}' in 'expression'")
         outer = _outermost(text)
-        if outer in _JSON_FUNCTIONS:
+        if outer in _JSON_FUNCTIONS or (outer == "cast" and text.endswith(" as json)")):
             yield Refusal(
                 3753, "Cannot create an expression index on a function that returns a JSON or GEOMETRY value."
             )

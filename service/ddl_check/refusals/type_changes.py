@@ -55,6 +55,9 @@ def of_change(old: Column, new: Column, table: Table, *, auto_random: bool = Fal
     elif new.generated is not None and old.generated != new.generated and (indexed or not new.virtual):
         what = "an indexed column" if new.virtual else "a stored column"
         yield Refusal(3106, f"'modifying {what}' is not supported for generated columns.")
+    elif new.generated is not None and indexed and (old.type, old.length) != (new.type, new.length):
+        text = "Unsupported modification for generated columns covered by an index (TiDB of 2026)"
+        yield Refusal(3106, text, certain=False)
 
 
 def _of_rewriting(old: Column, new: Column, table: Table) -> Iterator[Refusal]:

@@ -38,7 +38,14 @@ STATEMENTS = (
     ("CREATE VIEW v AS SELECT id FROM t UNION (SELECT 1, 2)", 0), ("CREATE VIEW v AS (SELECT nope FROM t)", 0),
     ("CREATE VIEW v (x, x) AS SELECT id, a FROM t UNION SELECT 1, 2", 1060),
     ("CREATE VIEW v AS SELECT COUNT(*) AS n, a FROM t GROUP BY a ORDER BY n LIMIT 3", 0),
-    ("CREATE VIEW w AS SELECT id AS i FROM t; CREATE OR REPLACE VIEW v AS SELECT i, nope FROM w", 0),
+    ("CREATE VIEW w AS SELECT id AS i FROM t; CREATE OR REPLACE VIEW v AS SELECT i, nope FROM w", 1054),
+    ("CREATE VIEW w AS SELECT id AS i, a + 1 FROM t; CREATE VIEW v AS SELECT i, nope FROM w", 0),
+    ("CREATE VIEW w AS SELECT * FROM t; CREATE VIEW v (x) AS SELECT * FROM w", 1353),
+    ("CREATE VIEW w AS SELECT * FROM t; CREATE VIEW v AS SELECT id FROM w JOIN t ON w.id = t.id", 1052),
+    ("CREATE VIEW w (x, y) AS SELECT id, a FROM t; ALTER TABLE t DROP COLUMN a; CREATE VIEW v AS SELECT y FROM w", 0),
+    ("CREATE VIEW w (x) AS SELECT id FROM t; RENAME TABLE w TO z; CREATE VIEW v AS SELECT id FROM z", 1054),
+    ("CREATE VIEW w AS SELECT user FROM mysql.user; CREATE VIEW v AS SELECT nope FROM w, t", 1054),
+    ("CREATE VIEW w AS SELECT * FROM mysql.user; CREATE VIEW v AS SELECT nope FROM w, t", 0),
     ("CREATE VIEW v AS SELECT SQL_NO_CACHE id FROM t", 0), ("CREATE VIEW v AS SELECT a * 2, id b FROM t", 0),
     # functions
     ("CREATE VIEW v AS SELECT nvl(a, 1) FROM t", 1305), ("CREATE VIEW v AS SELECT d.nope(a) x FROM t", 1305),
@@ -66,6 +73,22 @@ STATEMENTS = (
     ("CREATE SEQUENCE s; ALTER TABLE t ALTER a SET DEFAULT (NEXTVAL(s))", 0),
     ("CREATE SEQUENCE s; ALTER TABLE t ALTER a SET DEFAULT NEXT VALUE FOR s, ALTER b SET DEFAULT '1'", 0),
     ("CREATE TABLE x (a INT DEFAULT NEXT VALUE FOR no)", 0),
+    # CHECKs, which a server may keep
+    *((f"ALTER TABLE t ADD CHECK ({text})", -1) for text in (
+        "d < NOW()", "a > LENGTH(CURRENT_USER)", "a > nope(1)", "a > @x", "a > @@sql_mode", "a IN (SELECT 1)",
+        "ABS(a, 1) > 2",
+    )),
+    ("CREATE TABLE x (a INT CONSTRAINT c CHECK (a > RAND()), b INT)", -1),
+    ("CREATE TABLE x (a INT CHECK (a > 1), `check` INT, CHECK (ABS(`check`) IN (1, 2)) NOT ENFORCED)", 0),
+    ("CREATE TABLE x (a INT COMMENT 'check (now())')", 0),
+    # values that are taken at once, indexed columns, words of indexes
+    ("ALTER TABLE t ADD x DATE DEFAULT (DATE_FORMAT(NOW(), '%Y-%m'))", 1292),
+    ("ALTER TABLE t ADD x SET('a') DEFAULT (DATE_FORMAT(NOW(), '%Y-%m-%d'))", 1265),
+    ("ALTER TABLE t ADD x DATE DEFAULT (DATE_FORMAT(NOW(), '%Y-%m-%d'))", 0),
+    ("CREATE TABLE x (a INT, b INT AS (a + 1), KEY (b)); ALTER TABLE x MODIFY b BIGINT AS (a + 1)", -1),
+    ("CREATE TABLE x (a INT, b INT AS (a + 1), KEY (b)); ALTER TABLE x MODIFY b INT AS (a + 1) COMMENT 'x'", 0),
+    ("ALTER TABLE t ALTER INDEX PRIMARY INVISIBLE", 1064), ("ALTER TABLE t ADD INDEX i ((CAST(a AS JSON)))", 3753),
+    ("SET tidb_enable_strict_double_type_check = 0; CREATE TABLE x (a DOUBLE(9))", 0),
     # character sets before texts
     ("ALTER TABLE t ADD COLUMN x VARCHAR(9) DEFAULT _gbk'x'", 1115),
     ("ALTER TABLE t ALTER b SET DEFAULT _ucs2 0x41", 1115),
