@@ -47,10 +47,11 @@ def is_conflict(written: Numbers, *, new: bool) -> bool:
 
 def of_default_sequence(catalog: Catalog, default: DefaultValue | None) -> Iterator[Refusal]:
     """NEXT VALUE FOR in ALTER TABLE; CREATE TABLE takes a sequence that is not there (upstream `preprocess.go`)."""
-    if default is not None and default.text.startswith("nextval("):
-        id_ = TableId(*generated_names(default.text))
-        if catalog.exists(id_) is None:
-            yield Refusal(1146, f"Table '{id_}' doesn't exist", certain=False)
+    if default is None or default.kind != "expr" or not default.text.startswith("nextval("):
+        return
+    names = generated_names(default.text)
+    if len(names) == 2 and catalog.exists(TableId(*names)) is None:  # one where no database is chosen
+        yield Refusal(1146, f"Table '{TableId(*names)}' doesn't exist", certain=False)
 
 
 def of_altered_sequence(catalog: Catalog, about: NamedObject, db: str) -> Iterator[Refusal]:

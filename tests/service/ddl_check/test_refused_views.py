@@ -129,3 +129,10 @@ def test_views_cached_tables_affinity_and_dropped_tables() -> None:
         assert (report.verdict == "cannot judge") == (number < 0)
 
     check_rows(STATEMENTS, check_row)
+
+
+def test_a_sequence_without_a_database() -> None:
+    catalog = with_snapshots(new_catalog(), TABLES, "d")
+    sql = "ALTER TABLE d.t ALTER a SET DEFAULT (NEXTVAL(s))"
+    question = CheckInput(sql, "", catalog, read("kafka://k:9092/t?protocol=open-protocol"))
+    assert check(question, nothing_registered()).each[0].verdict == "safe"
