@@ -52,6 +52,7 @@ def parse_with_references(
     schema that the context has may refer to versions that are soft-deleted by now: it is registered again. What is
     imported may be invalid, e.g. refer to what is not there, and is never normalised.
     """
+    registry.check_kind(new.kind)
     context = context_of(subject)
     normalize = normalize and not mode.imports(mode.find_mode(tx, subject))
     references = tuple(resolve_latest(tx, context, reference) for reference in new.references)

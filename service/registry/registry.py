@@ -28,12 +28,16 @@ class Registry:
     )
     """Schemas by type, text and strictness: TiCDC sends the same text again at every DDL and restart."""
 
+    def check_kind(self, kind: str) -> None:
+        """Raises INVALID_SCHEMA for an unknown type, before anything that the schema refers to is looked for."""
+        if kind not in KINDS:
+            raise RegistryError("INVALID_SCHEMA", details=f"Invalid schema type {kind}")
+
     def parse(
         self, kind: str, text: str, referenced: tuple[ReferencedText, ...] = (), *, strict: bool = True
     ) -> ParsedSchema:
         """Understand a schema text. Raises ValueError (the reason) or RegistryError for an unknown type."""
-        if kind not in KINDS:
-            raise RegistryError("INVALID_SCHEMA", details=f"Invalid schema type {kind}")
+        self.check_kind(kind)
         if referenced:
             return KINDS[kind](text, referenced, strict)
         key = (kind, text, strict)

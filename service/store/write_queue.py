@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from schemas.model.errors import RegistryError
 from service.registry.deadline import seconds_left
-from service.registry.ports import Collect, ReadAhead
+from service.registry.ports import Collect, During, ReadAhead
 from service.registry.read_set import ANYTHING, Listener, Part
 from service.store.dialects import Dialect, WriteSession
 from service.store.joint_transaction import JointTransaction
@@ -60,9 +60,9 @@ class WriteQueue:
         with self._turn(self._wait_seconds) as shared, self._open_part(shared) as transaction:
             yield transaction
 
-    def run_each(self, collect: Collect[Transaction, T], wait_seconds: float) -> list[T | Exception]:
+    def run_each(self, collect: Collect[Transaction, T], wait_seconds: float, during: During) -> list[T | Exception]:
         """Every work in one turn, each apart: see `service.registry.ports.Store.write_each`."""
-        with self._turn(wait_seconds) as shared:
+        with self._turn(wait_seconds) as shared, during:
             works, ahead = collect()
             try:
                 return self._run_jointly(works, shared, ahead)

@@ -23,6 +23,7 @@ from typing import Final
 from schemas.model.errors import BridgeError
 from service.api import responses
 from service.api.bodies import SCHEMA, check_size, new_schema, parse, read_fields
+from service.api.fast_path.standstill import Standstill
 from service.api.request import check_content_type, compact, negotiate
 from service.api.services import Services
 from service.logs import REQUEST_ID
@@ -85,6 +86,7 @@ class RegistrationBatcher:
     def __init__(self, services: Services) -> None:
         self._services = services
         self.store = services.registry.store
+        self.standstill = Standstill()
         self._thread = ThreadPoolExecutor(1, "registrations")
         self._reader = ThreadPoolExecutor(1, "registrations-read")
         self._waiting: deque[Waiting] = deque()
@@ -93,6 +95,8 @@ class RegistrationBatcher:
         """The loop that the batch at work was taken from; None when there is none."""
         self._late: asyncio.TimerHandle | None = None
         self._stuck = False
+        self._meets_repeats = True
+        """Whether the last batch had schemas that were there already."""
 
     def parse_request(
         self, path: bytes, query: bytes, accept: bytes | None, content_type: bytes | None, body: bytes, request_id: str
@@ -197,7 +201,11 @@ class RegistrationBatcher:
 
     def _answers(self, batch: list[Waiting], waiting: deque[Waiting]) -> dict[int, RegistrationAnswer | None]:
         """The answers by the `id` of what they answer."""
-        plain = {one.request.subject: one for one in self._drop_repeats(self._take_from(waiting, batch))}
+        taken = self._take_from(waiting, batch)
+        # Of each subject one alone: what comes at the same time is a repeat, or has to be compared with it.
+        plain = {one.request.subject: one for one in reversed(taken)}
+        if self._meets_repeats:
+            plain = self._drop_repeats(plain)
 
         def collect() -> tuple[list[Callable[[StoreWriter], RegistrationAnswer]], ReadAhead]:
             for one in self._take_from(waiting, batch):
@@ -207,11 +215,14 @@ class RegistrationBatcher:
             return [partial(self._register_one, one) for one in plain.values()], ahead
 
         try:
-            outcomes = self.store.write_each(collect, _TURN_SECONDS) if plain else []
+            outcomes = self.store.write_each(collect, _TURN_SECONDS, self.standstill) if plain else []
         except BridgeError:
             return {}
         pairs = zip(plain.values(), outcomes, strict=True)
-        return {id(one): outcome for one, outcome in pairs if isinstance(outcome, RegistrationAnswer)}
+        answers: dict[int, RegistrationAnswer | None] = {}
+        answers |= {id(one): outcome for one, outcome in pairs if isinstance(outcome, RegistrationAnswer)}
+        self._meets_repeats = self._meets_repeats or len(answers) < len(plain)
+        return answers
 
     def _take_from(self, waiting: deque[Waiting], batch: list[Waiting]) -> list[PlainRegistration]:
         """What waits and has room in the batch, to which it is added."""
@@ -220,19 +231,19 @@ class RegistrationBatcher:
             batch += taken
         return [one for one, _ in taken]
 
-    def _drop_repeats(self, plain: list[PlainRegistration]) -> list[PlainRegistration]:
+    def _drop_repeats(self, plain: dict[str, PlainRegistration]) -> dict[str, PlainRegistration]:
         """Without the schemas that their subjects have: those need no writer's turn, and the app keeps its answer.
 
-        Of each subject one alone: what comes at the same time is a repeat, or has to be compared with it.
+        As long as there are some: a look in vain makes all wait. In: by subject.
         """
-        subjects = {one.request.subject: one for one in reversed(plain)}
-        contents = [(subject, one.content.identity) for subject, one in subjects.items()]
+        contents = [(subject, one.content.identity) for subject, one in plain.items()]
         try:
             with self.store.read(once=True) as tx:
                 there = tx.repeats(contents)
         except BridgeError:
-            return []
-        return [one for one, content in zip(subjects.values(), contents, strict=True) if content not in there]
+            return {}
+        self._meets_repeats = bool(there)
+        return {subject: plain[subject] for subject, identity in contents if (subject, identity) not in there}
 
     def _register_one(self, one: PlainRegistration, tx: StoreWriter) -> RegistrationAnswer:
         request = one.request

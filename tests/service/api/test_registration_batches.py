@@ -6,7 +6,8 @@ import asyncio
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ from sqlalchemy import text
 from starlette.types import ASGIApp
 
 from schemas.model.errors import RegistryError
-from service.api.fast_path.answer_cache import CachedAnswers
+from service.api.fast_path.answer_cache import AnswerCache, CachedAnswers
 from service.api.fast_path.registration_batches import PendingRegistration, RegistrationAnswer, RegistrationBatcher
 from service.app import create_app
 from service.registry.identity import identity
@@ -288,10 +289,10 @@ def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
     write_each, calls = one.store.write_each, list[float]()
     waits = threading.Event()
 
-    def counted(collect: Any, wait_seconds: float) -> Any:
+    def counted(collect: Any, wait_seconds: float, during: Any) -> Any:
         calls.append(wait_seconds)
         waits.set()
-        return write_each(collect, 60)
+        return write_each(collect, 60, during)
 
     monkeypatch.setattr(one.store, "write_each", counted)
     more = [("b", {"schema": A}), ("j", {"schema": "{}", "schemaType": "JSON"}), ("b", {"schema": C})]
@@ -309,6 +310,67 @@ def test_who_comes_while_others_wait_for_their_turn_goes_with_them(
 
     assert asyncio.run(some()) == [200] * 4
     assert (sorted(lane.answered), len(calls)) == (["a", "b", "j"], 1)
+
+
+def test_the_loop_stands_still_for_statements_and_not_for_the_commit(
+    pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, lane, _ = pair
+    register_one, moves = lane._register_one, list[tuple[str, bool]]()
+
+    def watched(*given: Any) -> Any:
+        moves.append(("works", lane.standstill._over.is_set()))
+        return register_one(*given)
+
+    class Listening(AnswerCache):
+        def before_change(self, parts: Collection[Part]) -> None:
+            moves.append(("commits", lane.standstill._over.is_set()))
+
+    monkeypatch.setattr(lane, "_register_one", watched)
+    one.store.listen(Listening(0))
+    assert asyncio.run(send(one, "POST", "/subjects/a/versions", {"schema": A}))[0] == 200
+    assert moves == [("works", False), ("commits", True)]
+
+
+def test_a_thread_that_hangs_in_a_statement_holds_up_the_loop_once(
+    pair: tuple[CachedAnswers, Counted, ASGIApp],
+) -> None:
+    one, lane, _ = pair
+    with lane.standstill:
+        assert asyncio.run(ask(one, "GET", "/subjects", [], b""))[0] == 200
+        assert lane.standstill._over.is_set()
+
+
+def test_repeats_are_looked_for_while_there_are_some(
+    pair: tuple[CachedAnswers, Counted, ASGIApp], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, lane, _ = pair
+    drop_repeats, write_each = lane._drop_repeats, one.store.write_each
+    steps = list[str]()
+
+    def looked(*given: Any) -> Any:
+        steps.append("look")
+        return drop_repeats(*given)
+
+    def written(*given: Any) -> Any:
+        steps.append("write")
+        return write_each(*given)
+
+    monkeypatch.setattr(lane, "_drop_repeats", looked)
+    monkeypatch.setattr(one.store, "write_each", written)
+
+    def after(subject: str, **more: Any) -> list[str]:
+        steps.clear()
+        assert asyncio.run(send(one, "POST", f"/subjects/{subject}/versions", {"schema": A, **more}))[0] == 200
+        return list(steps)
+
+    assert after("a") == ["look", "write"]
+    assert after("b") == ["write"]
+    assert after("a") == ["write"]  # the app answers, and keeps its answer
+    assert after("b") == ["look"]
+    assert after("a", schemaType="AVRO") == ["look"]
+    assert after("c") == ["look", "write"]
+    assert after("d") == ["write"]
 
 
 # ---- the store's part
@@ -339,6 +401,18 @@ def test_works_are_apart(store: SqlStore) -> None:
     with store.read() as tx:
         assert tx.subjects() == [("s", True), ("t", True)]
         assert tx.max_id(".") == 2
+
+
+def test_nothing_stands_still_for_a_server(store: SqlStore) -> None:
+    entered = list[bool]()
+
+    @contextmanager
+    def noted() -> Iterator[None]:
+        entered.append(True)
+        yield
+
+    assert store.write_each(lambda: ([put("s", INT)], ReadAhead()), 1, noted()) == [1]
+    assert entered == [True] * store.url.startswith("sqlite")
 
 
 def test_nobody_has_written_when_the_commit_fails(store: SqlStore) -> None:

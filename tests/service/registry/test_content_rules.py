@@ -12,7 +12,7 @@ import pytest
 from schemas.model.errors import RegistryError
 from service.registry import compatibility, config, mode, schemas, subjects
 from service.registry.lookup import lookup
-from service.registry.model import NewSchema
+from service.registry.model import NewSchema, Reference
 from service.registry.names import LATEST
 from service.registry.references import UnderstoodSchema, understand
 from service.registry.register import NeedsFullPath, RegisterOptions, register, register_plain, tag
@@ -43,6 +43,12 @@ def test_metadata_from_the_config(registry: Registry) -> None:
     }
     assert register(registry, "s", NewSchema('"int"')).stored.version == 1, "metadata comes from the version before"
     assert lookup(registry, "s", NewSchema('"int"')).stored.version == 1
+
+
+def test_an_unknown_type_is_told_before_what_it_refers_to(registry: Registry) -> None:
+    with pytest.raises(RegistryError) as caught:
+        register(registry, "s", NewSchema("<x/>", "XML", (Reference("R", "gone", 1),)))
+    assert (caught.value.code, caught.value.detail) == ("INVALID_SCHEMA", "Invalid schema type XML")
 
 
 def test_a_recorded_version_follows(registry: Registry) -> None:
