@@ -164,7 +164,7 @@ class TableDetails:
     or index → columns that it names (CHECKs only where TiDB showed them: by default it keeps none). auto_random: the
     column; random: its bits and its range. prefixed: columns of which an index has a prefix only. everywhere: indexes
     that are GLOBAL. cached: by ALTER TABLE … CACHE. policy: of placement. affinity: its level, "" for none. temporary:
-    it is a global temporary table.
+    it is a global temporary table. invisible: names of indexes.
     """
 
     clustered: bool | None = None
@@ -181,6 +181,7 @@ class TableDetails:
     policy: str = ""
     affinity: str = ""
     temporary: bool = False
+    invisible: tuple[str, ...] = ()
 
     @property
     def policies(self) -> tuple[str, ...]:

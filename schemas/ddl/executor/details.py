@@ -17,6 +17,7 @@ from schemas.ddl.parser.statements import (
     DropIndex,
     IndexDef,
     NoColumnEffect,
+    RenameIndex,
     SetOptions,
 )
 from schemas.model.table import ForeignKey, KnownPartition, Partitioning, Table, TableDetails, TableId
@@ -116,6 +117,8 @@ def _with_index(details: TableDetails, index: IndexDef, table: TableId) -> Table
         return replace(details, foreign_keys=(*details.foreign_keys, key))
     if index.everywhere:
         details = replace(details, everywhere=(*details.everywhere, index.name or index.parts[0]))
+    if index.invisible:
+        details = replace(details, invisible=(*details.invisible, index.name or index.parts[0]))
     prefixed = [part for part, length in zip(index.parts, index.lengths, strict=False) if length]
     details = replace(details, prefixed=(*details.prefixed, *prefixed)) if prefixed else details
     if "" in index.parts and index.names:
@@ -145,7 +148,16 @@ def _change_column(details: TableDetails, clause: ChangeColumn, _: Table) -> Tab
 
 def _drop_index(details: TableDetails, clause: DropIndex, _: Table) -> TableDetails:
     left = tuple(one for one in details.expressions if one[0].lower() != clause.name.lower())
-    return replace(details, expressions=left)
+    return replace(details, expressions=left, invisible=_without(details.invisible, clause.name))
+
+
+def _rename_index(details: TableDetails, clause: RenameIndex, _: Table) -> TableDetails:
+    left = _without(details.invisible, clause.old)
+    return replace(details, invisible=left if left == details.invisible else (*left, clause.new))
+
+
+def _without(names: tuple[str, ...], name: str) -> tuple[str, ...]:
+    return tuple(one for one in names if one.lower() != name.lower())
 
 
 def _set_options(details: TableDetails, clause: SetOptions, _: Table) -> TableDetails:
@@ -168,6 +180,11 @@ def _no_column_effect(details: TableDetails, clause: NoColumnEffect, table: Tabl
             return replace(details, partitioning=None, everywhere=())
         case "CACHE" | "NOCACHE":
             return replace(details, cached=clause.what == "CACHE")
+        case "ALTER INDEX INVISIBLE":
+            names = (*_without(details.invisible, clause.names[0]), clause.names[0])
+            return replace(details, invisible=names)
+        case "ALTER INDEX VISIBLE":
+            return replace(details, invisible=_without(details.invisible, clause.names[0]))
         case "REMOVE TTL":
             return replace(details, ttl="")
         case "DROP FOREIGN KEY":
@@ -219,5 +236,5 @@ _PARTITION_NAMES = (
 )  # fmt: skip
 _CLAUSES: dict[type, Callable[[TableDetails, Any, Table], TableDetails]] = {
     AddColumns: _add_columns, AddIndex: _add_index, ChangeColumn: _change_column, DropIndex: _drop_index,
-    SetOptions: _set_options, NoColumnEffect: _no_column_effect,
+    SetOptions: _set_options, NoColumnEffect: _no_column_effect, RenameIndex: _rename_index,
 }  # fmt: skip

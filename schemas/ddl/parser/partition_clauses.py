@@ -32,9 +32,10 @@ def exchange(c: Cursor) -> Clause:
     name = c.name("a partition's name")
     c.expect("WITH", "TABLE")
     table = c.table()
-    if c.accept_any("WITH", "WITHOUT"):
+    word = c.accept_any("WITH", "WITHOUT")
+    if word:
         c.expect("VALIDATION")
-    return ExchangePartition(table, name)
+    return ExchangePartition(table, name, word != "WITHOUT")
 
 
 def named_partitions(c: Cursor) -> Clause:

@@ -53,7 +53,7 @@ def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:
             c.expect("=")
             if c.integer() not in (1, 2):
                 c.step_back()
-                c.fail("1", "2")
+                c.refuse("1 or 2 is expected")
         return "KEY", _columns(c, empty=True), False
     method = c.accept_any("RANGE", "LIST")
     if method:

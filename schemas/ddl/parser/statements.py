@@ -218,10 +218,11 @@ class ConvertTo:
 
 @dataclass(frozen=True, slots=True)
 class ExchangePartition:
-    """Two tables change rows; neither changes its columns."""
+    """Two tables change rows; neither changes its columns. validated: TiDB looks whether the rows fit."""
 
     table: TableName
     partition: str = ""
+    validated: bool = field(default=True, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,6 +332,7 @@ class CreateRelation:
     """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view. columns: the names
     that a view gives its columns, () where its SELECT does. selects: one, or those of a UNION; () where one is no plain
     one. calls: of functions, in a view. numbers: those of a sequence's options.
+    definer: the user's name of a view, without its host.
     """
 
     kind: Literal["view", "sequence"]
@@ -342,6 +344,7 @@ class CreateRelation:
     selects: tuple[ViewSelect, ...] = field(default=(), compare=False)
     calls: tuple[Call, ...] = field(default=(), compare=False)
     numbers: Numbers = field(default=(), compare=False)
+    definer: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,8 +25,8 @@ _NOT_PLAIN = frozenset(
 
 def create_view(c: Cursor, or_replace: bool) -> CreateRelation:
     """From ALGORITHM, DEFINER, SQL SECURITY or VIEW to the statement's end."""
-    _before_name(c)
-    view = CreateRelation("view", c.table(), or_replace)
+    definer = _before_name(c)
+    view = CreateRelation("view", c.table(), or_replace, definer=definer)
     columns = c.list_in_parentheses(lambda c: c.name("a column's name")) if c.upper == "(" else []
     c.expect("AS")
     if c.upper not in _SELECTS:
@@ -47,14 +47,16 @@ def _check_option(c: Cursor, at: int) -> None:
         c.refuse("WITH LOCAL CHECK OPTION or WITH CASCADED CHECK OPTION is expected")
 
 
-def _before_name(c: Cursor) -> None:
+def _before_name(c: Cursor) -> str:
+    """Gives the user's name of DEFINER."""
+    definer = ""
     if c.accept("ALGORITHM"):
         c.expect("=")
         if not c.accept_any("UNDEFINED", "MERGE", "TEMPTABLE"):
             c.fail("UNDEFINED", "MERGE", "TEMPTABLE")
     if c.accept("DEFINER"):
         c.expect("=")
-        at = c.at
+        at, definer = c.at, str(c.token.value)
         while c.token.kind != END and c.upper not in _AFTER_USER:  # a user's name: u@h, 'u'@'h', CURRENT_USER()
             c.advance()
         if c.at == at:
@@ -66,6 +68,7 @@ def _before_name(c: Cursor) -> None:
         if not c.accept_any("DEFINER", "INVOKER"):
             c.fail("DEFINER", "INVOKER")
     c.expect("VIEW")
+    return definer
 
 
 def _plain_selects(c: Cursor) -> tuple[ViewSelect, ...]:

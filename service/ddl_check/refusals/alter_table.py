@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
+from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import DEFAULT, Charset
 from schemas.ddl.executor.column_types import column
@@ -13,8 +14,10 @@ from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
+    AlterTable,
     ChangeColumn,
     Clause,
+    ColumnDef,
     ConvertTo,
     DefaultValue,
     DropColumn,
@@ -26,6 +29,7 @@ from schemas.ddl.parser.statements import (
     RenameTo,
     SetDefault,
     SetOptions,
+    TableName,
 )
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableDetails
@@ -85,8 +89,22 @@ class Alteration:
             yield from _CLAUSES[type(clause)](self, clause)
             for default in _defaults(clause):
                 yield from of_default_sequence(self.catalog, default)
+        yield from self.of_invisible(clauses)
         yield from of_together(self.table, clauses)
         yield from of_algorithm(clauses)
+
+    def of_invisible(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
+        """An invisible index that is the primary key after the clauses, or what stands in for one."""
+        if self.details is None or not (self.details.invisible or any(map(_hides, clauses))):
+            return
+        id_ = self.table.id
+        try:
+            after = apply(self.catalog, AlterTable(TableName(id_.db, id_.table), clauses), self.db).table(id_)
+        except DdlError:
+            return
+        hidden = {name.lower() for name in after.details.invisible} if after and after.details else set()
+        if after and any(i.name.lower() in hidden and indexes.is_primary(after, i) for i in after.indexes):
+            yield Refusal(3522, "A primary key index cannot be invisible")
 
     @property
     def details(self) -> TableDetails | None:
@@ -109,6 +127,12 @@ class Alteration:
             if one.name.lower() != name.lower() and name.lower() in names:
                 yield Refusal(3108, f"Column '{name}' has a generated column dependency.")
 
+    def of_automatic(self, defined: ColumnDef) -> Iterator[Refusal]:
+        """A generated column that names one with AUTO_INCREMENT."""
+        sources = map(self.find, generated_names(defined.generated or ""))
+        if any(one is not None and one.auto_increment for one in sources):
+            yield Refusal(3109, f"Generated column '{defined.name}' cannot refer to auto-increment column.")
+
     def of_leaving(self, name: str, *, dropped: bool) -> Iterator[Refusal]:
         """A column that goes or gets another name."""
         yield from self.of_dependents(name)
@@ -124,6 +148,12 @@ def _defaults(clause: Clause) -> list[DefaultValue | None]:
         case SetDefault():
             return [clause.default]
     return []
+
+
+def _hides(clause: Clause) -> bool:
+    if isinstance(clause, AddIndex):
+        return clause.index.invisible
+    return isinstance(clause, NoColumnEffect) and clause.what == "ALTER INDEX INVISIBLE"
 
 
 def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:
@@ -147,12 +177,9 @@ def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:
         yield from of_owner(defined, work.table.id)
         yield from of_definition(defined, work.charset, work.modes, added=True)
         yield from of_dependency(defined, names)
-        for name in generated_names(defined.generated or ""):
-            if name.lower() == defined.name.lower():
-                yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
-            source = work.find(name)
-            if source is not None and source.auto_increment:
-                yield Refusal(3109, f"Generated column '{defined.name}' cannot refer to auto-increment column.")
+        if defined.name.lower() in map(str.lower, generated_names(defined.generated or "")):
+            yield Refusal(3107, "Generated column can refer only to generated columns defined prior to it.")
+        yield from work.of_automatic(defined)
     if len(names) > MAX_COLUMNS:
         yield Refusal(1117, "Too many columns")
     if clause.position and clause.position.after and not find(work.table.columns, clause.position.after):
@@ -189,6 +216,7 @@ def _change_column(work: Alteration, clause: ChangeColumn) -> Iterator[Refusal]:
     found = [*of_owner(defined, work.table.id), *of_definition(defined, work.charset, work.modes, added=False)]
     found += of_dependency(defined, [*(c.name for c in work.table.columns), defined.name])
     found += of_later(work.table, clause)
+    found += work.of_automatic(defined)
     yield from found
     if not found:
         try:
@@ -329,6 +357,9 @@ def _exchange(work: Alteration, clause: ExchangePartition) -> Iterator[Refusal]:
     for one in (work.table, other):
         if one is not None:
             yield from dependencies.of_partitions_beside_affinity(one, "EXCHANGE PARTITION")
+    if clause.validated and work.details and work.details.partitioning and work.details.partitioning.method == "KEY":
+        text = f"Unsupported partition type of table {work.table.id.table} when exchanging partition"
+        yield Refusal(8200, text)
     yield from of_exchange(work.table, clause.partition, other)
 
 

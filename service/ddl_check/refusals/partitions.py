@@ -72,6 +72,10 @@ def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
     yield from _of_columns(table, spread)
 
 
+def _may_have_parts(spread: PartitionBy) -> bool:
+    return spread.subpartitioned and spread.method.startswith(tuple(_VALUES))
+
+
 def _of_counts(spread: PartitionBy) -> Iterator[Refusal]:
     count, partitions = spread.count, spread.partitions
     if count == 0:
@@ -83,7 +87,7 @@ def _of_counts(spread: PartitionBy) -> Iterator[Refusal]:
     written = {one.subpartitions for one in partitions}
     if len(written) > 1 or (spread.subpartitions and written - {0, spread.subpartitions}):
         yield Refusal(1485, "Wrong number of subpartitions defined, mismatch with previous setting")
-    elif any(one.subpartitions for one in partitions) and not spread.subpartitioned:
+    elif (spread.subpartitioned or any(written)) and not _may_have_parts(spread):
         text = "It is only possible to mix RANGE/LIST partitioning with HASH/KEY partitioning for subpartitioning"
         yield Refusal(1500, text)
     if max(count or 0, len(partitions)) > 8192:

@@ -11,14 +11,18 @@ from typing import Final
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.views import Columns, selected, sources
 from schemas.ddl.parser.statements import CreateRelation, ViewSelect
-from service.ddl_check.refusals.columns import Refusal, SqlModes
+from service.ddl_check.refusals.columns import Refusal, SqlModes, of_name
 from service.ddl_check.refusals.definitions import of_twice
 from service.ddl_check.refusals.functions import no_function, of_calls
 
 SYSTEM: Final = frozenset(("information_schema", "mysql", "performance_schema", "metrics_schema", "sys"))
+_MAX_USER: Final = 32
 
 
 def of_view(catalog: Catalog, view: CreateRelation, db: str, modes: SqlModes) -> Iterator[Refusal]:
+    yield from of_user(view.definer)
+    for column in view.columns:
+        yield from of_name(column, 1166, "Incorrect column name '{name}'")
     if view.has_variables:
         yield Refusal(1351, "View's SELECT contains a variable or parameter")
     yield from of_calls(view.calls, lambda call: no_function(call, db), spaces=modes.ignore_space)
@@ -37,6 +41,12 @@ def of_view(catalog: Catalog, view: CreateRelation, db: str, modes: SqlModes) ->
     if names is not None and view.columns and len(view.columns) != len(names):
         yield Refusal(1353, "View's SELECT and view's field list have different column counts")
     yield from of_twice(view.columns or [name for name in names or () if name])
+
+
+def of_user(name: str) -> Iterator[Refusal]:
+    """A user's name as it is written, without its host."""
+    if len(name) > _MAX_USER:
+        yield Refusal(1470, f"String '{name}' is too long for user name (should be no longer than {_MAX_USER})")
 
 
 def _of_unknown(select: ViewSelect, found: Mapping[str, Columns]) -> Iterator[Refusal]:

@@ -29,6 +29,12 @@ TABLES = (
     "PARTITION p1 VALUES LESS THAN (20))",
     "CREATE TABLE whole (a INT) AFFINITY 'table'",
     "CREATE TABLE plain (a INT)",
+    "CREATE TABLE like_spread (a VARCHAR(9), b INT)",
+    "CREATE TABLE hidden (a INT NOT NULL, b INT NOT NULL, UNIQUE u (a), UNIQUE v (b) INVISIBLE)",
+    "CREATE TABLE open_one (a INT, UNIQUE u (a) INVISIBLE)",
+    "CREATE TABLE must (a INT NOT NULL)",
+    "CREATE TABLE keyed_too (a INT NOT NULL, b INT, UNIQUE (a) INVISIBLE, PRIMARY KEY (b) NONCLUSTERED)",
+    "CREATE TABLE counted (a INT AUTO_INCREMENT PRIMARY KEY, b INT, g INT AS (b + 1))",
     "CREATE TABLE h (a INT, s VARCHAR(9)) PARTITION BY HASH (a) PARTITIONS 4",
     "CREATE TABLE named (a INT) PARTITION BY HASH (a) (PARTITION p0, PARTITION p2)",
     "CREATE TABLE spread (a VARCHAR(9), b INT) PARTITION BY KEY (a)",
@@ -140,6 +146,24 @@ ROWS: tuple[tuple[str, int], ...] = (
     # types and options that TiDB has not
     ("CREATE TABLE x (a POINT)", 1064), ("ALTER TABLE plain ADD COLUMN g GEOMETRY SRID 0", 1064),
     ("CREATE TABLE x (a INT SRID 0)", 1064),
+    # subpartitions, and a method that can't be exchanged
+    ("CREATE TABLE x (a INT, b INT) PARTITION BY KEY (a) SUBPARTITION BY KEY (b) SUBPARTITIONS 2", 1500),
+    ("CREATE TABLE x (a INT, b INT) PARTITION BY RANGE (a) SUBPARTITION BY KEY (b) SUBPARTITIONS 2 (PARTITION p VALUES "
+     "LESS THAN (8))", 0),
+    ("CREATE TABLE x (a INT) PARTITION BY KEY ALGORITHM = 3 (a)", 1064),
+    ("ALTER TABLE spread EXCHANGE PARTITION p0 WITH TABLE like_spread", 8200),
+    ("ALTER TABLE spread EXCHANGE PARTITION p0 WITH TABLE like_spread WITHOUT VALIDATION", 0),
+    # the index that is a primary key, or stands in for one, is not invisible
+    ("ALTER TABLE hidden DROP INDEX u", 3522), ("ALTER TABLE hidden MODIFY a INT NULL", 3522),
+    ("ALTER TABLE hidden ALTER INDEX v VISIBLE, DROP INDEX u", 0), ("ALTER TABLE hidden DROP INDEX v", 0),
+    ("ALTER TABLE open_one MODIFY a INT NOT NULL", 3522), ("ALTER TABLE plain ADD UNIQUE (a) INVISIBLE", 0),
+    ("ALTER TABLE must ADD UNIQUE (a) INVISIBLE", 3522), ("ALTER TABLE keyed_too DROP PRIMARY KEY", 3522),
+    # AUTO_RANDOM
+    ("CREATE TABLE x (a BIGINT AUTO_RANDOM(15, 32) PRIMARY KEY)", 8216),
+    ("CREATE TABLE x (a BIGINT UNSIGNED AUTO_RANDOM(5, 32) PRIMARY KEY)", 0),
+    ("CREATE TABLE x (a BIGINT AUTO_RANDOM(4, 32) PRIMARY KEY)", 0),
+    ("ALTER TABLE counted MODIFY a BIGINT AUTO_RANDOM", 8216),
+    ("ALTER TABLE counted MODIFY g INT AS (a + 1)", 3109),
     # a foreign key to the table itself
     ("ALTER TABLE tree DROP COLUMN code", 1829), ("ALTER TABLE tree DROP COLUMN up", 1828),
     ("ALTER TABLE tree DROP INDEX code", 1553), ("ALTER TABLE tree MODIFY code BIGINT", 3780),
