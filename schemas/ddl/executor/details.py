@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Set
 from dataclasses import replace
 from typing import Any
 
+from schemas.ddl.executor.intervals import interval_partitions
 from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
 from schemas.ddl.parser.statements import (
     AddColumns,
@@ -74,7 +75,7 @@ def _partitioning(spread: PartitionBy | None, table: Table) -> Partitioning | No
     if spread is None:
         return None
     columns = _known(spread.names, table) or (table.primary_key if spread.method == "KEY" else ())
-    partitions = _partitions(spread.partitions)
+    partitions = _partitions(spread.partitions or interval_partitions(spread, table) or ())
     if not partitions and spread.method in ("HASH", "KEY"):
         partitions = tuple(KnownPartition(f"p{number}") for number in range(spread.count or 1))
     return Partitioning(spread.method, columns, partitions)

@@ -69,12 +69,12 @@ def interval_end(c: Cursor) -> Clause:
     if what in ("MERGE", "SPLIT"):
         what = f"{what} {c.accept_any('FIRST', 'MAXVALUE')}"
     c.expect("PARTITION")
-    partitions.less_than(c)
+    end = PartitionDef("", "LESS THAN", ((partitions.less_than(c),),))
     if what == "LAST":
         c.accept_any("NO_WRITE_TO_BINLOG", "LOCAL")
     elif what == "FIRST":
         c.accept("IF", "EXISTS")
-    return NoColumnEffect(f"{what} PARTITION")
+    return NoColumnEffect(f"{what} PARTITION", added=(end,))
 
 
 def partition(c: Cursor) -> Clause:

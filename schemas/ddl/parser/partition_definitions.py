@@ -63,6 +63,21 @@ class PartitionDef:
         return tuple(int(v[0].text) for v in self.literals if len(v) == 1 and v[0].kind == "int")
 
 
+class Interval(NamedTuple):
+    """INTERVAL of RANGE partitions. positive: it begins with a digit above 0. amount: None where it is no whole number.
+    unit: of time, "" for none. first, last: ends of the first and the last one, None where they are not written. null,
+    maxvalue: partitions besides.
+    """
+
+    positive: bool
+    amount: int | None
+    unit: str
+    first: PartitionValue | None
+    last: PartitionValue | None
+    null: bool
+    maxvalue: bool
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionBy:
     """How rows are spread over partitions. names: of columns, and what else an expression names. indexes: of UPDATE
@@ -77,7 +92,7 @@ class PartitionBy:
     method: str = ""
     partitions: tuple[PartitionDef, ...] = ()
     count: int | None = None
-    interval: bool = False
+    interval: Interval | None = None
     subpartitioned: bool = False
     plain: bool = False
     subpartitions: int | None = None

@@ -10,7 +10,8 @@ from schemas.ddl.parser.column_definitions import charset_words, placement_polic
 from schemas.ddl.parser.cursor import Cursor
 from schemas.ddl.parser.expressions import arithmetic, expression
 from schemas.ddl.parser.lexer import BITS, END, NUMBER, OP, STRING
-from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef, PartitionValue
+from schemas.ddl.parser.literals import unit
+from schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef, PartitionValue
 
 _SIGNS = ("(", ")", ",", ".", "+", "-", "*", "%")
 
@@ -43,25 +44,23 @@ def partition_by(c: Cursor) -> PartitionBy | None:
     )
 
 
-def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:
-    """The method, the names in its columns or expression, and whether INTERVAL follows."""
+def _method(c: Cursor) -> tuple[str, tuple[str, ...], Interval | None]:
+    """The method, the names in its columns or expression, and its INTERVAL."""
     c.accept("LINEAR")
     if c.accept("HASH"):
-        return "HASH", _expression(c), False
+        return "HASH", _expression(c), None
     if c.accept("KEY"):
         if c.accept("ALGORITHM"):
             c.expect("=")
             if c.integer() not in (1, 2):
                 c.step_back()
                 c.refuse("1 or 2 is expected")
-        return "KEY", _columns(c, empty=True), False
+        return "KEY", _columns(c, empty=True), None
     method = c.accept_any("RANGE", "LIST")
     if method:
         columns = bool(c.accept_any("COLUMNS", "FIELDS"))
         names = _columns(c) if columns else _expression(c)
-        made = c.accept("INTERVAL")
-        if made:
-            interval(c)
+        made = interval(c) if c.accept("INTERVAL") else None
         return f"{method} COLUMNS" if columns else method, names, made
     if not c.accept("SYSTEM_TIME"):
         c.fail("HASH", "KEY", "RANGE", "LIST")
@@ -70,7 +69,7 @@ def _method(c: Cursor) -> tuple[str, tuple[str, ...], bool]:
         c.name("a unit of time")
     elif c.accept("LIMIT"):
         c.integer()
-    return "SYSTEM_TIME", (), False
+    return "SYSTEM_TIME", (), None
 
 
 def _expression(c: Cursor) -> tuple[str, ...]:
@@ -92,26 +91,29 @@ def _columns(c: Cursor, empty: bool = False) -> tuple[str, ...]:
     return tuple(names)
 
 
-def interval(c: Cursor) -> None:
+def interval(c: Cursor) -> Interval:
     """(n [unit]) FIRST PARTITION LESS THAN (…) LAST PARTITION LESS THAN (…) [NULL PARTITION] [MAXVALUE PARTITION]"""
     c.expect("(")
+    at = c.at
     expression(c)
-    if c.upper != ")":
-        c.name("a unit of time")
+    amount, begins = _literal(c, at), c.all[at]
+    positive = begins.kind == NUMBER and str(begins.value).lstrip("0")[:1].isdecimal()
+    unit_ = "" if c.upper == ")" else unit(c).upper()
     c.expect(")")
+    ends = dict[str, PartitionValue]()
     if c.upper == "FIRST":
         for word in ("FIRST", "LAST"):
             c.expect(word, "PARTITION")
-            less_than(c)
-    c.accept("NULL", "PARTITION")
-    c.accept("MAXVALUE", "PARTITION")
+            ends[word] = less_than(c)
+    number = int(amount.text) if amount.kind == "int" else None
+    null, most = c.accept("NULL", "PARTITION"), c.accept("MAXVALUE", "PARTITION")
+    return Interval(positive, number, unit_, ends.get("FIRST"), ends.get("LAST"), null, most)
 
 
-def less_than(c: Cursor) -> None:
-    """LESS THAN (values) | MAXVALUE"""
+def less_than(c: Cursor) -> PartitionValue:
+    """LESS THAN (value) | MAXVALUE: of several values the first."""
     c.expect("LESS", "THAN")
-    if not c.accept("MAXVALUE"):
-        _values(c)
+    return PartitionValue("maxvalue") if c.accept("MAXVALUE") else _values(c)[0][0]
 
 
 def _values(c: Cursor, words: tuple[str, ...] = ("MAXVALUE", "DEFAULT")) -> tuple[tuple[PartitionValue, ...], ...]:

@@ -230,7 +230,7 @@ class NoColumnEffect:
     """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words.
 
     names: of the partitions, foreign key, CHECK, index or algorithm that it is about; () for all. added: partitions
-    that it makes. count: of COALESCE PARTITION and of ADD PARTITION PARTITIONS.
+    that it makes, or where FIRST and LAST PARTITION end. count: of COALESCE PARTITION and of ADD PARTITION PARTITIONS.
     """
 
     what: str

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
-from schemas.ddl.executor.apply import apply
 from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.charsets import DEFAULT, Charset
 from schemas.ddl.executor.column_types import column
@@ -14,7 +13,6 @@ from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.ddl.parser.statements import (
     AddColumns,
     AddIndex,
-    AlterTable,
     ChangeColumn,
     Clause,
     ColumnDef,
@@ -29,7 +27,6 @@ from schemas.ddl.parser.statements import (
     RenameTo,
     SetDefault,
     SetOptions,
-    TableName,
 )
 from schemas.model.errors import DdlError
 from schemas.model.table import Column, Table, TableDetails
@@ -55,7 +52,7 @@ from service.ddl_check.refusals.partitions import of_partitioning
 from service.ddl_check.refusals.sequences import of_default_sequence
 from service.ddl_check.refusals.together import of_algorithm, of_together
 from service.ddl_check.refusals.type_changes import of_change, of_charset
-from service.ddl_check.refusals.unique_keys import known_key, of_partition, of_unique, unique_key
+from service.ddl_check.refusals.unique_keys import known_key, of_invisible, of_partition, of_unique, unique_key
 
 # Clauses that TiDB parses and does not do (upstream `pkg/ddl/executor.go`, AlterTable).
 _UNSUPPORTED: Final = {
@@ -89,22 +86,9 @@ class Alteration:
             yield from _CLAUSES[type(clause)](self, clause)
             for default in _defaults(clause):
                 yield from of_default_sequence(self.catalog, default)
-        yield from self.of_invisible(clauses)
+        yield from of_invisible(self.catalog, self.table, clauses)
         yield from of_together(self.table, clauses)
         yield from of_algorithm(clauses)
-
-    def of_invisible(self, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
-        """An invisible index that is the primary key after the clauses, or what stands in for one."""
-        if self.details is None or not (self.details.invisible or any(map(_hides, clauses))):
-            return
-        id_ = self.table.id
-        try:
-            after = apply(self.catalog, AlterTable(TableName(id_.db, id_.table), clauses), self.db).table(id_)
-        except DdlError:
-            return
-        hidden = {name.lower() for name in after.details.invisible} if after and after.details else set()
-        if after and any(i.name.lower() in hidden and indexes.is_primary(after, i) for i in after.indexes):
-            yield Refusal(3522, "A primary key index cannot be invisible")
 
     @property
     def details(self) -> TableDetails | None:
@@ -148,12 +132,6 @@ def _defaults(clause: Clause) -> list[DefaultValue | None]:
         case SetDefault():
             return [clause.default]
     return []
-
-
-def _hides(clause: Clause) -> bool:
-    if isinstance(clause, AddIndex):
-        return clause.index.invisible
-    return isinstance(clause, NoColumnEffect) and clause.what == "ALTER INDEX INVISIBLE"
 
 
 def _add_columns(work: Alteration, clause: AddColumns) -> Iterator[Refusal]:

@@ -6,6 +6,7 @@ Source: upstream tidb `pkg/ddl/partition_executor.go`, `pkg/ddl/executor.go`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from itertools import pairwise
 from typing import Any, Final
 
 from schemas.ddl.executor.details import numbered_names
@@ -72,6 +73,8 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
             yield Refusal(8200, f"Unsupported {text}")
         case "LAST PARTITION" if any(one.has_maxvalue for one in spread.partitions):
             yield Refusal(8200, "Unsupported LAST PARTITION when MAXVALUE partition exists")
+        case "FIRST PARTITION" | "LAST PARTITION":
+            yield from _of_interval_end(spread, clause)
         case "ADD PARTITION" if not ranged:
             yield from _of_numbered(spread, clause)
         case "ADD PARTITION":
@@ -105,6 +108,26 @@ def _of_numbered(spread: Partitioning, clause: NoColumnEffect) -> Iterator[Refus
             yield Refusal(1480, f"Only {owner} PARTITIONING can use VALUES {one.values} in partition definition")
     made = [PartitionDef(name) for name in numbered_names(spread, clause.count)] if spread.partitions else []
     yield from of_partition_names([*clause.added, *made], spread.names)
+
+
+def _is_reached(given: int, ends: Sequence[int], step: int, *, beyond: bool) -> bool:
+    """Whether an end stands among those that are there, after the first; or some steps beyond the last."""
+    within = given > ends[-1] if beyond else ends[0] < given <= ends[-1]
+    return within and not (given - ends[0]) % step
+
+
+def _of_interval_end(spread: Partitioning, clause: NoColumnEffect) -> Iterator[Refusal]:
+    """FIRST and LAST PARTITION, where all ends are whole numbers (upstream GeneratePartDefsFromInterval)."""
+    known = [one for one in spread.partitions if one.name.upper() != "P_NULL" and not one.has_maxvalue]
+    ends, given = [n for one in known for n in one.numbers], [n for one in clause.added for n in one.numbers]
+    if not known or len(ends) < len(known) or len(given) != 1:
+        return
+    step = ends[1] - ends[0] if len(ends) > 1 else 0
+    if not step or any(later - one != step for one, later in pairwise(ends)):
+        yield Refusal(8200, f"Unsupported {clause.what}, does not seem like an INTERVAL partitioned table")
+    elif not _is_reached(given[0], ends, step, beyond=clause.what == "LAST PARTITION"):
+        text = f"expr ({given[0]}) not matching FIRST + n INTERVALs ({ends[0]} + n * {step})"
+        yield Refusal(8200, f"Unsupported INTERVAL: {text}")
 
 
 def _of_reorganized(

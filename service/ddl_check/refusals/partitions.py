@@ -11,7 +11,8 @@ from itertools import pairwise
 from typing import Final
 
 from schemas.ddl.executor.indexes import find
-from schemas.ddl.parser.partition_definitions import PartitionBy, PartitionDef
+from schemas.ddl.executor.intervals import interval_partitions
+from schemas.ddl.parser.partition_definitions import Interval, PartitionBy, PartitionDef
 from schemas.model.table import Column, KnownPartition, Table
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import Refusal
@@ -46,6 +47,7 @@ _ARGUMENTS: Final = {
     "unix_timestamp": (Kind.TIMESTAMP,),
 }  # fmt: skip
 """Function → the types of which a column has to be among its arguments (upstream checkPartitionExprArgs)."""
+_UNITS: Final = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND")
 _OF_TIMESTAMPS: Final = frozenset(("unix_timestamp", "timestampdiff", "ceil"))
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d(?: \d\d:\d\d:\d\d)?")
 _PLAIN: Final = re.compile(r"[0-9a-z]*")  # in every collation in this order
@@ -68,8 +70,37 @@ def of_partitioning(table: Table, spread: PartitionBy) -> Iterator[Refusal]:
         yield from of_values(one, kind, width)
     yield from of_partition_names(spread.partitions, ())
     yield from of_literals(table, spread.partitions, spread.method, spread.names)
-    yield from of_order(table, spread.partitions, spread.method, spread.names)
+    made = interval_partitions(spread, table)
+    yield from of_order(table, spread.partitions or made or (), spread.method, spread.names)
     yield from _of_columns(table, spread)
+    if spread.interval is not None:
+        yield from _of_interval(table, spread, spread.interval)
+        if made is None:
+            yield _unsupported("INTERVAL: LAST PARTITION not matching FIRST + n INTERVALs")
+
+
+def _unsupported(text: str) -> Refusal:
+    return Refusal(8200, f"Unsupported {text}")
+
+
+def _of_interval(table: Table, spread: PartitionBy, interval: Interval) -> Iterator[Refusal]:
+    """Upstream generatePartitionDefinitionsFromInterval."""
+    by_columns = spread.method.endswith("COLUMNS")
+    if not spread.method.startswith("RANGE"):
+        yield _unsupported("INTERVAL partitioning, only allowed on RANGE partitioning")
+    if by_columns and len(spread.names) > 1:
+        yield _unsupported("INTERVAL partitioning, does not allow RANGE COLUMNS with more than one column")
+    columns = [c for name in spread.names if by_columns and (c := find(table.columns, name))]
+    if any(c.type.kind not in (*_INTEGERS, *_DATES) for c in columns):
+        yield _unsupported("INTERVAL partitioning, only supports Date, Datetime and INT types")
+    if interval.first is None or interval.last is None:
+        yield _unsupported("INTERVAL partitioning, currently requires FIRST and LAST partitions to be defined")
+    if interval.unit and interval.unit not in _UNITS:
+        yield _unsupported(f"INTERVAL partitioning, only supports {', '.join(_UNITS)} as time unit")
+    if not interval.positive:
+        yield _unsupported("INTERVAL, should be a positive number")
+    if any(end is not None and end.kind == "null" for end in (interval.first, interval.last)):
+        yield _unsupported("INTERVAL partitioning: Error when generating partition values")
 
 
 def _may_have_parts(spread: PartitionBy) -> bool:

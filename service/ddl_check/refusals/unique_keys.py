@@ -1,15 +1,20 @@
-"""Unique keys of partitioned tables that TiDB refuses (upstream tidb `pkg/ddl/partition.go`, checkPartitioningKeys)."""
+"""Unique keys that TiDB refuses: of partitioned tables, and invisible ones (upstream tidb `pkg/ddl/partition.go`,
+checkPartitionKeysConstraint; `pkg/ddl/index.go`, checkInvisibleIndexOnPK)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from schemas.ddl.executor.apply import apply
+from schemas.ddl.executor.catalog import Catalog
 from schemas.ddl.executor.indexes import PRIMARY, find
 from schemas.ddl.parser.partition_definitions import PartitionBy
-from schemas.ddl.parser.statements import IndexDef
+from schemas.ddl.parser.statements import AddIndex, AlterTable, Clause, IndexDef, NoColumnEffect, TableName
+from schemas.model.errors import DdlError
 from schemas.model.table import Index, Table, TableDetails
 from service.ddl_check.refusals.columns import Refusal
+from service.ddl_check.refusals.indexes import is_primary
 
 
 class UniqueKey(NamedTuple):
@@ -58,3 +63,23 @@ def of_unique(key: UniqueKey, columns: Sequence[str]) -> Iterator[Refusal]:
 def _of_global_index(name: str) -> Refusal:
     text = "since the unique index is not including all partitioning columns, and GLOBAL is not given"
     return Refusal(8264, f"Global Index is needed for index '{name}', {text} as IndexOption")
+
+
+def of_invisible(catalog: Catalog, table: Table, clauses: tuple[Clause, ...]) -> Iterator[Refusal]:
+    """An invisible index that is the primary key after the clauses, or what stands in for one."""
+    if table.details is None or not (table.details.invisible or any(map(_hides, clauses))):
+        return
+    statement = AlterTable(TableName(table.id.db, table.id.table), clauses)
+    try:
+        after = apply(catalog, statement, table.id.db).table(table.id)
+    except DdlError:
+        return
+    hidden = {name.lower() for name in after.details.invisible} if after and after.details else set()
+    if after and any(index.name.lower() in hidden and is_primary(after, index) for index in after.indexes):
+        yield Refusal(3522, "A primary key index cannot be invisible")
+
+
+def _hides(clause: Clause) -> bool:
+    if isinstance(clause, AddIndex):
+        return clause.index.invisible
+    return isinstance(clause, NoColumnEffect) and clause.what == "ALTER INDEX INVISIBLE"
