@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
 from zlib import crc32
@@ -276,8 +276,11 @@ def _run_together(
     if work:
         inherit = inheritable_thread_target(session)
         with ThreadPoolExecutor(min(most, len(work)), "table") as pool:
-            for one in work:
-                pool.submit(inherit(run_one), one)
+            try:
+                wait([pool.submit(inherit(run_one), one) for one in work])
+            except BaseException:  # Ctrl-C: those that are being written end, no other begins
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
     return errors
 
 

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +16,7 @@ from schemas.model.errors import SetupError
 from spark_jobs.arrow.change_schema import CHANGES
 from spark_jobs.pipeline.result import Summary
 from spark_jobs.pipeline.table_choice import TableChoice, TablePlace
+from spark_jobs.streaming import many_tables
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.many_tables import ManyTables, TableWork
 
@@ -23,7 +29,9 @@ _EVERY, _WITHOUT = TableChoice(("*.*",)), TableChoice(("*.*", "!crm.left"))
 _TABLES = ["shop.orders", "shop.items", "shop.my table", "crm.left", "crm.other"]
 
 
-def _write(spark: SparkSession, folder: Path, choice: TableChoice, tables: list[str]) -> list[str]:
+def _write(
+    spark: SparkSession, folder: Path, choice: TableChoice, tables: list[str], meanwhile: Callable[[], object] = list
+) -> list[str]:
     """A run with a row of each; the tables that it wrote. The last one is the error that it ended with, if it did."""
     names = [dict(zip(("db", "table"), id_.split("."), strict=True)) for id_ in tables]
     made = [{"kind": "row", "position": n, **one} for n, one in enumerate(names)]
@@ -31,6 +39,7 @@ def _write(spark: SparkSession, folder: Path, choice: TableChoice, tables: list[
 
     def write_table(one: TableWork) -> int:
         written.append(str(one.id))
+        meanwhile()
         return one.rows
 
     job = ManyTables(choice, _RULES, _PLACES, 1, True, Checkpoint(folder, {}))
@@ -38,6 +47,8 @@ def _write(spark: SparkSession, folder: Path, choice: TableChoice, tables: list[
         job.write(changes, 0, (), Summary(), write_table, spark)
     except SetupError as error:
         written.append(error.code)
+    except KeyboardInterrupt:
+        written.append("interrupted")
     return written
 
 
@@ -51,3 +62,23 @@ def test_tables_that_can_have_no_place(spark: SparkSession, tmp_path: Path, caps
     assert "error table crm.left: stopped at crm.left: an earlier run of this --checkpoint took --tables" in told
     assert told.count("would go to iceberg:lake.shop.orders too") == 2
     assert "1 of 5 tables of the batch are written; they are not written twice, 4 failed" in told
+
+
+def test_after_ctrl_c_no_other_table_begins(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is being written ends, and then the job."""
+    left = threading.Event()
+
+    class Pool(ThreadPoolExecutor):
+        def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+            super().shutdown(False, cancel_futures=cancel_futures)
+            left.set()
+            super().shutdown(wait)
+
+    def press() -> None:
+        os.kill(os.getpid(), signal.SIGINT)
+        assert left.wait(60)
+
+    monkeypatch.setattr(many_tables, "ThreadPoolExecutor", Pool)
+    assert _write(spark, tmp_path, _WITHOUT, ["crm.a", "crm.b", "crm.c"], press)[1:] == ["interrupted"]
