@@ -8,6 +8,7 @@ nothing where it was written.
 from __future__ import annotations
 
 import sys
+import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from spark_jobs.lake.table_histories import TableHistories
 from spark_jobs.pipeline.event_order import BINLOG_ORDER
 from spark_jobs.pipeline.result import OTHER_TABLE, Summary
 from spark_jobs.pipeline.table_choice import TableChoice, TableLayout, TablePlace, location_by_rule
+from spark_jobs.sources.http_client import WaitInterrupted
 from spark_jobs.spark.session import is_connect
 from spark_jobs.streaming.checkpoint import Checkpoint
 from spark_jobs.streaming.row_owners import IS_ESTIMATED, OWNED_AT, TABLE_ESTIMATED, RowOwners, is_of_names
@@ -74,6 +76,7 @@ class TableWork:
 class ManyTables:
     """rules: the location, changelog and versions of each table that has none in `places`. most: how many are written
     at a time. follows: a table that gets another name keeps its place, which follows its DDL; else each name is one.
+    cut_off: set, no other table of the batch begins, and it ends with WaitInterrupted.
     """
 
     def __init__(
@@ -82,7 +85,7 @@ class ManyTables:
     ) -> None:  # fmt: skip
         self._choice, self._rules, self._own_places = choice, rules, places
         self._most, self._follows = most, follows
-        self._checkpoint = checkpoint
+        self._checkpoint, self.cut_off = checkpoint, threading.Event()
         earlier = checkpoint.table_choices(choice.patterns) if checkpoint else []
         self._earlier = [TableChoice(tuple(patterns)) for patterns in earlier]
         self._places = checkpoint.table_places() if checkpoint else {}
@@ -235,7 +238,9 @@ class ManyTables:
             one.out = write_table(one)
 
         held, able = summary.held, [one for one in work if one.id not in errors]
-        errors |= _run_together(write_one, able, self._most, session)
+        errors |= _run_together(write_one, able, self._most, session, self.cut_off)
+        if self.cut_off.is_set():
+            raise WaitInterrupted("stopped while the tables of a batch were written")
         for one in work:
             if one.id not in errors:
                 self._place(one.chain)["history"] = one.digest
@@ -257,12 +262,15 @@ def _may_be_there(location: str) -> bool:
 
 
 def _run_together(
-    run: Callable[[TableWork], None], work: Sequence[TableWork], most: int, session: SparkSession
-) -> dict[TableId, Exception]:
-    """Runs for each table, `most` at a time; what failed, by table."""
+    run: Callable[[TableWork], None], work: Sequence[TableWork], most: int, session: SparkSession,
+    cut_off: threading.Event,
+) -> dict[TableId, Exception]:  # fmt: skip
+    """Runs for each table, `most` at a time, until it is cut off; what failed, by table."""
     errors = dict[TableId, Exception]()
 
     def run_one(one: TableWork) -> None:
+        if cut_off.is_set():
+            return
         try:
             if len(work) > 1 and not is_connect(session):  # a table's jobs share the cores with the others'
                 session.sparkContext.setLocalProperty("spark.scheduler.pool", f"table {one.id}")
@@ -278,8 +286,8 @@ def _run_together(
         with ThreadPoolExecutor(min(most, len(work)), "table") as pool:
             try:
                 wait([pool.submit(inherit(run_one), one) for one in work])
-            except BaseException:  # Ctrl-C: those that are being written end, no other begins
-                pool.shutdown(wait=False, cancel_futures=True)
+            except BaseException:  # Ctrl-C: those that are being written end
+                cut_off.set()
                 raise
     return errors
 

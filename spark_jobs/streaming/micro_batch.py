@@ -109,6 +109,11 @@ class MicroBatchRunner:
         """Whether `process` needs the partitions of the topic."""
         return self._work.until_resolved or self._tells
 
+    def cut_off(self) -> None:
+        """From another thread: no other table of the micro-batch at hand begins."""
+        if self._tables is not None:
+            self._tables.cut_off.set()
+
     def process(self, frame: DataFrame, number: int, partitions: frozenset[int] = frozenset()) -> BatchResult:
         """The rows of `frame` (spark_jobs.spark.frames, with `position`) through the job. SetupError when it can't go
         on.

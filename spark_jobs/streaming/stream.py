@@ -312,6 +312,7 @@ class _RunningStream:
                 if query is None or not query.isActive:
                     continue
                 if again or time.monotonic() > end or not query.status["isTriggerActive"]:
+                    self._runner.cut_off()
                     query.stop()
 
     def _servers(self) -> str:

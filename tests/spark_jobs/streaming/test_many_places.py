@@ -72,9 +72,8 @@ def test_after_ctrl_c_no_other_table_begins(
 
     class Pool(ThreadPoolExecutor):
         def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-            super().shutdown(False, cancel_futures=cancel_futures)
             left.set()
-            super().shutdown(wait)
+            super().shutdown(wait, cancel_futures=cancel_futures)
 
     def press() -> None:
         os.kill(os.getpid(), signal.SIGINT)
