@@ -88,10 +88,8 @@ class IndexDef:
     """An index. kind "check" exists for its name and its columns. parts: column names, "" for an expression.
 
     names: what expressions among the parts, or a CHECK, name. expressions: those of the parts that are understood, as
-    TiDB writes them. clustered: None where not written. sets_null: a foreign
-    key with SET NULL.
-
-    invisible: INVISIBLE is written. actions: of a foreign key, such as ON UPDATE CASCADE, but NO ACTION and RESTRICT.
+    TiDB writes them. clustered: None where not written. sets_null: a foreign key with SET NULL. invisible: INVISIBLE is
+    written. actions: of a foreign key, such as ON UPDATE CASCADE, but NO ACTION and RESTRICT.
 
     lengths: of the parts' prefixes, None where not written. special: FULLTEXT, SPATIAL, VECTOR or COLUMNAR. references,
     referenced: table and columns that a foreign key names. everywhere: GLOBAL, one index over all partitions.
@@ -227,10 +225,9 @@ class ExchangePartition:
 
 @dataclass(frozen=True, slots=True)
 class NoColumnEffect:
-    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words.
-
-    names: of the partitions, foreign key, CHECK, index or algorithm that it is about; () for all. added: partitions
-    that it makes, or where FIRST and LAST PARTITION end. count: of COALESCE PARTITION and of ADD PARTITION PARTITIONS.
+    """A clause that changes no column: partitions, TTL, locks, attributes. what: its first words. names: of the
+    partitions, foreign key, CHECK, index or algorithm; () for all. added: partitions that it makes, or where FIRST and
+    LAST PARTITION end. count: of COALESCE PARTITION and of ADD PARTITION PARTITIONS.
     """
 
     what: str
@@ -331,8 +328,7 @@ class NamedObject(NamedTuple):
 class CreateRelation:
     """A view or a sequence: a name that holds no rows. has_variables: @x or @@x stands in a view. columns: the names
     that a view gives its columns, () where its SELECT does. selects: one, or those of a UNION; () where one is no plain
-    one. calls: of functions, in a view. numbers: those of a sequence's options.
-    definer: the user's name of a view, without its host.
+    one. calls: of functions, in a view. numbers: of a sequence's options. definer: of a view, without the host.
     """
 
     kind: Literal["view", "sequence"]

@@ -7,7 +7,7 @@ Source: upstream tidb `pkg/ddl/generated_column.go` (checkIllegalFn4Generated), 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from schemas.ddl.parser.calls import calls_of
@@ -60,6 +60,41 @@ def outermost_function(expression: str) -> str:
     return called[1] if called and at == len(bare) and not depth else ""
 
 
+def of_arrays(texts: Sequence[str]) -> Iterator[Refusal]:
+    """CAST … ARRAY in the expressions of an index (upstream `pkg/expression/builtin_cast.go`, CastFuncForArray)."""
+    arrays = [text for text in texts if _has_array(text)]
+    if len(arrays) > 1:
+        yield _unsupported("more than one multi-valued key part per index")
+    for text in arrays:
+        while text.startswith("(") and text.endswith(")"):
+            text = text[1:-1]
+        cast = _ARRAY.fullmatch(text)
+        if cast is None or _has_array(cast[1]):
+            yield _unsupported(_ONLY_IN_INDEX)
+        elif cast[1].startswith("json_unquote("):
+            where = "argument 1 to function cast_as_array; a JSON string or JSON type is required."
+            yield Refusal(3146, f"Invalid data type for JSON data in {where}")
+
+
+# The types that TiDB takes.
+_ARRAY: Final = re.compile(
+    r"cast\((.*) as (?:(?:un)?signed|(?:char|binary)\(\d+\)|double|date|(?:datetime|time)(?:\(\d\))?) array\)",
+    re.DOTALL,
+)
+_ONLY_IN_INDEX: Final = (
+    "Use of CAST( .. AS .. ARRAY) outside of functional index in CREATE(non-SELECT)/ALTER TABLE or in general "
+    "expressions"
+)
+
+
+def _has_array(text: str) -> bool:
+    return re.search(r" array\)", _TEXTS.sub("''", text), re.IGNORECASE) is not None
+
+
+def _unsupported(what: str) -> Refusal:
+    return Refusal(1235, f"This version of TiDB doesn't yet support '{what}'")
+
+
 def of_generated(defined: ColumnDef) -> Iterator[Refusal]:
     """Of a generated column; of any other nothing."""
     if defined.generated is None:
@@ -73,9 +108,8 @@ def of_generated(defined: ColumnDef) -> Iterator[Refusal]:
     if defined.primary_key and not defined.stored:
         text = "'Defining a virtual generated column as primary key' is not supported for generated columns."
         yield Refusal(3106, text)
-    if re.search(r" array\)", _TEXTS.sub("''", defined.generated), re.IGNORECASE):
-        text = "Use of CAST( .. AS .. ARRAY) outside of functional index in CREATE(non-SELECT)/ALTER TABLE"
-        yield Refusal(1235, f"This version of TiDB doesn't yet support '{text} or in general expressions'")
+    if _has_array(defined.generated):
+        yield _unsupported(_ONLY_IN_INDEX)
     text = f"Expression of generated column '{defined.name}'"
     disallowed = Refusal(3102, f"{text} contains a disallowed function.")
     yield from of_expression(defined.generated, disallowed, Refusal(3764, f"{text} cannot refer to a row value"))

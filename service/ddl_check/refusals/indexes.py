@@ -15,7 +15,7 @@ from schemas.model.table import Column, Index, Table, TableId
 from schemas.model.types import Kind
 from service.ddl_check.refusals.columns import AUTO_WITHOUT_KEY, Refusal, of_name
 from service.ddl_check.refusals.dependencies import NO_FOREIGN_KEY, REFERENCED_TTL
-from service.ddl_check.refusals.generated import generated_names, of_expression, of_index_functions
+from service.ddl_check.refusals.generated import generated_names, of_arrays, of_expression, of_index_functions
 
 _MAX_COMMENT: Final = 1024
 _MAX_PARTS: Final = 16
@@ -83,7 +83,10 @@ def _of_parts(table: Table, index: IndexDef) -> Iterator[Refusal]:
 
 def _of_expressions(table: Table, index: IndexDef) -> Iterator[Refusal]:
     """Expressions that are understood (upstream `pkg/ddl/index.go`, checkIndexColumn and buildHiddenColumnInfo)."""
-    for text in () if index.special else index.expressions:
+    if index.special:
+        return
+    yield from of_arrays(index.expressions)
+    for text in index.expressions:
         names = generated_names(text)
         if len(names) == 1 and text == quote_name(names[0]):
             yield Refusal(

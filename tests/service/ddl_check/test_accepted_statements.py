@@ -19,6 +19,8 @@ from tests.support.table import check_rows
 # What depends on rows, on settings of the server or on nothing at all is not refused.
 ACCEPTED = r"""
 ALTER TABLE orders ADD COLUMN x INT NOT NULL
+ALTER TABLE orders ADD INDEX i (id, (CAST(doc->'$.a' AS CHAR(9) ARRAY)))
+ALTER TABLE orders ADD INDEX i (((CAST(doc AS DATETIME(3) ARRAY)))), ADD INDEX k ((CAST(doc AS UNSIGNED ARRAY)))
 ALTER TABLE orders ADD COLUMN x VARCHAR(16383)
 ALTER TABLE orders ADD COLUMN x VARCHAR(65535) CHARSET latin1
 ALTER TABLE orders ADD COLUMN x ENUM('a','A')

@@ -255,6 +255,12 @@ STATEMENTS = (
     ("CREATE TABLE x (a INT KEY CLUSTERED) SHARD_ROW_ID_BITS = 4", 8200),
     ("ALTER TABLE later MODIFY b INT AS (c + 1)", 3107), ("ALTER TABLE later MODIFY c INT AS (b + 1) FIRST", 3107),
     ("CREATE TABLE x (j JSON, g JSON AS (CAST(j->'$[*]' AS UNSIGNED ARRAY)))", 1235),
+    *((f"ALTER TABLE orders ADD INDEX i ({part})", number) for part, number in (
+        ("(1 AND CAST(doc AS SIGNED ARRAY))", 1235), ("(CAST(CAST(doc AS SIGNED ARRAY) AS SIGNED ARRAY))", 1235),
+        ("(CAST(doc AS YEAR ARRAY))", 1235), ("(CAST(doc AS CHAR ARRAY))", 1235), ("(CAST(doc AS FLOAT ARRAY))", 1235),
+        ("(CAST(doc AS CHAR(9) CHARSET gbk ARRAY))", 1235), ("(CAST(doc->>'$.a' AS SIGNED ARRAY))", 3146),
+        ("(CAST(doc AS SIGNED ARRAY)), (CAST(doc AS SIGNED ARRAY))", 1235),
+    )),
     ("CREATE TABLE x (a CHAR(9) DEFAULT NEXT VALUE FOR s)", 8228),
     ("ALTER TABLE wide CONVERT TO CHARACTER SET utf8mb4", 1071),
     ("CREATE TABLE x (a BIGINT PRIMARY KEY AUTO_RANDOM(5, 31))", 8216),
