@@ -77,7 +77,7 @@ def data_type(c: Cursor) -> DataType:
         return _attributes(c, DataType(name, elements=tuple(c.list_in_parentheses(_element))))
     length, scale = _sizes(c, name)
     if name in _NEEDS_LENGTH and length is None:
-        c.fail("(")
+        c.refuse(f"{name.upper()} needs a length in parentheses")
     return _attributes(c, DataType(name, length, scale))
 
 

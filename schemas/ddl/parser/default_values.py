@@ -26,7 +26,10 @@ def default_value(c: Cursor) -> DefaultValue:
 def _default_value(c: Cursor) -> DefaultValue:
     if c.accept("("):
         with c.enter_level():
-            default = _default_value(c) if _is_simple(c) else DefaultValue("expr", expression(c))
+            is_simple = _is_simple(c)
+            default = _default_value(c) if is_simple else DefaultValue("expr", expression(c))
+        if is_simple and c.upper in ("+", "-"):
+            c.refuse("DEFAULT is neither a literal nor a call of a function")
         c.expect(")")
         return default
     simple = _simple_default(c)

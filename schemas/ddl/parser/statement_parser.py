@@ -71,6 +71,8 @@ def _create(c: Cursor) -> Statement:
     if _starts_index(c):
         return _create_index(c)
     or_replace = c.accept("OR", "REPLACE")
+    if or_replace and c.upper == "TABLE":
+        c.refuse("TiDB has no CREATE OR REPLACE TABLE")
     if c.upper in ("ALGORITHM", "DEFINER", "SQL", "VIEW"):
         return create_view(c, or_replace)
     if c.accept("SEQUENCE"):
@@ -320,7 +322,7 @@ def _to_time(c: Cursor) -> Statement:
 # ---- the rest
 def _without_rows(c: Cursor, verb: str, or_replace: bool = False) -> Statement:
     """Statements about other things than tables: read to their end, because nothing in them changes a table."""
-    if c.upper in NOT_TIDBS:
+    if c.upper in NOT_TIDBS or (verb, c.upper) == ("ALTER", "VIEW"):
         c.refuse(f"TiDB has no {verb} {c.upper}")
     for words in _OTHER_OBJECTS:
         if c.accept(*words):

@@ -298,18 +298,18 @@ class CreateTable:
 
 class ViewItem(NamedTuple):
     """One column of a view's SELECT. name: in the view; "*" for all, "" where it is an expression's text. path: the
-    names that are all of it, () for any other expression.
-    """
+    names that are all of it, () for any other expression."""
 
     name: str
     path: tuple[str, ...] = ()
 
 
 class ViewSelect(NamedTuple):
-    """A plain SELECT: its columns, and its tables with their aliases."""
+    """A plain SELECT: its columns, its tables with their aliases, and paths of columns in other expressions."""
 
     items: tuple[ViewItem, ...]
     tables: tuple[tuple[TableName, str], ...]
+    paths: tuple[tuple[str, ...], ...] = ()
 
 
 Numbers = tuple[tuple[str, int], ...]

@@ -37,6 +37,8 @@ def elements(c: Cursor) -> tuple[tuple[ColumnDef, ...], tuple[IndexDef, ...]]:
     indexes: list[IndexDef] = []
     c.expect("(")
     while True:
+        if c.upper == ")":
+            c.refuse("a column or an index is expected, not ')'")
         if starts_index(c):
             indexes.append(index_definition(c))
         else:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 from schemas.ddl.parser.calls import calls
 from schemas.ddl.parser.cursor import Cursor
+from schemas.ddl.parser.expressions import expression
 from schemas.ddl.parser.lexer import END
 from schemas.ddl.parser.statements import CreateRelation, TableName, ViewItem, ViewSelect
 
@@ -14,6 +16,11 @@ NOT_TIDBS = ("TRIGGER", "EVENT", "FUNCTION", "AGGREGATE", "SERVER", "TABLESPACE"
 _AFTER_USER = ("SQL", "VIEW", *NOT_TIDBS)
 _SELECTS = ("SELECT", "(", "WITH", "TABLE", "VALUES")
 _AFTER_FROM = ("WHERE", "GROUP", "HAVING", "ORDER", "LIMIT", "WITH")
+_JOINS = ("JOIN", "INNER", "CROSS", "LEFT", "RIGHT")
+# Of TiDB's own text of an expression: texts, the names of a column with its table before it, and each of them.
+_TEXT = re.compile(r"'(?:[^']|'')*'")
+_PATH = re.compile(r"(?:`(?:[^`]|``)+`\.)*`(?:[^`]|``)+`")
+_NAME = re.compile(r"`((?:[^`]|``)+)`")
 _BETWEEN = ("UNION", "EXCEPT", "INTERSECT")
 # Where one of these stands, the SELECT is no plain one.
 _NOT_PLAIN = frozenset(
@@ -95,17 +102,42 @@ def _read_from(c: Cursor, start: int) -> ViewSelect:
 def _read_select(c: Cursor) -> ViewSelect:
     c.expect("SELECT")
     c.accept_any("ALL", "DISTINCT")
-    items = c.listed(_item)
+    paths = list[tuple[str, ...]]()
+    items = c.listed(lambda c: _item(c, paths))
     tables = list[tuple[TableName, str]]()
     if c.accept("FROM"):
         tables.append(_table(c))
         while c.accept(",") or _join(c):
             tables.append(_table(c))
             if c.accept("ON"):
-                c.skip_expression("JOIN", "INNER", "CROSS", "LEFT", "RIGHT", *_AFTER_FROM, *_BETWEEN)
+                _expression(c, paths, *_JOINS, *_AFTER_FROM, *_BETWEEN)
+        if c.accept("WHERE"):
+            _expression(c, paths, *_AFTER_FROM, *_BETWEEN)
     if c.token.kind != END and c.upper not in (*_AFTER_FROM, *_BETWEEN, ";"):
         c.fail("the end of the statement")
-    return ViewSelect(tuple(items), tuple(tables))
+    return ViewSelect(tuple(items), tuple(tables), tuple(paths))
+
+
+def _expression(c: Cursor, paths: list[tuple[str, ...]], *ends: str) -> None:
+    """An expression up to a comma or an end. paths: gets the columns that it names, where it is understood."""
+    at = c.at
+    c.skip_expression(*ends)
+    end = c.at
+    while c.at > at:
+        c.step_back()
+    c.qualified = True
+    text = c.attempt(expression)
+    c.qualified = False
+    if text is not None and c.at == end:
+        paths += [_names(path) for path in _PATH.findall(_TEXT.sub("''", text))]
+    while c.at > end:
+        c.step_back()
+    while c.at < end:
+        c.advance()
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(one.replace("``", "`") for one in _NAME.findall(path))
 
 
 def _join(c: Cursor) -> bool:
@@ -125,13 +157,13 @@ def _table(c: Cursor) -> tuple[TableName, str]:
     return table, table.table
 
 
-def _item(c: Cursor) -> ViewItem:
+def _item(c: Cursor, paths: list[tuple[str, ...]]) -> ViewItem:
     """One column of the SELECT. name "": that of an expression, which is its text."""
     path = _path(c)
     if path and path[-1] == "*":
         return ViewItem("*", path[:-1])
     if not path:
-        c.skip_expression("AS", "FROM", *_BETWEEN)
+        _expression(c, paths, "AS", "FROM", *_BETWEEN)
     if c.accept("AS"):
         return ViewItem(c.word_or_text("an alias"), path)
     if path and c.is_name():

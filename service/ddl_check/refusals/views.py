@@ -51,13 +51,13 @@ def of_user(name: str) -> Iterator[Refusal]:
 
 def _of_unknown(select: ViewSelect, found: Mapping[str, Columns]) -> Iterator[Refusal]:
     """Columns that no table has; a table that is not known may have any."""
-    for item in select.items:
-        if not 1 <= len(item.path) <= 2 or item.name == "*" or item.path[-1].lower() == "_tidb_rowid":
+    for path in (*(item.path for item in select.items if item.name != "*"), *select.paths):
+        if not 1 <= len(path) <= 2 or path[-1].lower() == "_tidb_rowid":
             continue
-        *owner, column = item.path
+        *owner, column = path
         chosen = [columns for alias, columns in found.items() if not owner or alias == owner[0].lower()]
         known = [{name.lower() for name in columns} for columns in chosen if columns is not None]
         if len(known) == len(chosen) and not any(column.lower() in names for names in known):
-            yield Refusal(1054, f"Unknown column '{'.'.join(item.path)}' in 'field list'")
+            yield Refusal(1054, f"Unknown column '{'.'.join(path)}'")
         elif sum(column.lower() in names for names in known) > 1:
-            yield Refusal(1052, f"Column '{'.'.join(item.path)}' in field list is ambiguous")
+            yield Refusal(1052, f"Column '{'.'.join(path)}' is ambiguous")

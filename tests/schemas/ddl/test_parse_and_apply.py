@@ -84,7 +84,7 @@ def test_executable_comments_are_read_and_others_are_not() -> None:
         ("CREATE TABLE t (a INT,\n b INT FROBNICATE)", 2, 8, ")"),
         ("CREATE TABLE t (a INT) FROB=1", 1, 24, "the end of the statement"),
         ("CREATE TABLE t (a)", 1, 18, "a column's type"),
-        ("CREATE TABLE t (a VARCHAR)", 1, 26, "("),
+        ("CREATE TABLE t (a ENUM)", 1, 23, "("),
         ("ALTER TABLE t FROB", 1, 15, "a clause of ALTER TABLE"),
         ("ALTER TABLE t ADD COLUMN a INT SIDEWAYS", 1, 32, "the end of the statement"),
         ("ALTER TABLE t ADD INDEX i (a) FASTER", 1, 31, "the end of the statement"),

@@ -26,7 +26,8 @@ STATEMENTS = (
     ("CREATE VIEW v AS SELECT t.*, c FROM t LEFT JOIN u ON t.id = u.id WHERE c > 1", 0),
     ("CREATE VIEW v AS SELECT nope FROM t", 1054), ("CREATE VIEW v AS SELECT t.c FROM t, u", 1054),
     ("CREATE VIEW v AS SELECT x.id FROM t AS y", 1054), ("CREATE VIEW v AS SELECT y.id i FROM t AS y", 0),
-    ("CREATE VIEW v AS SELECT _tidb_rowid AS r, a + nope FROM t", 0), ("CREATE VIEW v AS SELECT id FROM nope", -1),
+    ("CREATE VIEW v AS SELECT _tidb_rowid AS r, a + nope AS s FROM t", 1054),
+    ("CREATE VIEW v AS SELECT _tidb_rowid AS r, a + nope s FROM t", 0), ("CREATE VIEW v AS SELECT id FROM nope", -1),
     ("CREATE VIEW v AS SELECT nope FROM t, other", -1), ("CREATE VIEW v AS SELECT user FROM mysql.user", 0),
     ("CREATE VIEW v AS SELECT 1, CURRENT_DATE, NULL, 'x' AS y", 0),
     (f"CREATE VIEW v ({'x' * 65}) AS SELECT id FROM t", 1059),
@@ -50,6 +51,18 @@ STATEMENTS = (
     ("CREATE VIEW w AS SELECT user FROM mysql.user; CREATE VIEW v AS SELECT nope FROM w, t", 1054),
     ("CREATE VIEW w AS SELECT * FROM mysql.user; CREATE VIEW v AS SELECT nope FROM w, t", 0),
     ("CREATE VIEW v AS SELECT SQL_NO_CACHE id FROM t", 0), ("CREATE VIEW v AS SELECT a * 2, id b FROM t", 0),
+    # columns in expressions
+    *((f"CREATE VIEW v AS SELECT t.a AS x, SUM(u.c) AS s FROM t JOIN u ON {on} WHERE {where} GROUP BY x", number)
+      for on, where, number in (
+        ("t.id = u.id", "b LIKE '%`nope`%' AND c > 1", 0), ("t.id = u.nope", "c > 1", 1054),
+        ("t.id = u.id", "nope > 1", 1054), ("t.id = u.id", "id > 1", 1052), ("t.id = u.id", "x > 1", 1054),
+        ("t.id = u.id AND u.c IN (1, 2)", "d.t.b = 'x' OR t._tidb_rowid > CAST(a AS SIGNED) + INTERVAL 1 DAY", 0),
+    )),
+    ("CREATE VIEW v AS SELECT SUM(nope) FROM t", 1054), ("CREATE VIEW v AS SELECT a FROM t AS y WHERE t.a > 1", 1054),
+    ("CREATE VIEW v AS SELECT a FROM t, other WHERE nope > 1", -1),
+    ("CREATE VIEW v AS SELECT CASE a WHEN 1 THEN b ELSE 'x' END AS y FROM t WHERE DATE(b) = DATE '2020-01-01'", 0),
+    ("ALTER VIEW v AS SELECT 1", 1064), ("CREATE OR REPLACE TABLE t (a INT)", 1064), ("CREATE TABLE x (a INT,)", 1064),
+    ("CREATE TABLE x (a VARCHAR)", 1064), ("CREATE TABLE x (a DATETIME DEFAULT (NOW() + INTERVAL 1 DAY))", 1064),
     # functions
     ("CREATE VIEW v AS SELECT nvl(a, 1) FROM t", 1305), ("CREATE VIEW v AS SELECT d.nope(a) x FROM t", 1305),
     ("CREATE VIEW v AS SELECT 1 FROM (SELECT f() FROM t) x", 1305), ("CREATE VIEW v AS SELECT COUNT (a) FROM t", 1305),
