@@ -9,6 +9,7 @@ from typing import Any
 
 _NOT_AVRO = re.compile(r"[^A-Za-z0-9_]")
 _NOT_TOPIC = re.compile(r"[^A-Za-z0-9_.]")
+_NOT_IN_TOPICS = re.compile(r"[^A-Za-z0-9._\-]")
 
 
 @lru_cache(maxsize=65_536)
@@ -20,6 +21,11 @@ def sanitise_name(name: str) -> str:
     if first.isascii() and first.isdigit():
         return "_" + first + _NOT_AVRO.sub("_", name[1:])
     return _NOT_AVRO.sub("_", name)
+
+
+def topic_part(name: str) -> str:
+    """A database's or table's name as it stands in a topic's: what a topic's name can't have becomes `_`."""
+    return _NOT_IN_TOPICS.sub("_", name)
 
 
 def own_names(names: Iterable[str]) -> tuple[dict[str, str], frozenset[str]]:

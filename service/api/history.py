@@ -123,7 +123,8 @@ def versions(call: Called) -> Response:
         fitting = history.count_fitting(feed.name, db, table)
         contradicted = history.contradictions(feed.name, [(row, row.to_ts) for row in shown])
         derived = [None if row.table is None else _derive_schemas(call, row) for row in shown]
-        linked = iter(links([one for one in derived if one is not None], call.services.view))
+        schemas = [one for one in derived if one is not None]
+        linked = iter(links(history, feed.name, TableId(db, table), schemas, call.services.view))
     entries = [
         {
             **shapes.version(row, events.get(row.ddl), against),
@@ -161,7 +162,8 @@ def at(call: Called) -> Response:
         if row.table is None or not row.is_live:
             raise shapes.no_table_error(row, as_of.ddl)
         derived = _derive_schemas(call, row)
-        [linked] = links([derived], call.services.view)
+        history, changefeed = call.services.history, as_of.changefeed.name
+        [linked] = links(history, changefeed, TableId(db, table), [derived], call.services.view)
         [against] = call.services.history.contradictions(as_of.changefeed.name, [(row, row.to_ts)])
     head = shapes.as_of_head(as_of, ts, inclusive)
     return call.answer({**head, **shapes.version(row, as_of.ddl, against), **derived.body, "subjects": linked})

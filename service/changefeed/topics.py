@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from schemas.model.names import avro_subject
+from schemas.model.names import avro_subject, topic_part
 from schemas.model.table_filter import TableFilter
 
 MAX_TOPIC: Final = 249
@@ -57,7 +57,7 @@ def expression_error(rule: str, avro: bool) -> str:
 
 def topic_name(rule: str, db: str, table: str) -> str:
     """A rule with its names filled in: a character that a topic can't have becomes `_`, 249 bytes are kept."""
-    values = {"schema": _FORBIDDEN.sub("_", db), "table": _FORBIDDEN.sub("_", table)}
+    values = {"schema": topic_part(db), "table": topic_part(table)}
     name = _PLACEHOLDER.sub(lambda m: values.get(m[1], m[0]), rule)[:MAX_TOPIC]
     return {".": "_", "..": "__"}.get(name, name)
 

@@ -1,14 +1,18 @@
 """Which registered schemas are those of a table's versions, and which are of none: from the schemas' identities.
 
-Where the newest schema of a subject is of no version of its table, the registry and the history drift apart.
+Where the newest schema of a subject is of no version of its table, the registry and the history drift apart. Tables
+that Avro names alike (`a-b` and `a_b`) are told apart by the subject's name, where TiCDC's topic has theirs in it.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
+from schemas.model.names import sanitise_name, topic_part
 from schemas.model.table import TableId
 from service.history.model import TableVersionRow
 from service.history.ports import HistoryReader
@@ -32,7 +36,7 @@ def registry_drift(
     """
     subjects = [(one, _record(one.content.text)) for one in view.ticdc_subjects()]
     names = tables_by_avro_name(history, changefeed) if subjects else {}
-    judged = [(one, record, ids) for one, record in subjects if (ids := names.get(record[1:]))]
+    judged = [(one, record, owners(one.subject, ids)) for one, record in subjects if (ids := names.get(record[1:]))]
     judge, drifts = _Judge(derivations, view), list[Json]()
     for start in range(0, len(judged), _AT_ONCE):
         left = judged[start : start + _AT_ONCE]  # in the end: what no version gives
@@ -46,6 +50,8 @@ def registry_drift(
             ]
         for one, _, tables in left:
             detail = "the newest schema is that of no known version of the table"
+            if len(tables) > 1:
+                detail += f", nor of {', '.join(map(str, tables[1:]))}, which Avro names alike"
             head = {"subject": one.subject, "version": one.version, "id": one.id}
             drifts.append({"kind": "registry", "db": tables[0].db, "table": tables[0].table, **head, "detail": detail})
         if len(drifts) >= _MOST:
@@ -70,6 +76,30 @@ def tables_by_avro_name(history: HistoryReader, changefeed: str) -> dict[tuple[s
     return tables
 
 
+def owners(subject: str, tables: list[TableId]) -> list[TableId]:
+    """Of tables that Avro names alike, those that the subject's name fits best: all where it tells nothing."""
+    if len(tables) < 2:
+        return tables
+    text = subject.lower()
+    fits = [sum(topic_part(name).lower() in text for name in id_) for id_ in tables]
+    return [id_ for id_, fit in zip(tables, fits, strict=True) if fit == max(fits)]
+
+
+def is_of(history: HistoryReader, changefeed: str, table: TableId, subject: str) -> bool:
+    """Whether a subject with a schema of the table is not that of another one, which Avro names alike."""
+    names = ({own, *_named_alike(subject, own)} for own in table)
+    others = [id_ for id_ in map(TableId._make, product(*names)) if id_.folded != table.folded]
+    known = [id_ for id_ in others if history.version_at(changefeed, *id_) is not None]
+    return table in owners(subject, [table, *known])
+
+
+def _named_alike(subject: str, name: str) -> Iterator[str]:
+    """The parts of a subject's name that Avro would name as it names this."""
+    form, size = sanitise_name(name).lower(), len(name)
+    parts = (subject[start : start + size] for start in range(len(subject) - size + 1))
+    return (part for part in parts if sanitise_name(part).lower() == form)
+
+
 @dataclass(frozen=True, slots=True)
 class _Judge:
     derivations: TableSchemaCache
@@ -91,9 +121,18 @@ class _Judge:
         return False
 
 
-def links(of_versions: list[TableSchemas], view: RegistryView) -> list[list[Json]]:
-    """Of each version the subject versions with one of its schemas, each with the modes in which TiCDC writes it so."""
+def links(
+    history: HistoryReader, changefeed: str, table: TableId, of_versions: list[TableSchemas], view: RegistryView
+) -> list[list[Json]]:
+    """Of each version of a table the subject versions with one of its schemas, each with the modes in which TiCDC
+    writes it so.
+    """
     holders = view.holding({s.text for derived in of_versions for s in derived.schemas if s.text is not None})
+    own = {
+        subject: is_of(history, changefeed, table, subject)
+        for subject in {row.subject for rows in holders.values() for row in rows}
+    }
+    holders = {text: [row for row in rows if own[row.subject]] for text, rows in holders.items()}
     return [_links(derived, holders) for derived in of_versions]
 
 

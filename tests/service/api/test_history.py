@@ -172,6 +172,33 @@ def test_versions_link_to_the_subjects_they_were_registered_as(client: Client) -
     assert client.get("/history/drift?registry=false").json.get("registry") is None
 
 
+def test_tables_that_avro_names_alike_are_told_apart_by_the_topic(client: Client) -> None:
+    for name in ("a-b", "a_b", "a$b"):
+        statement(client, T0, f"CREATE TABLE `{name}` (id int PRIMARY KEY, v varchar(9))")
+    schema = client.get(f"/history/shop/a_b/at/{T0 + 1}").json["avro"][0]["value"]
+    for subject in ("shop_a-b-value", "shop_a_b-value", "every-value"):
+        client.register(subject, schema)
+
+    def linked(table: str) -> set[str]:
+        [shown] = client.get(f"/history/shop/{table}/versions").json["versions"]
+        at = client.get(f"/history/shop/{table}/at/{T0 + 1}").json
+        assert at["subjects"] == shown["subjects"]
+        return {link["subject"] for link in shown["subjects"]}
+
+    assert linked("a-b") == {"shop_a-b-value", "every-value"}
+    # of these two not even the topic tells which
+    assert linked("a_b") == linked("a%24b") == {"shop_a_b-value", "every-value"}
+    # what one table has become is no version of the other's
+    statement(client, T0 + STEP, "ALTER TABLE `a-b` ADD COLUMN n int")
+    newer = client.get(f"/history/shop/a-b/at/{T0 + 2 * STEP}").json["avro"][0]["value"]
+    client.register("shop_a_b-value", newer)
+    (found,) = client.get("/history/drift").json["registry"]
+    assert (found["subject"], found["table"]) == ("shop_a_b-value", "a$b")
+    assert found["detail"].endswith("of the table, nor of shop.a_b, which Avro names alike")
+    client.register("shop_a-b-value", newer)
+    assert len(client.get("/history/drift").json["registry"]) == 1
+
+
 def test_modes_beyond_the_eight_are_no_drift(client: Client) -> None:
     from schemas.ddl.executor.apply import apply
     from schemas.ddl.executor.catalog import new_catalog
