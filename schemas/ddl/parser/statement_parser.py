@@ -183,7 +183,7 @@ def _create_index(c: Cursor) -> Statement:
     parts, lengths, names, texts = index_parts(c)
     index = index_options(c, IndexDef(kind, name, parts, lengths, special, names=names, expressions=texts))
     algorithm_and_lock(c)
-    return AlterTable(table, (AddIndex(index, lenient),))
+    return AlterTable(table, (AddIndex(index, lenient, by_create_index=True),))
 
 
 def algorithm_and_lock(c: Cursor) -> None:

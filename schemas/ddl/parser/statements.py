@@ -180,6 +180,7 @@ class SetDefault:
 class AddIndex:
     index: IndexDef
     if_not_exists: bool = False
+    by_create_index: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

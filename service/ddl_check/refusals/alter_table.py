@@ -251,6 +251,8 @@ def _add_index(work: Alteration, clause: AddIndex) -> Iterator[Refusal]:
     if clause.if_not_exists and find(work.table.indexes, clause.index.name):
         return
     yield from indexes.of_indexes(work.table, [clause.index], strict=work.modes.strict)
+    if clause.by_create_index and clause.index.special == "FULLTEXT":
+        yield Refusal(8200, "FULLTEXT index is not supported (TiDB of 2026 takes it)", certain=False)
     if clause.index.kind == "primary" and clause.index.clustered:
         text = "Adding clustered primary key is not supported. Please consider adding NONCLUSTERED primary key instead"
         yield Refusal(8200, text)

@@ -47,6 +47,8 @@ def of_indexes(table: Table, added: Sequence[IndexDef], *, strict: bool = True) 
             yield from of_name(index.name, 1280, "Incorrect index name '{name}'")
         if index.kind not in ("primary", "unique", "index"):
             continue
+        if index.special == "SPATIAL":
+            yield Refusal(8200, "SPATIAL index is not supported")
         if index.name.endswith(" ") or (index.name.upper() == PRIMARY and index.kind != "primary"):
             yield Refusal(1280, f"Incorrect index name '{index.name}'")
         if index.kind != "primary" and index.name:

@@ -31,6 +31,7 @@ def of_view(catalog: Catalog, view: CreateRelation, db: str, modes: SqlModes) ->
         for source in (name.in_db(db) for name, _ in select.tables):
             if source.db.lower() not in SYSTEM and not catalog.exists(source):
                 yield Refusal(1146, f"Table '{source}' doesn't exist", certain=False)
+        yield from _of_tables(select, db)
         found = sources(catalog, select, db)
         unknown = list(_of_unknown(select, found))
         yield from unknown
@@ -47,6 +48,16 @@ def of_user(name: str) -> Iterator[Refusal]:
     """A user's name as it is written, without its host."""
     if len(name) > _MAX_USER:
         yield Refusal(1470, f"String '{name}' is too long for user name (should be no longer than {_MAX_USER})")
+
+
+def _of_tables(select: ViewSelect, db: str) -> Iterator[Refusal]:
+    """Names that two tables have, and table.* of none."""
+    aliases = [(table.in_db(db).db.lower(), alias.lower()) for table, alias in select.tables]
+    for _, alias in dict.fromkeys(one for one in aliases if aliases.count(one) > 1):
+        yield Refusal(1066, f"Not unique table/alias: '{alias}'")
+    for owner in (item.path[0] for item in select.items if item.name == "*" and len(item.path) == 1):
+        if owner.lower() not in {alias for _, alias in aliases}:
+            yield Refusal(1051, f"Unknown table '{owner}'")
 
 
 def _of_unknown(select: ViewSelect, found: Mapping[str, Columns]) -> Iterator[Refusal]:

@@ -51,6 +51,12 @@ STATEMENTS = (
     ("CREATE VIEW w AS SELECT user FROM mysql.user; CREATE VIEW v AS SELECT nope FROM w, t", 1054),
     ("CREATE VIEW w AS SELECT * FROM mysql.user; CREATE VIEW v AS SELECT nope FROM w, t", 0),
     ("CREATE VIEW v AS SELECT SQL_NO_CACHE id FROM t", 0), ("CREATE VIEW v AS SELECT a * 2, id b FROM t", 0),
+    # tables of a SELECT, indexes of other kinds
+    ("CREATE VIEW v AS SELECT a FROM t, T", 1066), ("CREATE VIEW v AS SELECT x.id FROM t x JOIN u x ON 1", 1066),
+    ("CREATE VIEW v AS SELECT x.a FROM t x, t y, d.u z", 0), ("CREATE VIEW v AS SELECT t.* FROM u", 1051),
+    ("CREATE VIEW v AS SELECT x.*, c FROM t AS X, u AS y WHERE x.id = y.id", 0),
+    ("CREATE FULLTEXT INDEX i ON t (b)", -1), ("ALTER TABLE t ADD FULLTEXT INDEX i (b)", 0),
+    ("CREATE SPATIAL INDEX i ON t (a)", 8200),
     # columns in expressions
     *((f"CREATE VIEW v AS SELECT t.a AS x, SUM(u.c) AS s FROM t JOIN u ON {on} WHERE {where} GROUP BY x", number)
       for on, where, number in (
