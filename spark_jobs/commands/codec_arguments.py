@@ -72,8 +72,9 @@ def _schemas_read(args: argparse.Namespace, format_: Format) -> Schemas:
     from spark_jobs.io.avro_files import archived_schemas
 
     headers = archived_schemas(files)
-    if args.command == "merge" and not all(one.has_deletes for one in headers):
-        print(f"warning: {place}: deletes are null values, which these files lack: {_NO_DELETES}", file=sys.stderr)
+    if not all(one.has_deletes for one in headers):
+        then = f": {_NO_DELETES}" if args.command == "merge" else ""
+        print(f"warning: {place}: deletes are null values, which these files lack{then}", file=sys.stderr)
     archived = [RegisteredSchema(one.subject, one.version, one.id, one.schema) for one in headers]
     if not (args.registry or args.schemas):
         return FileSchemas(archived)

@@ -32,15 +32,19 @@ OTHER_TYPES = "{path}: a message file has key and value in binary, and headers a
 _ARCHIVED = re.compile(r"(.+)\+(\d{1,9})\+(\d{1,19})(?:\+\d{1,19})?\Z", re.ASCII)
 _BESIDE = re.compile(r"(.+\+\d+\+\d+)\.(keys|headers)\Z", re.ASCII)
 """What the S3 sink calls the files of keys and headers beside those of values (store.kafka.keys, .headers)."""
+_COMPRESSED_AVRO = re.compile(r"\.avro\.(?:gz|zst|bz2|xz|lz4|snappy)\Z")
 _HIDDEN = re.compile(r"[._]")  # as Hadoop's readers take it
 _UNFINISHED = {"+tmp", "_temporary"}  # the HDFS sink's folder, and Hadoop's
 
 
 def archive_files(place: str) -> list[Path]:
     """FILE.avro, or the files of values below a folder that end so, each partition's by offset; [] where there are
-    none. SetupError USAGE for a file of keys or headers.
+    none. SetupError USAGE for a file of keys or headers, and for one that is compressed as a whole.
     """
     path = path_of(place)
+    if _COMPRESSED_AVRO.search(path.name) and path.is_file():
+        details = f"{path}: an Avro file is read as it is, its blocks have codecs: inflate it to {path.stem}"
+        raise SetupError("USAGE", details=details)
     if path.suffix == ".avro":
         if beside := _BESIDE.match(path.stem):
             details = f"{path}: Kafka Connect's sink wrote {beside[2]} there: the messages are in {beside[1]}.avro"

@@ -181,6 +181,8 @@ def test_what_is_read_of_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "not read: 4 files that are not finished Avro files of values: " + ", ".join(sorted(told)[:3]) in said
     with pytest.raises(SetupError, match=r"wrote keys there: the messages are in t\+0\+0000000000\.avro"):
         archive_files(str(tmp_path / told[0]))
+    with pytest.raises(SetupError, match=r"t\.avro\.gz: an Avro file is read as it is.*: inflate it to t\.avro"):
+        archive_files(str(tmp_path / "t.avro.gz"))
 
 
 def test_records_with_arrays_are_found_by_reading_them(tmp_path: Path) -> None:
@@ -332,6 +334,8 @@ def test_spark_reads_an_archived_topic_as_this_process_does(
     words = ["--format", "avro", "--time-zone", golden.zone, "--ddl", str(golden.meta_file), "--in"]
     here = run_quietly(["decode", *words, str(path)])
     assert here[1].count('"kind": "row"') == len(bodies)
+    assert main(["decode", *words, str(path), "--out", str(tmp_path / "rows.jsonl")]) == 0
+    assert "deletes are null values, which these files lack\n" in capsys.readouterr().err
     for place in (path, tmp_path):
         assert run_quietly(["decode", *words, str(place), "--spark"]) == here
     lake = f"delta:{tmp_path / 'lake'}"
