@@ -9,7 +9,16 @@ from dataclasses import replace
 
 from schemas.ddl.executor.apply import affected_tables
 from schemas.ddl.parser.lexer import WIRE
-from schemas.ddl.parser.statements import AlterTable, CreateTable, DropTables, NoRowEffect, Statement
+from schemas.ddl.parser.statements import (
+    AddIndex,
+    AlterTable,
+    CreateRelation,
+    CreateTable,
+    DropTables,
+    NoRowEffect,
+    Statement,
+    TableName,
+)
 from schemas.model.errors import DdlError, SetupError
 from schemas.model.table import TableId
 from service.ddl_check.check_input import CheckInput
@@ -131,6 +140,9 @@ class _Run:
         try:
             ids = affected_tables(self.catalog, statement, one.db)
             unsure = [(i, why) for i in ids if (why := self._find_doubt(i, statement))]
+            unsure += [
+                (i, why) for i in self._sources(statement, one.db) if (why := self.lost.get(i.folded) or self.lost_all)
+            ]
             refused = [] if unsure else self._refusals(one, statement)
             certain = tuple(r for r in refused if r.certain)
             if certain:
@@ -144,6 +156,8 @@ class _Run:
         tables = tuple(map(str, dict.fromkeys(ids)))
         if unsure:
             self.catalog = after
+            if isinstance(statement, CreateTable) and statement.like is not None:
+                self.lost.update(dict.fromkeys((i.folded for i in ids), unsure[0][1]))
             return StatementReport(
                 one, UNKNOWN, f"Table {unsure[0][0]} is not fully known: {unsure[0][1]}.", tables=tables
             )
@@ -177,6 +191,19 @@ class _Run:
         if isinstance(statement, (CreateTable, DropTables)):
             return ""
         return self.lost.get(id_.folded) or self.lost_all or self.question.unsure(id_)
+
+    def _sources(self, statement: Statement, db: str) -> list[TableId]:
+        """Tables that are there and that a statement asks without changing them."""
+        names = list[TableName | None]()
+        match statement:
+            case CreateRelation():
+                names += [name for select in statement.selects for name, _ in select.tables]
+            case CreateTable():
+                names += [statement.like, *(index.references for index in statement.indexes)]
+            case AlterTable():
+                names += [one.index.references for one in statement.clauses if isinstance(one, AddIndex)]
+        found = [name.in_db(db) for name in names if name is not None]
+        return [id_ for id_ in found if self.catalog.table(id_) is not None]
 
     def _lose(self, one: ParsedStatement) -> None:
         """After a statement that was not read, nobody knows what it made of its table; or of any, if none is named."""

@@ -57,6 +57,13 @@ STATEMENTS = (
     ("CREATE VIEW v AS SELECT x.*, c FROM t AS X, u AS y WHERE x.id = y.id", 0),
     ("CREATE FULLTEXT INDEX i ON t (b)", -1), ("ALTER TABLE t ADD FULLTEXT INDEX i (b)", 0),
     ("CREATE SPATIAL INDEX i ON t (a)", 8200),
+    # tables of which something was not understood
+    *((f"ALTER TABLE u FROBNICATE nope; {sql}", -1) for sql in (
+        "CREATE VIEW v AS SELECT nope FROM u", "CREATE TABLE x (a INT, FOREIGN KEY (a) REFERENCES u (nope))",
+        "ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES u (nope)", "CREATE TABLE x LIKE u",
+        "CREATE TABLE x LIKE u; ALTER TABLE x DROP COLUMN nope",
+    )),
+    ("ALTER TABLE u FROBNICATE nope; CREATE VIEW v AS SELECT nope FROM t", 1054),
     # columns in expressions
     *((f"CREATE VIEW v AS SELECT t.a AS x, SUM(u.c) AS s FROM t JOIN u ON {on} WHERE {where} GROUP BY x", number)
       for on, where, number in (
