@@ -23,8 +23,8 @@ from schemas.model.reasons import reason_of
 from schemas.model.spark_types import EXACT, SparkTypes
 from schemas.model.table import Table
 from spark_jobs.commands.options import with_login
+from spark_jobs.io.archive_files import archive_files
 from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.message_files import archive_files
 from spark_jobs.io.storage_sink import schema_files
 from spark_jobs.pipeline.codec_config import PLAIN, CodecConfig
 from spark_jobs.pipeline.storage_definitions import StorageDefinitions

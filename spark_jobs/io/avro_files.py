@@ -27,7 +27,8 @@ from schemas.formats.framing import MAX_MESSAGE, frame
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from schemas.model.reasons import reason_of
-from spark_jobs.io.message_files import WholeFile, origin_of
+from spark_jobs.io.archive_files import origin_of
+from spark_jobs.io.message_files import WholeFile
 
 _MAGIC = b"Obj\x01"
 _SYNC = 16  # bytes of the marker after the header and after each block

@@ -23,6 +23,7 @@ from schemas.model.ports import TableSource
 from schemas.model.reasons import reason_of
 from schemas.plain.reader import error_of_line, plain_message, same_message
 from schemas.plain.writer import json_line
+from spark_jobs.io.archive_files import archive_files, files_not_read
 from spark_jobs.io.dead_letters import dead_letter_line
 from spark_jobs.io.locations import (
     KafkaClient,
@@ -35,8 +36,6 @@ from spark_jobs.io.locations import (
 from spark_jobs.io.message_files import (
     MAX_LINE,
     LineWriter,
-    archive_files,
-    files_not_read,
     is_plain_lines,
     message_line,
     opened,

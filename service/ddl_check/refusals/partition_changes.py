@@ -78,21 +78,26 @@ def of_management(table: Table, clause: NoColumnEffect) -> Iterator[Refusal]:
         case "ADD PARTITION" if not ranged:
             yield from _of_numbered(spread, clause)
         case "ADD PARTITION":
-            kind = method.partition(" ")[0]
-            if not clause.added:
-                yield Refusal(1492, f"For {kind} partitions each partition must be defined")
-            for one in clause.added:
-                yield from of_values(one, kind, len(spread.columns) if " " in method else 0)
-            yield from of_literals(table, clause.added, method, spread.columns)
-            if any(one.has_default for one in spread.partitions):
-                text = "Unsupported ADD List partition, already contains DEFAULT partition. Please use REORGANIZE"
-                yield Refusal(8200, f"{text} PARTITION instead")
-            yield from of_order(table, [*spread.partitions, *clause.added], method, spread.columns)
-            if not clause.lenient:
-                yield from of_partition_names(clause.added, spread.names)
+            yield from _of_added(table, spread, clause)
 
 
 _ALL: Final = Refusal(1508, "Cannot remove all partitions, use DROP TABLE instead")
+
+
+def _of_added(table: Table, spread: Partitioning, clause: NoColumnEffect) -> Iterator[Refusal]:
+    """ADD PARTITION of RANGE and LIST."""
+    kind, _, columns = spread.method.partition(" ")
+    if not clause.added:
+        yield Refusal(1492, f"For {kind} partitions each partition must be defined")
+    for one in clause.added:
+        yield from of_values(one, kind, len(spread.columns) if columns else 0)
+    yield from of_literals(table, clause.added, spread.method, spread.columns)
+    if any(one.has_default for one in spread.partitions):
+        text = "Unsupported ADD List partition, already contains DEFAULT partition. Please use REORGANIZE"
+        yield Refusal(8200, f"{text} PARTITION instead")
+    yield from of_order(table, [*spread.partitions, *clause.added], spread.method, spread.columns)
+    if not clause.lenient:
+        yield from of_partition_names(clause.added, spread.names)
 
 
 def _repeated(names: Sequence[str]) -> list[str]:

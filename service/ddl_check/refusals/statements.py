@@ -152,20 +152,23 @@ def _of_drop(catalog: Catalog, s: DropTables, db: str) -> Iterator[Refusal]:
 
 
 # ---- CREATE TABLE
+def _of_like(catalog: Catalog, source: TableId) -> Iterator[Refusal]:
+    table = catalog.table(source)
+    if table is None:
+        there = catalog.exists(source)
+        text = f"Table '{source}' doesn't exist"
+        yield wrong_object(source, "BASE TABLE") if there else Refusal(1146, text, certain=False)
+    elif table.details is not None and table.details.temporary:
+        yield dependencies.on_temporary("CREATE TABLE LIKE")
+
+
 def _of_create(catalog: Catalog, s: CreateTable, db: str, modes: SqlModes) -> Iterator[Refusal]:
     yield from of_table_name(s.table)
     yield from _of_database(catalog, s.table, db)
     if not s.if_not_exists and s.temporary != "local":
         yield from of_taken(catalog, s.table, db)
     if s.like is not None:
-        source = s.like.in_db(db)
-        table = catalog.table(source)
-        if table is None:
-            there = catalog.exists(source)
-            text = f"Table '{source}' doesn't exist"
-            yield wrong_object(source, "BASE TABLE") if there else Refusal(1146, text, certain=False)
-        elif table.details is not None and table.details.temporary:
-            yield dependencies.on_temporary("CREATE TABLE LIKE")
+        yield from _of_like(catalog, s.like.in_db(db))
         return
     if not s.columns:
         yield Refusal(1113, "A table must have at least 1 column")

@@ -21,10 +21,10 @@ from schemas.formats.framing import unframe
 from schemas.model.errors import SetupError
 from schemas.model.event import Message
 from spark_jobs.commands.main import main
+from spark_jobs.io.archive_files import archive_files
 from spark_jobs.io.avro_files import ArchiveWriter, archived_schemas, read_archive
 from spark_jobs.io.endpoints import read_source
 from spark_jobs.io.locations import KafkaClient
-from spark_jobs.io.message_files import archive_files
 from tests.support.fuzz import SEED
 from tests.support.golden import Golden
 from tests.support.record_outputs import run_quietly
