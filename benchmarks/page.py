@@ -46,7 +46,6 @@ _TABLES: Mapping[str, tuple[_Row, ...]] = {
     ),
     "Lake tables": (
         _Row("lake-merge.10000-into-10000000", "`merge`, 10,000 changes into 10 million rows", "`MERGE INTO` by hand"),
-        _Row("lake-merge.commits", "commits of the table and its deleted keys"),
         _Row("merge-20-of-500-tables", "`merge`, 20 of 500 tables have changes", "20 tables alone"),
     ),
     "One process, without Spark": (
