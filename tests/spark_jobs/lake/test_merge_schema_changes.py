@@ -334,7 +334,7 @@ def test_a_column_of_the_name_that_merge_needs(spark: SparkSession, capsys: pyte
     del spark
     changes: Changes = [{"commit_ts": 10, "after": {"id": "1", "_COMMIT_TS": "1"}}]
     assert merge([(1, "CREATE TABLE t (id int primary key, _COMMIT_TS int)")], changes, "t", ()) == 2
-    assert "has a column _commit_ts of its own" in capsys.readouterr().err
+    assert "has a column _COMMIT_TS of its own" in capsys.readouterr().err
 
 
 @pytest.mark.slow
