@@ -17,7 +17,6 @@ from schemas.model.table_filter import TableFilter
 MAX_TOPIC: Final = 249
 _PLACEHOLDER = re.compile(r"\{(schema|table)\}")
 _PLAIN = re.compile(r"[A-Za-z0-9._\-]+")
-_FORBIDDEN = re.compile(r"[^a-zA-Z0-9._\-]")
 PARTITION_RULES: Final = ("", "default", "table", "ts", "index-value", "rowid", "columns")
 
 
@@ -47,7 +46,7 @@ def expression_error(rule: str, avro: bool) -> str:
     rest = _PLACEHOLDER.sub("", rule)
     if "{" in rest or "}" in rest:
         return "it may hold {schema} and {table} only"
-    if _FORBIDDEN.search(rest):
+    if topic_part(rest) != rest:
         return "letters, digits, '.', '_' and '-' are what a topic's name may have"
     names = _PLACEHOLDER.findall(rule)
     if avro and set(names) != {"schema", "table"}:

@@ -219,8 +219,9 @@ class RegistrationBatcher:
         except BridgeError:
             return {}
         pairs = zip(plain.values(), outcomes, strict=True)
-        answers: dict[int, RegistrationAnswer | None] = {}
-        answers |= {id(one): outcome for one, outcome in pairs if isinstance(outcome, RegistrationAnswer)}
+        answers: dict[int, RegistrationAnswer | None] = {
+            id(one): outcome for one, outcome in pairs if isinstance(outcome, RegistrationAnswer)
+        }
         self._meets_repeats = self._meets_repeats or len(answers) < len(plain)
         return answers
 
